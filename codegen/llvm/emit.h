@@ -1,0 +1,24 @@
+// Loops → LLVM IR → machine code. The only room that includes LLVM, with runtime/jit.cpp.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/loops.h"
+#include "codegen/target.h"
+
+namespace tilec::codegen::llvm_backend {
+
+// Every step's Loops as one module. Each kernel `k` (last function of a Loops) gets an entry point
+//   extern "C" void k(void* const* views, const tilec_parallel* pool)
+// which loads its views from `views` and runs its Parallel loops through pool (see runtime/parallel.h).
+struct Module {
+  std::string ir;                                      // text, when asked for
+  std::string object;                                  // an ELF relocatable object
+  std::string assembly;                                // text, when asked for
+};
+struct Options { bool ir = false, assembly = false, object = true; };
+Module emit(const std::vector<const Loops*>& kernels, const Target& target, const Options& options = {});
+
+}  // namespace tilec::codegen::llvm_backend

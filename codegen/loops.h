@@ -1,0 +1,121 @@
+// One SPMD nest for lanes, threads and blocks: what a Plan spells out to, and all that the emitters read.
+//
+// Parallel / Block  ⊃  Thread  ⊃  Vector  ⊃  Serial, Unroll, If. Below a Vector or Thread loop the body is the program of ONE
+// lane or thread. The emitters choose nothing: no hoisting, no reassociation, no unrolling that is not written here.
+//
+// Rules (verify):
+//  1. A Register array is indexed by constants once Unroll is expanded: each element is a value (a phi at every Serial loop
+//     and uniform If that stores it), never memory. Allocated inside Vector it holds a vector, outside a scalar.
+//  2. Inside Vector an i64 is uniform or `a + s·lane`. Loads and stores: s = 1 a vector, s = 0 a splat, else a gather / scatter.
+//     Extents of loops inside Vector are uniform.
+//  3. An If on a condition that varies over lanes is a mask: loads and stores in it are masked, registers keep their old value
+//     in the other lanes. It has no `otherwise`. Such Ifs nest (the masks are and-ed).
+//  4. A Serial loop runs at least once (it tests at the bottom); who builds it writes the If where that is not known.
+//  5. Barrier and Fold stand in uniform control flow. A Fold is a fixed tree.
+//  6. Views alias only if they have one base.
+//  7. Arithmetic follows language.md L13 and is typed: an Apply of integer type wraps in it. f16 and bf16 appear only as the type
+//     of a Load, of a Cast and of the value of a Store; arithmetic is done in f32. Index arithmetic (i64) never overflows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lang/op.h"
+#include "lang/type.h"
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+using lang::DType;
+using lang::Op;
+using poly::Aggregation;
+
+struct Constant;
+struct Variable;
+struct Load;
+struct Operation;
+struct Convert;
+
+// A scalar expression; every node typed.
+class Expr {
+ public:
+  using Node = std::variant<Constant, Variable, Load, Operation, Convert>;
+  template <class T> Expr(T node);                     // NOLINT: implicit on purpose
+  Expr(std::int64_t value);                            // NOLINT: an i64
+  template <class... Cases> decltype(auto) match(Cases&&... cases) const;
+  template <class T> const T* as() const;
+  DType type() const;
+  bool operator==(const Expr& other) const;
+
+ private:
+  std::shared_ptr<const Node> node_;
+};
+
+struct Constant { DType type; std::int64_t integer = 0; double real = 0; bool operator==(const Constant&) const; };
+struct Variable { std::string name; DType type = DType::I64; bool operator==(const Variable&) const = default; };  // a loop index, Let, Fold or i64 parameter
+struct Load { std::string view; Expr offset; DType type; bool operator==(const Load&) const = default; };  // type: the view's
+struct Operation { Op op; std::vector<Expr> operands; DType type; bool operator==(const Operation&) const = default; };  // Bool for comparisons
+struct Convert { Expr operand; DType type; bool operator==(const Convert&) const = default; };             // a cast
+
+enum class Kind { Serial, Unroll, Vector, Parallel, Block, Thread };
+enum class Memory { Register, Local, Shared };        // Local: scratch of one Parallel turn (CPU stack or heap); Shared: of one block
+enum class Hint { Plain, Streaming, Async };          // Async: global to shared (CUDA cp.async; elsewhere plain)
+
+struct Stmt;
+using Body = std::vector<Stmt>;
+
+struct Advance { std::string view; Expr step; };       // the view moves by `step` elements after every turn
+struct For { std::string index; Kind kind; Expr extent; std::vector<Advance> advance; Body body; };  // index runs 0 … extent - 1
+struct If { Expr condition; Body then, otherwise; };
+struct Let { std::string name; Expr value; };          // of the value's type
+struct View { std::string name, base; Expr offset; };  // a pointer `base + offset`, in elements; of the base's type
+struct Allocate { std::string name; DType type; std::int64_t count; Memory memory; };
+struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; };
+struct Fold { std::string name; Aggregation how; Expr value; std::string over; };  // name = ⊕ of value over all lanes or threads of loop `over`; uniform
+struct Barrier { int pending = 0; };                   // also waits for all but the newest `pending` Async groups
+struct Prefetch { std::string view; Expr offset; };
+struct CallStmt { std::string function; std::vector<std::string> views; std::vector<Expr> integers; };  // a Function of the same Loops
+struct Stmt { std::variant<For, If, Let, View, Allocate, Store, Fold, Barrier, Prefetch, CallStmt> node; };
+
+enum class Direction { In, Out, InOut };
+struct ViewParameter { std::string name; DType type; Direction direction = Direction::In; int alignment = 0; };  // bytes; 0: the element's
+// Without Parallel, Block and Thread inside, a function whose strides and extents are parameters is a micro-kernel: functions that
+// print alike (but for the name) are one object.
+struct Function { std::string name; std::vector<ViewParameter> views; std::vector<std::string> integers; Body body; };
+struct Table { std::string name; std::vector<std::int64_t> values; };  // constant i64s, read like a view of that name in any function
+
+// `functions.back()` is the kernel, those before it are called by it. Its Parallel loop (CPU) or Block loops (SIMT: up to
+// three, outermost is the slowest axis) stand at the top, perhaps after Lets and Views; several may follow each other.
+struct Loops { std::vector<Function> functions; std::vector<Table> tables; };
+
+void verify(const Loops& loops);                       // throws InternalError
+std::string print(const Loops& loops);
+std::string print(const Function& function);
+std::string print(const Expr& expr);
+
+// Spelling: `e(i) * 4 + 1` builds and folds i64 arithmetic.
+Expr operator+(const Expr& a, const Expr& b);
+Expr operator-(const Expr& a, const Expr& b);
+Expr operator*(const Expr& a, const Expr& b);
+Expr less(const Expr& a, const Expr& b);               // Bool
+Expr at_least(const Expr& a, const Expr& b);           // a >= b
+Expr both(const Expr& a, const Expr& b);               // Bool and
+Expr minimum(const Expr& a, const Expr& b);            // i64
+Expr maximum(const Expr& a, const Expr& b);
+Expr floor_divide(const Expr& a, std::int64_t b);      // toward minus infinity, b > 0
+Expr ceil_divide(const Expr& a, std::int64_t b);
+inline Expr var(std::string name);
+
+template <class T> Expr::Expr(T node) : node_(std::make_shared<const Node>(std::move(node))) {}
+inline Expr::Expr(std::int64_t value) : node_(std::make_shared<const Node>(Constant{DType::I64, value, 0})) {}
+template <class... Cases> decltype(auto) Expr::match(Cases&&... cases) const { return std::visit(poly::Overloaded{std::forward<Cases>(cases)...}, *node_); }
+template <class T> const T* Expr::as() const { return std::get_if<T>(node_.get()); }
+inline DType Expr::type() const { return std::visit([](const auto& n) { return n.type; }, *node_); }
+inline bool Expr::operator==(const Expr& other) const { return node_.get() == other.node_.get() || *node_ == *other.node_; }
+inline Expr var(std::string name) { return Variable{std::move(name), DType::I64}; }
+
+}  // namespace tilec::codegen

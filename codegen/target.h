@@ -1,0 +1,26 @@
+// What a Plan and the emitters know of a machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tilec::codegen {
+
+struct Target {
+  enum class Family { Reference, Cpu, OpenCl, Cuda } family = Family::Cpu;
+  std::string name;                                    // as the user wrote it: `cpu`, `cpu:x86-64-v3`, `cuda:sm_90a`, `opencl`, `reference`
+  std::string arch;                                    // LLVM cpu name, or sm_90a
+  int vector_bytes = 64;                               // cpu: 64 with AVX-512, else 32
+  int vector_registers = 32;                           // cpu: 32 with AVX-512, else 16
+  std::int64_t l1 = 32768, l2 = 1 << 20, l3 = 32 << 20;  // bytes
+  int max_threads = 1024;                              // simt: per block
+  std::int64_t shared_bytes = 48 << 10;                // simt: per block
+  int multiprocessors = 16;                            // simt: to decide when an output is smaller than the machine
+};
+
+// Null when no such target exists; the error text is the caller's. `cpu` looks at this machine (CPUID and the cache sizes).
+std::optional<Target> target_named(std::string_view text);
+
+}  // namespace tilec::codegen

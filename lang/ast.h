@@ -1,0 +1,130 @@
+// The text as a tree. An expression is a handle to an immutable node; everything else is a plain struct with a Span.
+//
+// The tree keeps what the user wrote (`2i`, `a ? b` without `:`, L12's precedence); meaning is given by check and poly/build.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lang/op.h"
+#include "lang/source.h"
+
+namespace tilec::lang {
+
+// `#a` is {a, upper}, `$N` is {N, lower}: the mark is not part of the text, the kind is part of the identity.
+struct Name {
+  std::string text;
+  bool upper = false;
+  Span span;
+  bool operator==(const Name& other) const { return text == other.text && upper == other.upper; }
+  std::string spelled() const;                         // with `#` or `$` where the text alone would read as the other kind, or as a keyword
+};
+
+struct Number;
+struct Variable;
+struct Unary;
+struct Binary;
+struct Access;
+struct Call;
+struct Select;
+
+// An expression. Copying is cheap (nodes are shared and never change); equality ignores location.
+class Expr {
+ public:
+  using Node = std::variant<Number, Variable, Unary, Binary, Access, Call, Select>;
+  template <class T> Expr(T node, Span span);
+  template <class... Cases> decltype(auto) match(Cases&&... cases) const;
+  template <class T> const T* as() const;              // null when the node is something else
+  bool same_as(const Expr& other) const { return node_.get() == other.node_.get(); }
+  bool operator==(const Expr& other) const;
+  Span span() const { return span_; }
+
+ private:
+  std::shared_ptr<const Node> node_;
+  Span span_;
+};
+
+struct Number {
+  std::string text;                                    // as written, a leading `-` included where the grammar puts it in the number
+  bool is_float = false;
+  std::uint64_t integer = 0;                           // magnitude, when !is_float
+  double real = 0;                                     // value, always
+  bool negative = false;
+  bool operator==(const Number& o) const { return is_float == o.is_float && integer == o.integer && real == o.real && negative == o.negative; }
+};
+struct Variable { Name name; bool operator==(const Variable&) const = default; };
+struct Unary { Op op; Expr operand; bool operator==(const Unary&) const = default; };   // Neg, Not
+struct Binary { Op op; Expr left, right; bool juxtaposed = false; bool operator==(const Binary& o) const { return op == o.op && left == o.left && right == o.right; } };  // `2i` is Mul, juxtaposed
+struct Access { Name tensor; std::vector<Expr> element; bool operator==(const Access&) const = default; };
+struct Argument { std::variant<Number, Name> value; Span span; bool operator==(const Argument& o) const { return value == o.value; } };  // in < >
+struct Call { Name function; std::vector<Argument> parameters; std::vector<Expr> arguments; bool operator==(const Call&) const = default; };
+// `condition ? then : otherwise`; without `otherwise` only at the end of a contraction's body (`A[i] == B[j] ? C[k]`).
+struct Select { Expr condition, then; std::optional<Expr> otherwise; bool operator==(const Select&) const = default; };
+
+template <class T> Expr::Expr(T node, Span span) : node_(std::make_shared<const Node>(std::move(node))), span_(span) {}
+template <class... Cases> struct Overloaded : Cases... { using Cases::operator()...; };
+template <class... Cases> Overloaded(Cases...) -> Overloaded<Cases...>;
+template <class... Cases> decltype(auto) Expr::match(Cases&&... cases) const { return std::visit(Overloaded{std::forward<Cases>(cases)...}, *node_); }
+template <class T> const T* Expr::as() const { return std::get_if<T>(node_.get()); }
+inline bool Expr::operator==(const Expr& other) const { return node_.get() == other.node_.get() || *node_ == *other.node_; }
+
+// [[ties(first)]], [[plan(tile(i, 8), "x", -1, 0.5)]]
+struct Word;
+struct Value { std::variant<std::shared_ptr<const Word>, Number, std::string> value; Span span; };
+struct Word { Name name; std::vector<Value> values; Span span; bool parentheses = false; };
+using Attribute = Word;
+
+struct Target { std::optional<Name> dtype; Name name; Span span; };  // `f32 Y`
+
+enum class AggregationSyntax { Sum, Product, Max, Min, Assign, Named };
+// 0 <= p < e  ·  p <= e  ·  p >= e  ·  p == e  ·  p < e (which keeps Tile's hidden 0 <= p)
+struct Constraint {
+  enum class Form { Less, LessEqual, GreaterEqual, Equal, BetweenLess, BetweenLessEqual } form;
+  std::optional<Expr> low;                             // of the two Between forms
+  Expr polynomial, bound;
+  Span span;
+};
+struct Default { std::variant<Number, Name> value; Span span; };
+
+struct Assignment { Target target; Expr value; };
+struct TupleAssignment { std::vector<Target> targets; Expr value; };
+struct Contraction {
+  Target target;
+  std::vector<Expr> element;                           // index expressions of the target
+  std::vector<Expr> sizes;                             // after `:`
+  bool colon = false;                                  // `O[:]`
+  AggregationSyntax aggregation = AggregationSyntax::Sum;
+  std::optional<Name> aggregation_name;                // when Named
+  Expr body;
+  std::vector<Constraint> constraints;
+  bool no_defract = false, no_reduce = false;
+  std::optional<Default> default_value;                // the last one written wins
+};
+struct Statement {
+  std::vector<Attribute> attributes;
+  std::variant<std::monostate, Assignment, TupleAssignment, Contraction> node;  // monostate: an empty statement
+  Span span;
+};
+
+struct Input { Target target; std::optional<std::vector<Expr>> sizes; Span span; };  // no brackets: nullopt
+struct Parameter { Name name; std::optional<Argument> value; };
+struct Function {
+  enum class Role { Function, Gradient, Tangent } role = Role::Function;
+  std::vector<Attribute> attributes;
+  std::optional<Name> name;                            // none: the file's entry
+  std::vector<Parameter> parameters;
+  std::vector<Input> inputs;
+  std::vector<Target> results;
+  std::vector<Statement> statements;
+  Span span;
+};
+struct Import { std::string path; Span span; };
+struct Dim { std::vector<Name> names; Span span; };
+struct File { std::vector<std::variant<Import, Dim, Function>> items; };
+
+}  // namespace tilec::lang

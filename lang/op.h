@@ -1,0 +1,37 @@
+// The one table of scalar operators and elementwise functions: lang, poly and Loops name operations by it.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace tilec::lang {
+
+enum class Op {
+  // operators of the text
+  Add, Sub, Mul, Div, Neg,
+  Eq, Ne, Lt, Le, Gt, Ge,
+  And, Or, Xor, Not, Shl, Shr,
+  Select,                                              // c ? a : b, takes one arm
+  // functions
+  Abs, Max, Min, Pow, Mod, Fma, Recip, Relu, Sigmoid, Sign,
+  Exp, Log, Sqrt, Erf,
+  Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Atan2,
+  Ceil, Floor, Round, Trunc,
+  IsNan, IsFinite,
+};
+
+enum class Result { Promoted, Boolean, Float, SecondAndThird };  // type of the result; Float: Promoted, integers become f32
+
+struct OpInfo {
+  Op op;
+  std::string_view name;                               // `add`, `exp`: what a call writes
+  std::string_view symbol;                             // `+`; empty for functions
+  int arity;
+  Result result;
+  bool integers_only;                                  // bit operations
+};
+
+const OpInfo& info(Op op);
+std::optional<Op> function_named(std::string_view name);  // by `name`; aliases: mad = fma, cond = select, ident is not an Op
+
+}  // namespace tilec::lang

@@ -1,0 +1,35 @@
+// Gives the text its meaning: ranks, types, broadcasting and domains are fixed here; sizes may stay names.
+//
+//   Y = A + B;   with A[M, N], B[N]      ⇒   Y[i, j: M, N] = =(A[i, j] + B[j]);
+//
+// In:  a checked File and how it is called.   Out: a Program for which verify() holds.
+// Keeps: statement order, names, spans.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lang/ast.h"
+#include "lang/diagnostic.h"
+#include "poly/program.h"
+
+namespace tilec::poly {
+
+// How one input is called. What is absent comes from the text: f32, the rank its brackets show, the declared names.
+struct Given {
+  std::string name;                                    // the declared name, without mark
+  std::optional<DType> dtype;
+  std::optional<std::vector<Size>> shape;              // integers when running; {} for a scalar
+  std::optional<std::int64_t> integer;                 // a scalar's value, where it may be used as a size (`function f(A, S)` with S = 2)
+  bool weak = false;                                   // a Python number or `S=0.5`: weakly typed
+};
+struct Signature {
+  std::optional<std::string> function;                 // else the unnamed function, else the only one
+  std::vector<Given> inputs;                           // in any order
+  std::vector<std::pair<std::string, double>> defines; // compile-time parameters, `--define S=2`
+};
+
+std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);
+
+}  // namespace tilec::poly

@@ -1,0 +1,34 @@
+// Executes a Program by definition: the oracle for every backend. Runs after any pass on bound Programs.
+//
+// Integers in their own width (wrapping), floats in double, rounded to the tensor's type where a tensor is stored; a Cast
+// rounds too. Iterates the integer points of the domain (hull by interval arithmetic when it is not there yet).
+#pragma once
+#include <cstdint>
+#include <vector>
+#include "poly/program.h"
+namespace tilec::poly {
+
+// A dense row-major tensor of any type: floats in `reals` (already rounded), everything else in `integers` (two's complement).
+struct Array {
+  DType dtype = DType::F32;
+  std::vector<std::int64_t> shape;
+  std::vector<double> reals;
+  std::vector<std::int64_t> integers;
+  std::int64_t count() const;
+};
+
+struct Interpretation {
+  std::vector<Array> outputs;                          // in the order of Program::outputs
+  std::vector<std::vector<double>> magnitudes;         // per output element, Σ|terms| of its fold and of what it read: the error a backend may make is 8·eps·this
+};
+
+double round_to(DType type, double value);             // f16, bf16, f32: nearest even
+std::int64_t wrap_to(DType type, std::int64_t value);  // integers; Bool: != 0
+
+Interpretation interpret(const Program& program, const std::vector<Array>& inputs);
+
+// One scalar operation with the total arithmetic of language.md L13; shared by constant folding.
+Number evaluate(Op op, const std::vector<Number>& operands, DType type);
+Number convert(const Number& value, DType type);
+
+}  // namespace tilec::poly

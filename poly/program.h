@@ -1,0 +1,116 @@
+// The value everything turns on: tensors, and statements over them in single-assignment order.
+//
+// Meaning of a statement. With P(o) = { i ∈ Zⁿ : element(i) = o and every row of `domain` holds }:
+//   target[o] = fill[o] if P(o) is empty, else round(⊕ value(i) over P(o)).
+// Nothing but `domain` decides which points exist: a read's range rows stay when the read is differentiated away.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lang/diagnostic.h"
+#include "lang/op.h"
+#include "lang/source.h"
+#include "lang/type.h"
+#include "poly/affine.h"
+
+namespace tilec::poly {
+
+using lang::DType;
+using lang::Op;
+using lang::Span;
+
+enum class Aggregation { Assign, Sum, Product, Max, Min };
+enum class Ties { Split, First, All };                 // who gets the cotangent among equal maxima
+using TensorId = int;                                  // position in Program::tensors
+
+struct Number;
+struct Read;
+struct Index;
+struct Apply;
+struct Cast;
+
+// A scalar expression over reads, indices and constants. Every node is typed; casts are explicit.
+class Expr {
+ public:
+  using Node = std::variant<Number, Read, Index, Apply, Cast>;
+  template <class T> Expr(T node);                     // NOLINT: implicit on purpose
+  template <class... Cases> decltype(auto) match(Cases&&... cases) const;
+  template <class T> const T* as() const;
+  DType type() const;
+  bool same_as(const Expr& other) const { return node_.get() == other.node_.get(); }
+  bool operator==(const Expr& other) const;
+
+ private:
+  std::shared_ptr<const Node> node_;
+};
+
+// A constant of a type. Integers (and Bool: 0, 1) are exact in `integer` (two's complement of the type), floats in `real`.
+struct Number { DType type; std::int64_t integer = 0; double real = 0; bool operator==(const Number&) const; };  // NaN equals NaN
+struct Read { int read; DType type; bool operator==(const Read&) const = default; };   // the value of reads[read] at the point
+struct Index { Affine value; DType type; bool operator==(const Index&) const = default; };  // an integer; a size is one without indices
+struct Apply { Op op; std::vector<Expr> operands; DType type; bool operator==(const Apply&) const = default; };
+struct Cast { Expr operand; DType type; bool operator==(const Cast&) const = default; };
+
+struct Access {
+  TensorId tensor = -1;
+  std::vector<Affine> element;                         // point → element, one per dimension; {} for rank 0
+  bool operator==(const Access&) const = default;
+};
+
+struct Tensor {
+  std::string name;                                    // as the text spells it: `A`, `#a`; unique
+  DType dtype = DType::F32;
+  std::vector<Size> shape;
+  Span span;
+};
+
+struct Statement {
+  Access target;
+  std::vector<std::string> indices;                    // coefficients of every Affine below follow this order
+  std::vector<Range> domain;                           // a conjunction
+  Aggregation aggregation = Aggregation::Assign;
+  Expr value;                                          // its type is the fold's (casts say so); rounded once, at the store
+  std::vector<Access> reads;
+  std::variant<Number, TensorId> fill;                 // what an element no point reaches holds; Number has the target's type
+  Ties ties = Ties::Split;
+  std::string kernel_name;                             // [[name(…)]], else empty
+  Span span;
+};
+
+enum class IntrinsicOp { Reshape, Gather, Scatter, Random, Sort, Call };
+struct Intrinsic {
+  IntrinsicOp op = IntrinsicOp::Reshape;
+  std::vector<TensorId> targets, operands;
+  std::vector<Size> parameters;
+  Span span;
+};
+using Node = std::variant<Statement, Intrinsic>;
+
+// A condition on sizes, checked by bind: left == right, or left != 0 for an assert.
+struct Requirement { Size left, right; bool assertion = false; std::string message; Span span; std::vector<lang::Label> labels; };
+
+struct Program {
+  std::string name;
+  std::vector<Tensor> tensors;
+  std::vector<Node> nodes;
+  std::vector<TensorId> inputs, outputs;
+  std::vector<std::string> sizes;                      // size names still free, in order of first appearance; scalar inputs used as sizes included
+  std::vector<Requirement> requirements;
+
+  const Tensor& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
+};
+
+template <class T> Expr::Expr(T node) : node_(std::make_shared<const Node>(std::move(node))) {}
+template <class... Cases> struct Overloaded : Cases... { using Cases::operator()...; };
+template <class... Cases> Overloaded(Cases...) -> Overloaded<Cases...>;
+template <class... Cases> decltype(auto) Expr::match(Cases&&... cases) const { return std::visit(Overloaded{std::forward<Cases>(cases)...}, *node_); }
+template <class T> const T* Expr::as() const { return std::get_if<T>(node_.get()); }
+inline DType Expr::type() const { return std::visit([](const auto& n) { return n.type; }, *node_); }
+inline bool Expr::operator==(const Expr& other) const { return node_.get() == other.node_.get() || *node_ == *other.node_; }
+
+}  // namespace tilec::poly

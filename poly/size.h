@@ -1,0 +1,63 @@
+// A size: an exact 64-bit integer, or an expression over size names in a canonical form.
+//
+//   P + Q, Q + P  ⇒  the same Size            (N + 1)/2 with N = 224  ⇒  112
+//
+// A sum of terms `coefficient · factor · …`; a factor is a name or one of the operations that do not distribute
+// (truncating `/`, max, min, mod, comparisons, `?:`). Equality is equality of canonical forms: equal Sizes are equal for
+// all values of their names, unequal ones may still agree. Overflow and division by zero throw SizeError.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tilec::poly {
+
+struct SizeError : std::runtime_error { using std::runtime_error::runtime_error; };
+
+class Size {
+ public:
+  enum class Kind { Name, Divide, Max, Min, Mod, Equal, Less, Cond };  // Less(a, b): a < b, 1 or 0; Cond(c, a, b)
+  struct Factor {
+    Kind kind;
+    std::string name;                                  // of Kind::Name, as the program spells it (`#n` for a lower-case size)
+    std::vector<Size> arguments;
+    bool operator==(const Factor&) const;
+    bool operator<(const Factor&) const;
+  };
+  struct Term {
+    std::int64_t coefficient;
+    std::vector<Factor> factors;                       // sorted; empty for the constant term
+    bool operator==(const Term&) const = default;
+  };
+
+  Size() = default;                                    // 0
+  Size(std::int64_t value);                            // NOLINT: implicit on purpose
+  static Size named(std::string name);
+  static Size apply(Kind kind, std::vector<Size> arguments);  // folds when it can
+
+  std::optional<std::int64_t> value() const;           // when no name is left
+  std::int64_t get() const;                            // value(), or InternalError: use only on bound programs
+  bool is(std::int64_t v) const { return value() == v; }
+  const std::vector<Term>& terms() const { return terms_; }
+  std::set<std::string> names() const;
+  Size substitute(const std::map<std::string, std::int64_t>& values) const;
+  std::string print(bool as_calls = false) const;      // Tile; as_calls: `div(K, 2)`, as indices and constraints need it
+
+  Size operator-() const;
+  friend Size operator+(const Size&, const Size&);
+  friend Size operator-(const Size&, const Size&);
+  friend Size operator*(const Size&, const Size&);
+  friend Size operator/(const Size&, const Size&);     // truncates toward zero
+  bool operator==(const Size&) const = default;
+  bool operator<(const Size& other) const;             // an order for containers, not of values
+
+ private:
+  std::vector<Term> terms_;                            // sorted by factors, no zero coefficients; the constant term first
+};
+
+}  // namespace tilec::poly

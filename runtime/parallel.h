@@ -1,0 +1,22 @@
+// The thread pool's C face: what generated code calls, and what a host may replace by its own pool.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+// run(context, count, body, arguments): calls body(arguments, i) once for every 0 <= i < count, on any threads, and returns when
+// all are done.
+struct tilec_parallel {
+  void* context;
+  void (*run)(void* context, std::int64_t count, void (*body)(void* arguments, std::int64_t i), void* arguments);
+};
+
+}
+
+namespace tilec::runtime {
+
+const tilec_parallel* default_pool();                  // TILEC_THREADS or the number of cores; spin, then sleep
+const tilec_parallel* serial_pool();
+
+}  // namespace tilec::runtime
