@@ -1,0 +1,50 @@
+// The one list that knows the order of the passes: text in, every stage out.
+//
+// In:  a parsed and checked File, how it is called, and how far to go.
+// Out: every stage up to `until`; nullopt when the program is at fault (the errors are in `diagnostics`).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/package.h"
+#include "codegen/plan.h"
+#include "codegen/target.h"
+#include "lang/ast.h"
+#include "lang/diagnostic.h"
+#include "poly/build.h"
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+struct Request {
+  poly::Signature signature;                           // function, inputs, defines
+  std::map<std::string, std::int64_t> sizes;           // --size N=8
+  bool gradient = false;
+  std::vector<std::string> of, wrt;                    // of the gradient; empty: all float outputs, all float inputs
+  Target target;
+  int threads_hint = 0;                                // 0: as many as the machine has
+  std::map<std::string, std::vector<std::int64_t>> strides;  // per input and output name, in elements; absent: row-major
+};
+
+struct Timing {
+  std::string pass;
+  double milliseconds;
+};
+
+// What was computed: for --emit, --dump-to and --time.
+struct Stages {
+  std::optional<poly::Program> contraction, gradient, bound, bounded, reduced;
+  std::optional<Plan> plan;
+  std::optional<Package> package;
+  std::vector<Timing> timings;
+};
+
+enum class Until { Contraction, Gradient, Bound, Reduced, Plan, Package };
+
+std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
+
+}  // namespace tilec::codegen
