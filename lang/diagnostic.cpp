@@ -1,1 +1,37 @@
-// (to be written)
+#include "lang/diagnostic.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tilec::lang {
+
+Diagnostics::Entry& Diagnostics::Entry::label(Span span, std::string text) {
+  const Label label{span, std::move(text)};
+  std::vector<Label>& labels = all_.all_[at_].labels;
+  const bool known = std::any_of(labels.begin(), labels.end(), [&](const Label& l) { return l.span == label.span && l.text == label.text; });
+  if (!known) labels.push_back(label);
+  return *this;
+}
+
+Diagnostics::Entry& Diagnostics::Entry::hint(std::string text) {
+  std::vector<std::string>& hints = all_.all_[at_].hints;
+  if (std::find(hints.begin(), hints.end(), text) == hints.end()) hints.push_back(std::move(text));
+  return *this;
+}
+
+Diagnostics::Entry Diagnostics::add(Diagnostic diagnostic) {
+  // Without a place two messages of one code are two things to say (two missing sizes), so the text decides there.
+  const auto same = [&](const Diagnostic& d) {
+    return d.code == diagnostic.code && d.span == diagnostic.span && (!d.span.empty() || d.message == diagnostic.message);
+  };
+  const auto known = std::find_if(all_.begin(), all_.end(), same);
+  if (known != all_.end()) return Entry(*this, static_cast<std::size_t>(known - all_.begin()));
+  all_.push_back(std::move(diagnostic));
+  return Entry(*this, all_.size() - 1);
+}
+
+bool Diagnostics::has_errors() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Diagnostic& d) { return d.severity == Severity::Error; });
+}
+
+}  // namespace tilec::lang

@@ -32,6 +32,6 @@ struct OpInfo {
 };
 
 const OpInfo& info(Op op);
-std::optional<Op> function_named(std::string_view name);  // by `name`; aliases: mad = fma, cond = select, ident is not an Op
+std::optional<Op> function_named(std::string_view name);  // by `name`; aliases: mad = fma, select = cond; ident is not an Op
 
 }  // namespace tilec::lang

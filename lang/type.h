@@ -22,7 +22,13 @@ bool is_float(DType type);
 bool is_integer(DType type);                           // not Bool
 bool is_signed(DType type);                            // floats and signed integers
 
-// The type of an elementwise result of two typed operands; symmetric. Integer with float gives the float's type.
+// The type of an elementwise result of two typed operands; symmetric.
+//
+//   bool with x                       x
+//   integer with float                the float's type, whatever the widths (i64 with f16: f16)
+//   float with float                  the wider; f16 with bf16: f32, because neither holds the other
+//   same signedness                   the wider
+//   signed with unsigned, as NumPy    u8: at least i16   u16: at least i32   u32: i64   u64: f64, because no integer type holds both
 DType promote(DType a, DType b);
 
 // What Sum and Product accumulate in: at least i32 / u32 / f32; f64 for f64, 64-bit integers for themselves, i32 for Bool.
