@@ -1,1 +1,403 @@
-// (to be written)
+// Sizes as polynomials.
+//
+// A size such as `(N + 1)*M - M` is kept multiplied out: here `N*M`. Whatever distributes over sums is gone after that, so
+// two polynomials are equal exactly when their terms are; what does not distribute (truncating division, max, `?:` …) is
+// an opaque factor whose arguments are polynomials again. The obvious alternative, a tree with rewriting rules, needs a
+// rule for each way of writing the same thing and still misses some.
+//
+// Sums are formed in 128 bits and must fit 64 when done: `N*K - M*K` may pass through values that `(N - M)*K` avoids.
+#include "poly/size.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <tuple>
+
+#include "lang/diagnostic.h"
+
+namespace tilec::poly {
+namespace {
+
+__extension__ using Wide = __int128;
+using Factors = std::vector<Size::Factor>;
+using Polynomial = std::map<Factors, Wide>;
+
+[[noreturn]] void overflow(const std::string& operation) { throw SizeError(fmt::format("`{}` does not fit a 64-bit size", operation)); }
+
+void add_term(Polynomial& sum, const Factors& factors, Wide coefficient, const std::string& operation) {
+  Wide& total = sum[factors];
+  if (__builtin_add_overflow(total, coefficient, &total)) overflow(operation);
+}
+
+void add(Polynomial& sum, const Size& size, Wide factor, const std::string& operation) {
+  for (const auto& term : size.terms()) {
+    Wide product;
+    if (__builtin_mul_overflow(factor, Wide{term.coefficient}, &product)) overflow(operation);
+    add_term(sum, term.factors, product, operation);
+  }
+}
+
+Factors merged(const Factors& a, const Factors& b) {
+  Factors all;
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  return all;
+}
+
+void add_product(Polynomial& sum, const Polynomial& a, const Size& b, const std::string& operation) {
+  for (const auto& [factors, coefficient] : a)
+    for (const auto& term : b.terms()) {
+      Wide product;
+      if (__builtin_mul_overflow(coefficient, Wide{term.coefficient}, &product)) overflow(operation);
+      add_term(sum, merged(factors, term.factors), product, operation);
+    }
+}
+
+std::vector<Size::Term> terms_of(const Polynomial& sum, const std::string& operation) {
+  std::vector<Size::Term> terms;
+  for (const auto& [factors, coefficient] : sum) {
+    if (coefficient == 0) continue;
+    if (coefficient < INT64_MIN || coefficient > INT64_MAX) overflow(operation);
+    terms.push_back({static_cast<std::int64_t>(coefficient), factors});
+  }
+  return terms;
+}
+
+// Text only made when something goes wrong would need a callback everywhere; constants are the common case and cheap.
+std::string written(const Size& a, const char* symbol, const Size& b) {
+  return fmt::format("{} {} {}", a.print(), symbol, b.print());
+}
+
+// What is left when the constant terms are dropped, to see that a - b is a constant without forming a - b.
+std::pair<std::span<const Size::Term>, std::int64_t> split_constant(const Size& size) {
+  std::span<const Size::Term> terms = size.terms();
+  if (!terms.empty() && terms.front().factors.empty()) return {terms.subspan(1), terms.front().coefficient};
+  return {terms, 0};
+}
+
+// -1, 0, 1 when a < b, a == b, a > b whatever the names are.
+std::optional<int> compare(const Size& a, const Size& b) {
+  const auto [rest_a, constant_a] = split_constant(a);
+  const auto [rest_b, constant_b] = split_constant(b);
+  if (!std::equal(rest_a.begin(), rest_a.end(), rest_b.begin(), rest_b.end())) return std::nullopt;
+  return constant_a < constant_b ? -1 : constant_a > constant_b ? 1 : 0;
+}
+
+// The single factor a size consists of, if it is that and nothing else.
+const Size::Factor* lone_factor(const Size& size) {
+  const auto& terms = size.terms();
+  if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].factors.size() != 1) return nullptr;
+  return &terms[0].factors[0];
+}
+
+std::uint64_t magnitude(std::int64_t value) { return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value); }
+
+std::int64_t truncated(std::int64_t a, std::int64_t b, const char* symbol) {
+  if (b == 0) throw SizeError(fmt::format("`{} {} 0` divides by zero", a, symbol));
+  if (a == INT64_MIN && b == -1) {
+    if (*symbol == '/') overflow(fmt::format("{} / -1", a));
+    return 0;
+  }
+  return *symbol == '/' ? a / b : a % b;
+}
+
+}  // namespace
+
+bool Size::Factor::operator==(const Factor& other) const { return kind == other.kind && name == other.name && arguments == other.arguments; }
+bool Size::Factor::operator<(const Factor& other) const { return std::tie(kind, name, arguments) < std::tie(other.kind, other.name, other.arguments); }
+
+bool Size::operator<(const Size& other) const {
+  return std::lexicographical_compare(terms_.begin(), terms_.end(), other.terms_.begin(), other.terms_.end(), [](const Term& a, const Term& b) {
+    return a.factors != b.factors ? a.factors < b.factors : a.coefficient < b.coefficient;
+  });
+}
+
+Size::Size(std::int64_t value) {
+  if (value != 0) terms_.push_back({value, {}});
+}
+
+Size Size::named(std::string name) {
+  Size size;
+  size.terms_.push_back({1, {Factor{Kind::Name, std::move(name), {}}}});
+  return size;
+}
+
+std::optional<std::int64_t> Size::value() const {
+  if (terms_.empty()) return 0;
+  if (terms_.size() == 1 && terms_[0].factors.empty()) return terms_[0].coefficient;
+  return std::nullopt;
+}
+
+std::int64_t Size::get() const {
+  const auto number = value();
+  if (!number) throw lang::InternalError(fmt::format("size `{}` is not bound", print()));
+  return *number;
+}
+
+Size Size::operator-() const { return Size(0) - *this; }
+
+Size operator+(const Size& a, const Size& b) {
+  if (a.terms_.empty()) return b;
+  if (b.terms_.empty()) return a;
+  const auto x = a.value(), y = b.value();
+  std::int64_t folded;
+  if (x && y && !__builtin_add_overflow(*x, *y, &folded)) return folded;
+  const auto operation = written(a, "+", b);
+  Polynomial sum;
+  add(sum, a, 1, operation);
+  add(sum, b, 1, operation);
+  Size result;
+  result.terms_ = terms_of(sum, operation);
+  return result;
+}
+
+Size operator-(const Size& a, const Size& b) {
+  if (b.terms_.empty()) return a;
+  const auto x = a.value(), y = b.value();
+  std::int64_t folded;
+  if (x && y && !__builtin_sub_overflow(*x, *y, &folded)) return folded;
+  const auto operation = written(a, "-", b);
+  Polynomial sum;
+  add(sum, a, 1, operation);
+  add(sum, b, -1, operation);
+  Size result;
+  result.terms_ = terms_of(sum, operation);
+  return result;
+}
+
+Size operator*(const Size& a, const Size& b) {
+  const auto x = a.value(), y = b.value();
+  std::int64_t folded;
+  if (x && y && !__builtin_mul_overflow(*x, *y, &folded)) return folded;
+  const auto operation = written(a, "*", b);
+  Polynomial left, product;
+  add(left, a, 1, operation);
+  add_product(product, left, b, operation);
+  Size result;
+  result.terms_ = terms_of(product, operation);
+  return result;
+}
+
+Size operator/(const Size& a, const Size& b) { return Size::apply(Size::Kind::Divide, {a, b}); }
+
+namespace {
+
+Size size_of(const Size::Factor& factor) { return factor.kind == Size::Kind::Name ? Size::named(factor.name) : Size::apply(factor.kind, factor.arguments); }
+
+// Of all terms, the first that is not the constant decides the sign of a dividend: `(M - N)/2` is `-((N - M)/2)`.
+bool leads_negative(const Size& size) {
+  const auto [rest, constant] = split_constant(size);
+  if (rest.empty() || rest.front().coefficient > 0 || constant == INT64_MIN) return false;
+  return std::none_of(rest.begin(), rest.end(), [](const Size::Term& t) { return t.coefficient == INT64_MIN; });
+}
+
+// trunc(g·a / g·b) = trunc(a/b), and trunc(trunc(a/b) / c) = trunc(a / b·c): both for any signs.
+Size divide(const Size& a, const Size& b, Size (*make)(Size::Kind, std::vector<Size>)) {
+  const auto divisor = b.value();
+  if (!divisor) return make(Size::Kind::Divide, {a, b});
+  if (const auto number = a.value()) return truncated(*number, *divisor, "/");
+  if (*divisor == 0) throw SizeError(fmt::format("`{} / 0` divides by zero", a.print()));
+  if (*divisor < 0 && *divisor != INT64_MIN) return -divide(a, -*divisor, make);
+  if (*divisor == 1) return a;
+  if (leads_negative(a)) return -divide(-a, b, make);
+  if (const auto* inner = lone_factor(a); inner && inner->kind == Size::Kind::Divide) {
+    const auto first = inner->arguments[1].value();
+    std::int64_t product;
+    if (first && !__builtin_mul_overflow(*first, *divisor, &product)) return divide(inner->arguments[0], product, make);
+  }
+  std::uint64_t common = magnitude(*divisor);
+  for (const auto& term : a.terms()) common = std::gcd(common, magnitude(term.coefficient));
+  if (common > 1 && common <= INT64_MAX) {
+    Size reduced;
+    for (const auto& term : a.terms()) {
+      Size product = term.coefficient / static_cast<std::int64_t>(common);
+      for (const auto& factor : term.factors) product = product * size_of(factor);
+      reduced = reduced + product;
+    }
+    return divide(reduced, *divisor / static_cast<std::int64_t>(common), make);
+  }
+  return make(Size::Kind::Divide, {a, b});
+}
+
+// Max and Min of any number of arguments: flattened, sorted, each once, decided where the difference is a constant.
+std::vector<Size> extremes(Size::Kind kind, const std::vector<Size>& arguments) {
+  std::vector<Size> all;
+  for (const auto& argument : arguments) {
+    const auto* factor = lone_factor(argument);
+    const auto parts = factor && factor->kind == kind ? factor->arguments : std::vector<Size>{argument};
+    for (const auto& part : parts) {
+      bool decided = false;
+      for (auto& known : all)
+        if (const auto order = compare(part, known)) {
+          if ((kind == Size::Kind::Max) == (*order > 0)) known = part;
+          decided = true;
+          break;
+        }
+      if (!decided) all.push_back(part);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
+Size Size::apply(Kind kind, std::vector<Size> arguments) {
+  const auto make = [](Kind k, std::vector<Size> parts) -> Size {
+    Size size;
+    size.terms_.push_back({1, {Factor{k, "", std::move(parts)}}});
+    return size;
+  };
+  switch (kind) {
+    case Kind::Name: break;
+    case Kind::Divide: return divide(arguments.at(0), arguments.at(1), make);
+    case Kind::Mod:
+      if (const auto divisor = arguments.at(1).value()) {
+        if (const auto number = arguments[0].value()) return truncated(*number, *divisor, "%");
+        if (*divisor == 0) throw SizeError(fmt::format("`{} % 0` divides by zero", arguments[0].print()));
+        if (*divisor == 1 || *divisor == -1) return 0;
+      }
+      return make(kind, std::move(arguments));
+    case Kind::Max:
+    case Kind::Min: {
+      auto parts = extremes(kind, arguments);
+      return parts.size() == 1 ? parts[0] : make(kind, std::move(parts));
+    }
+    case Kind::Equal:
+      if (const auto order = compare(arguments.at(0), arguments.at(1))) return *order == 0 ? 1 : 0;
+      std::sort(arguments.begin(), arguments.end());
+      return make(kind, std::move(arguments));
+    case Kind::Less:
+      if (const auto order = compare(arguments.at(0), arguments.at(1))) return *order < 0 ? 1 : 0;
+      return make(kind, std::move(arguments));
+    case Kind::Cond: {
+      if (const auto condition = arguments.at(0).value()) return *condition != 0 ? arguments.at(1) : arguments.at(2);
+      if (arguments.at(1) == arguments.at(2)) return arguments[1];
+      const auto* test = lone_factor(arguments[0]);
+      if (test && (test->kind == Kind::Equal || test->kind == Kind::Less) && arguments[1].is(1) && arguments[2].is(0)) return arguments[0];
+      return make(kind, std::move(arguments));
+    }
+  }
+  throw lang::InternalError("a size name is made by Size::named");
+}
+
+std::set<std::string> Size::names() const {
+  std::set<std::string> all;
+  for (const auto& term : terms_)
+    for (const auto& factor : term.factors) {
+      if (factor.kind == Kind::Name) all.insert(factor.name);
+      for (const auto& argument : factor.arguments) all.merge(argument.names());
+    }
+  return all;
+}
+
+Size Size::substitute(const std::map<std::string, std::int64_t>& values) const {
+  if (value()) return *this;
+  const auto operation = print();
+  Polynomial sum;
+  for (const auto& term : terms_) {
+    Polynomial product{{{}, term.coefficient}};
+    for (const auto& factor : term.factors) {
+      Size replaced;
+      if (factor.kind == Kind::Name) {
+        const auto known = values.find(factor.name);
+        replaced = known == values.end() ? named(factor.name) : Size(known->second);
+      } else if (factor.kind == Kind::Cond) {
+        // Only the arm taken is evaluated, as in the language: the other may divide by zero.
+        const auto condition = factor.arguments[0].substitute(values);
+        const auto number = condition.value();
+        replaced = number ? factor.arguments[*number != 0 ? 1 : 2].substitute(values)
+                          : apply(Kind::Cond, {condition, factor.arguments[1].substitute(values), factor.arguments[2].substitute(values)});
+      } else {
+        std::vector<Size> arguments;
+        for (const auto& argument : factor.arguments) arguments.push_back(argument.substitute(values));
+        replaced = apply(factor.kind, std::move(arguments));
+      }
+      Polynomial next;
+      add_product(next, product, replaced, operation);
+      product = std::move(next);
+    }
+    for (const auto& [factors, coefficient] : product) add_term(sum, factors, coefficient, operation);
+  }
+  Size result;
+  result.terms_ = terms_of(sum, operation);
+  return result;
+}
+
+// Printing. Positive terms come first, so that `N - 1` and not `-1 + N`; every operation that is not a sum or a product
+// stands alone or in parentheses.
+namespace {
+
+bool is_atom(const Size& size) {
+  const auto number = size.value();
+  if (number) return *number >= 0;
+  const auto* factor = lone_factor(size);
+  return factor && (factor->kind == Size::Kind::Name || factor->kind == Size::Kind::Max || factor->kind == Size::Kind::Min || factor->kind == Size::Kind::Mod);
+}
+
+std::string call(std::string_view name, std::span<const Size> arguments) {
+  if (arguments.size() > 2 && name != "cond") return fmt::format("{}({}, {})", name, arguments[0].print(), call(name, arguments.subspan(1)));
+  std::string text;
+  for (const auto& argument : arguments) text += (text.empty() ? "" : ", ") + argument.print();
+  return fmt::format("{}({})", name, text);
+}
+
+std::string operand(const Size& size) { return is_atom(size) ? size.print() : "(" + size.print() + ")"; }
+
+std::string print_factor(const Size::Factor& factor, bool as_calls, bool alone) {
+  using Kind = Size::Kind;
+  const auto& a = factor.arguments;
+  const auto enclosed = [](const std::string& text) { return "(" + text + ")"; };
+  switch (factor.kind) {
+    case Kind::Name: return factor.name;
+    case Kind::Max: return call("max", a);
+    case Kind::Min: return call("min", a);
+    case Kind::Mod: return call("mod", a);
+    case Kind::Divide: {
+      if (as_calls) return call("div", a);
+      const auto text = operand(a[0]) + "/" + operand(a[1]);
+      return alone ? text : enclosed(text);
+    }
+    case Kind::Equal:
+    case Kind::Less: {
+      const auto text = fmt::format("{} {} {}", operand(a[0]), factor.kind == Kind::Equal ? "==" : "<", operand(a[1]));
+      return as_calls ? fmt::format("cond({}, 1, 0)", text) : enclosed(text);
+    }
+    case Kind::Cond:
+      if (as_calls) return call("cond", a);
+      return fmt::format("({} ? {} : {})", operand(a[0]), operand(a[1]), operand(a[2]));
+  }
+  return "";
+}
+
+std::string print_term(const Size::Term& term, bool as_calls) {
+  const auto number = magnitude(term.coefficient);
+  if (term.factors.empty()) return std::to_string(number);
+  const bool alone = number == 1 && term.factors.size() == 1;
+  std::string text = number == 1 ? "" : std::to_string(number);
+  for (const auto& factor : term.factors) text += (text.empty() ? "" : "*") + print_factor(factor, as_calls, alone);
+  return text;
+}
+
+bool is_division(const Size::Term& term) { return term.factors.size() == 1 && term.factors[0].kind == Size::Kind::Divide; }
+
+}  // namespace
+
+std::string Size::print(bool as_calls) const {
+  if (terms_.empty()) return "0";
+  std::vector<Term> order;
+  for (const bool positive : {true, false})
+    for (const bool constant : {false, true})
+      for (const auto& term : terms_)
+        if ((term.coefficient > 0) == positive && term.factors.empty() == constant) order.push_back(term);
+  std::string text;
+  for (const auto& term : order) {
+    auto part = print_term(term, as_calls);
+    if (text.empty() && term.coefficient == -1 && !as_calls && is_division(term)) part = "(" + part + ")";
+    text += text.empty() ? (term.coefficient < 0 ? "-" : "") + part : (term.coefficient < 0 ? " - " : " + ") + part;
+  }
+  return text;
+}
+
+}  // namespace tilec::poly
