@@ -1,24 +1,45 @@
-// What the machine, not the program, is to blame for: no device, no library, out of memory, a file that cannot be written.
-// Caught in the C API and in cli/main.cpp only; exit status 3.
+// Faults of a run: of the machine (no device, no file, no memory: exit status 3), or of an argument (a wrong shape: exit status 1).
+//
+//   throw machine_error(messages::unreadable, path, "it is a folder").hint("…");
+//
+// Caught in the C API and in cli/main.cpp only.
 #pragma once
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
+
+#include "lang/diagnostic.h"
+#include "lang/messages.h"
 
 namespace tilec::runtime {
 
+namespace messages = lang::messages;
+
+enum class Blame { Machine, Argument };
+
 struct RuntimeError : std::runtime_error {
-  RuntimeError(std::string code_, const std::string& message, std::string hint_ = {})
-      : std::runtime_error(message), code(std::move(code_)), hint(std::move(hint_)) {}
-  std::string code;                                    // E05xx
-  std::string hint;                                    // something that can be typed in; may be empty
+  lang::Diagnostic diagnostic;                         // without a span unless an argument's declaration is known
+  Blame blame;
+  RuntimeError(lang::Diagnostic what, Blame whose)
+      : std::runtime_error(what.code + ": " + what.message), diagnostic(std::move(what)), blame(whose) {}
+  RuntimeError& hint(std::string text) { diagnostic.hints.push_back(std::move(text)); return *this; }
 };
 
-inline constexpr const char* no_device = "E0510";       // library, driver or device absent
-inline constexpr const char* device_compile = "E0511";  // the device's compiler refused our text; the message names the file it was saved to
-inline constexpr const char* device_call = "E0512";     // a call into the driver failed
-inline constexpr const char* device_memory = "E0513";   // allocation on the device failed; bytes named
-inline constexpr const char* no_nvrtc = "E0514";        // CUDA text cannot be compiled here
+template <class... Arguments>
+RuntimeError error(const lang::Message<Arguments...>& message, Blame blame, const std::type_identity_t<Arguments>&... arguments) {
+  return RuntimeError(lang::Diagnostic{std::string(message.code), message.severity, fmt::format(fmt::runtime(message.format), arguments...), {}, {}, {}}, blame);
+}
+
+template <class... Arguments>
+RuntimeError machine_error(const lang::Message<Arguments...>& message, const std::type_identity_t<Arguments>&... arguments) {
+  return error(message, Blame::Machine, arguments...);
+}
+
+template <class... Arguments>
+RuntimeError argument_error(const lang::Message<Arguments...>& message, const std::type_identity_t<Arguments>&... arguments) {
+  return error(message, Blame::Argument, arguments...);
+}
 
 }  // namespace tilec::runtime
