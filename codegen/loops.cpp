@@ -1,1 +1,412 @@
-// (to be written)
+// Loops as a value: its print, the checks that need no machine, and i64 arithmetic that folds while it is spelled.
+#include "codegen/loops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+
+#include "lang/diagnostic.h"
+
+namespace tilec::codegen {
+
+bool Constant::operator==(const Constant& other) const {
+  return type == other.type && integer == other.integer && std::bit_cast<std::int64_t>(real) == std::bit_cast<std::int64_t>(other.real);
+}
+
+// ---- spelling
+
+namespace {
+
+using poly::Overloaded;
+
+const std::int64_t* constant(const Expr& e) {
+  const Constant* c = e.as<Constant>();
+  return c && c->type == DType::I64 ? &c->integer : nullptr;
+}
+
+Expr i64_operation(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::I64}; }
+
+// `e` as (rest, constant): x + 3 ⇒ (x, 3), so that sums of constants meet.
+std::pair<Expr, std::int64_t> split_sum(const Expr& e) {
+  if (const std::int64_t* c = constant(e)) return {Expr(std::int64_t{0}), *c};
+  const Operation* sum = e.as<Operation>();
+  if (sum && sum->op == Op::Add && sum->type == DType::I64)
+    if (const std::int64_t* c = constant(sum->operands[1])) return {sum->operands[0], *c};
+  return {e, 0};
+}
+
+Expr add_constant(const Expr& e, std::int64_t c) {
+  if (c == 0) return e;
+  if (const std::int64_t* value = constant(e)) return Expr(*value + c);
+  return i64_operation(Op::Add, e, Expr(c));
+}
+
+Expr comparison(Op op, const Expr& a, const Expr& b, bool (*fold)(std::int64_t, std::int64_t)) {
+  const std::int64_t *x = constant(a), *y = constant(b);
+  if (x && y) return Constant{DType::Bool, fold(*x, *y) ? 1 : 0, 0};
+  return Operation{op, {a, b}, DType::Bool};
+}
+
+}  // namespace
+
+Expr operator+(const Expr& a, const Expr& b) {
+  auto [x, p] = split_sum(a);
+  auto [y, q] = split_sum(b);
+  if (constant(x)) return add_constant(y, p + q);      // x is 0 here
+  if (constant(y)) return add_constant(x, p + q);
+  return add_constant(i64_operation(Op::Add, x, y), p + q);
+}
+
+Expr operator-(const Expr& a, const Expr& b) {
+  auto [x, p] = split_sum(a);
+  auto [y, q] = split_sum(b);
+  if (constant(y)) return add_constant(x, p - q);
+  if (x == y) return Expr(p - q);
+  return add_constant(i64_operation(Op::Sub, x, y), p - q);
+}
+
+Expr operator*(const Expr& a, const Expr& b) {
+  const std::int64_t *x = constant(a), *y = constant(b);
+  if (x && y) return Expr(*x * *y);
+  if (x) return b * a;
+  if (y && *y == 0) return Expr(std::int64_t{0});
+  if (y && *y == 1) return a;
+  if (y) {
+    const Operation* product = a.as<Operation>();
+    if (product && product->op == Op::Mul)
+      if (const std::int64_t* c = constant(product->operands[1])) return product->operands[0] * Expr(*c * *y);
+  }
+  return i64_operation(Op::Mul, a, b);
+}
+
+Expr less(const Expr& a, const Expr& b) {
+  return comparison(Op::Lt, a, b, [](std::int64_t x, std::int64_t y) { return x < y; });
+}
+
+Expr at_least(const Expr& a, const Expr& b) {
+  return comparison(Op::Ge, a, b, [](std::int64_t x, std::int64_t y) { return x >= y; });
+}
+
+Expr both(const Expr& a, const Expr& b) {
+  if (const Constant* c = a.as<Constant>()) return c->integer ? b : a;
+  if (const Constant* c = b.as<Constant>()) return c->integer ? a : b;
+  return Operation{Op::And, {a, b}, DType::Bool};
+}
+
+Expr minimum(const Expr& a, const Expr& b) {
+  const std::int64_t *x = constant(a), *y = constant(b);
+  if (x && y) return Expr(std::min(*x, *y));
+  return a == b ? a : i64_operation(Op::Min, a, b);
+}
+
+Expr maximum(const Expr& a, const Expr& b) {
+  const std::int64_t *x = constant(a), *y = constant(b);
+  if (x && y) return Expr(std::max(*x, *y));
+  return a == b ? a : i64_operation(Op::Max, a, b);
+}
+
+// Op::Div truncates, so a negative dividend is moved down first; a power of two is an arithmetic shift.
+Expr floor_divide(const Expr& a, std::int64_t b) {
+  if (b <= 0) throw lang::InternalError(fmt::format("floor_divide by {}", b));
+  if (b == 1) return a;
+  if (const std::int64_t* x = constant(a)) return Expr(*x / b - (*x % b < 0 ? 1 : 0));
+  const auto divisor = static_cast<std::uint64_t>(b);
+  if (std::has_single_bit(divisor)) return i64_operation(Op::Shr, a, Expr(std::int64_t{std::countr_zero(divisor)}));
+  const Expr down = Operation{Op::Select, {less(a, Expr(std::int64_t{0})), Expr(1 - b), Expr(std::int64_t{0})}, DType::I64};
+  return i64_operation(Op::Div, i64_operation(Op::Add, a, down), Expr(b));
+}
+
+Expr ceil_divide(const Expr& a, std::int64_t b) { return floor_divide(a + Expr(b - 1), b); }
+
+// ---- print
+
+namespace {
+
+std::string_view word(Kind kind) {
+  switch (kind) {
+    case Kind::Serial: return "serial";
+    case Kind::Unroll: return "unroll";
+    case Kind::Vector: return "vector";
+    case Kind::Parallel: return "parallel";
+    case Kind::Block: return "block";
+    case Kind::Thread: return "thread";
+  }
+  return "?";
+}
+
+std::string_view word(Memory memory) {
+  return memory == Memory::Register ? "register" : memory == Memory::Local ? "local" : "shared";
+}
+
+std::string_view word(Direction direction) {
+  return direction == Direction::In ? "in" : direction == Direction::Out ? "out" : "inout";
+}
+
+std::string_view word(Aggregation how) {
+  switch (how) {
+    case Aggregation::Assign: return "=";
+    case Aggregation::Sum: return "+";
+    case Aggregation::Product: return "*";
+    case Aggregation::Max: return "max";
+    case Aggregation::Min: return "min";
+  }
+  return "?";
+}
+
+std::string spell(const Constant& c) {
+  if (c.type == DType::I64) return fmt::format("{}", c.integer);
+  if (c.type == DType::Bool) return c.integer ? "true" : "false";
+  if (lang::is_float(c.type)) return fmt::format("{}({})", lang::name(c.type), c.real);
+  if (c.type == DType::U64) return fmt::format("u64({})", static_cast<std::uint64_t>(c.integer));
+  return fmt::format("{}({})", lang::name(c.type), c.integer);
+}
+
+// With parentheses around anything that is not one word.
+std::string tight(const Expr& e) {
+  const Operation* operation = e.as<Operation>();
+  const bool open = operation && (operation->op == Op::Select || !lang::info(operation->op).symbol.empty());
+  const Constant* c = e.as<Constant>();
+  return open || (c && c->integer < 0) ? "(" + print(e) + ")" : print(e);
+}
+
+std::string list(const std::vector<Expr>& operands) {
+  std::string text;
+  for (const Expr& e : operands) text += (text.empty() ? "" : ", ") + print(e);
+  return text;
+}
+
+std::string spell(const Operation& operation) {
+  const lang::OpInfo& row = lang::info(operation.op);
+  const std::vector<Expr>& in = operation.operands;
+  if (operation.op == Op::Select) return fmt::format("{} ? {} : {}", tight(in[0]), tight(in[1]), tight(in[2]));
+  if (row.symbol.empty()) return fmt::format("{}({})", row.name, list(in));
+  if (in.size() == 1) return fmt::format("{}{}", row.symbol, tight(in[0]));
+  return fmt::format("{} {} {}", tight(in[0]), row.symbol, tight(in[1]));
+}
+
+class Printer {
+ public:
+  std::string text;
+
+  void body(const Body& statements, int depth) {
+    for (const Stmt& s : statements) statement(s, depth);
+  }
+
+ private:
+  void line(int depth, std::string_view words) { text += fmt::format("{:{}}{}\n", "", depth * 2, words); }
+
+  void statement(const Stmt& s, int depth) {
+    std::visit(Overloaded{[&](const For& x) { loop(x, depth); }, [&](const If& x) { branch(x, depth); },
+                          [&](const auto& x) { line(depth, simple(x)); }}, s.node);
+  }
+
+  void loop(const For& x, int depth) {
+    std::string advance;
+    for (const Advance& a : x.advance) advance += fmt::format("{} {} by {}", advance.empty() ? " advance" : ",", a.view, print(a.step));
+    line(depth, fmt::format("for {} in {} {}{}", x.index, word(x.kind), print(x.extent), advance));
+    body(x.body, depth + 1);
+  }
+
+  void branch(const If& x, int depth) {
+    line(depth, fmt::format("if {}", print(x.condition)));
+    body(x.then, depth + 1);
+    if (x.otherwise.empty()) return;
+    line(depth, "else");
+    body(x.otherwise, depth + 1);
+  }
+
+  static std::string simple(const Let& x) { return fmt::format("let {} = {}", x.name, print(x.value)); }
+  static std::string simple(const View& x) { return fmt::format("view {} = {} + {}", x.name, x.base, tight(x.offset)); }
+  static std::string simple(const Allocate& x) { return fmt::format("{} {} {}[{}]", word(x.memory), x.name, lang::name(x.type), x.count); }
+  static std::string simple(const Store& x) {
+    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : x.hint == Hint::Async ? " async" : "";
+    return fmt::format("{}[{}] = {}{}", x.view, print(x.offset), print(x.value), hint);
+  }
+  static std::string simple(const Fold& x) { return fmt::format("fold {} = {} {} over {}", x.name, word(x.how), tight(x.value), x.over); }
+  static std::string simple(const Barrier& x) { return x.pending ? fmt::format("barrier {}", x.pending) : "barrier"; }
+  static std::string simple(const Prefetch& x) { return fmt::format("prefetch {}[{}]", x.view, print(x.offset)); }
+  static std::string simple(const CallStmt& x) {
+    return fmt::format("call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
+  }
+};
+
+}  // namespace
+
+std::string print(const Expr& expr) {
+  return expr.match([](const Constant& c) { return spell(c); }, [](const Variable& v) { return v.name; },
+                    [](const Load& l) { return fmt::format("{}[{}]", l.view, print(l.offset)); },
+                    [](const Operation& o) { return spell(o); },
+                    [](const Convert& c) { return fmt::format("{}({})", lang::name(c.type), print(c.operand)); });
+}
+
+std::string print(const Function& function) {
+  std::string parameters;
+  for (const ViewParameter& v : function.views) {
+    parameters += fmt::format("{}{}: {} {}", parameters.empty() ? "" : ", ", v.name, lang::name(v.type), word(v.direction));
+    if (v.alignment) parameters += fmt::format(" align {}", v.alignment);
+  }
+  if (!function.integers.empty()) parameters += fmt::format("; {}", fmt::join(function.integers, ", "));
+  Printer printer;
+  printer.body(function.body, 1);
+  return fmt::format("fn {}({})\n{}", function.name, parameters, printer.text);
+}
+
+std::string print(const Loops& loops) {
+  std::string text;
+  for (const Table& t : loops.tables) text += fmt::format("table {} = [{}]\n", t.name, fmt::join(t.values, ", "));
+  for (const Function& f : loops.functions) text += print(f);
+  return text;
+}
+
+// ---- verify
+
+namespace {
+
+// Names are checked by scope: a view, register or table is `memory`, a loop index, Let, Fold or parameter a `variable`.
+class Verifier {
+ public:
+  explicit Verifier(const Loops& loops) : loops_(loops) {}
+
+  void function(const Function& f) {
+    where_ = f.name;
+    memory_.clear(), variables_.clear();
+    for (const Table& t : loops_.tables) memory_[t.name] = {DType::I64, false};
+    for (const ViewParameter& v : f.views) memory_[v.name] = {v.type, false};
+    for (const std::string& name : f.integers) variables_[name] = DType::I64;
+    body(f.body, {});
+    done_.insert(f.name);
+  }
+
+ private:
+  struct Memory_ { DType type; bool is_register; };
+  struct Inside { bool vector = false; };
+
+  template <class... Arguments> void require(bool holds, fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
+    if (!holds) throw lang::InternalError(fmt::format("Loops, `{}`: {}", where_, fmt::format(text, std::forward<Arguments>(arguments)...)));
+  }
+
+  const Memory_& memory(const std::string& name) const {
+    const auto at = memory_.find(name);
+    require(at != memory_.end(), "`{}` is no view here", name);
+    return at->second;
+  }
+
+  void i64(const Expr& e) const {
+    expr(e);
+    require(e.type() == DType::I64, "`{}` is {}, not i64", print(e), lang::name(e.type()));
+  }
+
+  void expr(const Expr& e) const {
+    e.match([](const Constant&) {},
+            [&](const Variable& v) {
+              const auto at = variables_.find(v.name);
+              require(at != variables_.end(), "`{}` is not defined here", v.name);
+              require(at->second == v.type, "`{}` is {}, used as {}", v.name, lang::name(at->second), lang::name(v.type));
+            },
+            [&](const Load& l) {
+              i64(l.offset);
+              require(memory(l.view).type == l.type, "`{}` is loaded as {}", l.view, lang::name(l.type));
+            },
+            [&](const Operation& o) { operation(o); }, [&](const Convert& c) { expr(c.operand); });
+  }
+
+  void operation(const Operation& o) const {
+    const lang::OpInfo& row = lang::info(o.op);
+    require(static_cast<int>(o.operands.size()) == row.arity, "`{}` has {} operands", row.name, o.operands.size());
+    for (const Expr& e : o.operands) expr(e);
+    const std::size_t first = o.op == Op::Select ? 1 : 0;
+    for (std::size_t i = first + 1; i < o.operands.size(); ++i)
+      require(o.operands[i].type() == o.operands[first].type(), "operands of `{}` differ: {} and {}", row.name,
+              lang::name(o.operands[first].type()), lang::name(o.operands[i].type()));
+    require(o.op != Op::Select || o.operands[0].type() == DType::Bool, "a select on {}", lang::name(o.operands[0].type()));
+  }
+
+  void body(const Body& statements, Inside inside) {
+    const auto memory = memory_;
+    const auto variables = variables_;
+    for (const Stmt& s : statements) std::visit([&](const auto& x) { statement(x, inside); }, s.node);
+    memory_ = memory, variables_ = variables;
+  }
+
+  void statement(const For& x, Inside inside) {
+    i64(x.extent);
+    for (const Advance& a : x.advance) {
+      i64(a.step);
+      require(!memory(a.view).is_register, "`{}` cannot advance: a register array", a.view);
+    }
+    const Constant* extent = x.extent.as<Constant>();
+    require(extent || (x.kind != Kind::Unroll && x.kind != Kind::Vector && x.kind != Kind::Thread),
+            "the extent of {} `{}` is not constant", word(x.kind), x.index);
+    require(!inside.vector || x.kind == Kind::Serial || x.kind == Kind::Unroll, "{} `{}` inside a vector loop", word(x.kind), x.index);
+    const auto variables = variables_;
+    variables_[x.index] = DType::I64;
+    body(x.body, {inside.vector || x.kind == Kind::Vector});
+    variables_ = variables;
+  }
+
+  void statement(const If& x, Inside inside) {
+    expr(x.condition);
+    require(x.condition.type() == DType::Bool, "a condition of type {}", lang::name(x.condition.type()));
+    body(x.then, inside), body(x.otherwise, inside);
+  }
+
+  void statement(const Let& x, Inside) { expr(x.value), variables_[x.name] = x.value.type(); }
+
+  void statement(const View& x, Inside) {
+    i64(x.offset);
+    require(!memory(x.base).is_register, "`{}` views the register array `{}`", x.name, x.base);
+    memory_[x.name] = memory(x.base);
+  }
+
+  void statement(const Allocate& x, Inside) {
+    require(x.count > 0, "`{}` has {} elements", x.name, x.count);
+    memory_[x.name] = {x.type, x.memory == Memory::Register};
+  }
+
+  void statement(const Store& x, Inside) {
+    i64(x.offset), expr(x.value);
+    require(memory(x.view).type == x.value.type(), "{} is stored in `{}`, which is {}", lang::name(x.value.type()), x.view,
+            lang::name(memory(x.view).type));
+  }
+
+  void statement(const Fold& x, Inside) {
+    expr(x.value);
+    require(x.how != Aggregation::Assign, "`{}` folds by assignment", x.name);
+    require(variables_.contains(x.over), "`{}` folds over `{}`, which is no loop here", x.name, x.over);
+    variables_[x.name] = x.value.type();
+  }
+
+  void statement(const Barrier&, Inside) {}
+  void statement(const Prefetch& x, Inside) { i64(x.offset), memory(x.view); }
+
+  void statement(const CallStmt& x, Inside inside) {
+    require(!inside.vector, "a call of `{}` inside a vector loop", x.function);
+    const auto callee = std::find_if(loops_.functions.begin(), loops_.functions.end(), [&](const Function& f) { return f.name == x.function; });
+    require(callee != loops_.functions.end() && done_.contains(x.function), "`{}` is not a function before this one", x.function);
+    require(callee->views.size() == x.views.size() && callee->integers.size() == x.integers.size(), "`{}` is called with {} views and {} integers",
+            x.function, x.views.size(), x.integers.size());
+    for (std::size_t i = 0; i < x.views.size(); ++i)
+      require(memory(x.views[i]).type == callee->views[i].type && !memory(x.views[i]).is_register, "`{}` does not fit `{}` of `{}`", x.views[i],
+              callee->views[i].name, x.function);
+    for (const Expr& e : x.integers) i64(e);
+  }
+
+  const Loops& loops_;
+  std::string where_;
+  std::map<std::string, Memory_> memory_;
+  std::map<std::string, DType> variables_;
+  std::set<std::string> done_;
+};
+
+}  // namespace
+
+void verify(const Loops& loops) {
+  if (loops.functions.empty()) throw lang::InternalError("Loops without a function");
+  Verifier verifier(loops);
+  for (const Function& f : loops.functions) verifier.function(f);
+}
+
+}  // namespace tilec::codegen

@@ -1,1 +1,100 @@
-// (to be written)
+// Names of targets, and what CPUID and the cache sizes say of this machine.
+#include "codegen/target.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+namespace tilec::codegen {
+
+namespace {
+
+// sysconf knows the caches on glibc; where it answers 0 (containers), /sys does, in KiB: `1024K`.
+std::int64_t cache_bytes(int name, int index, std::int64_t otherwise) {
+  const long bytes = sysconf(name);
+  if (bytes > 0) return bytes;
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+  std::int64_t kib = 0;
+  return file >> kib && kib > 0 ? kib * 1024 : otherwise;
+}
+
+void add_caches(Target& target) {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+  target.l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 0, target.l1);
+  target.l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 2, target.l2);
+  target.l3 = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 3, target.l3);
+#endif
+}
+
+// LLVM's `native` is this machine; the width is asked of the compiler's own CPUID helper.
+Target this_machine() {
+  Target target;
+  target.arch = "native";
+  bool wide = false;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+  target.vector_bytes = wide ? 64 : 32;
+  target.vector_registers = wide ? 32 : 16;
+  add_caches(target);
+  return target;
+}
+
+// `cpu:x86-64-v3`, `cpu:znver4`: the width by the names LLVM gives to machines with AVX-512.
+Target named_machine(std::string_view arch) {
+  static constexpr std::string_view wide[] = {"x86-64-v4", "znver4", "znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
+                                              "icelake-client", "tigerlake", "rocketlake", "sapphirerapids", "emeraldrapids", "graniterapids"};
+  Target target;
+  target.arch = arch;
+  const bool found = std::find(std::begin(wide), std::end(wide), arch) != std::end(wide);
+  target.vector_bytes = found ? 64 : 32;
+  target.vector_registers = found ? 32 : 16;
+  add_caches(target);
+  return target;
+}
+
+// `sm_90`, `sm_90a`, `sm_120f`: digits, perhaps one letter.
+std::optional<int> compute_capability(std::string_view arch) {
+  if (!arch.starts_with("sm_")) return std::nullopt;
+  int number = 0;
+  const auto [end, error] = std::from_chars(arch.data() + 3, arch.data() + arch.size(), number);
+  const auto left = arch.data() + arch.size() - end;
+  if (error != std::errc() || number < 50 || left > 1 || (left == 1 && *end != 'a' && *end != 'f')) return std::nullopt;
+  return number;
+}
+
+std::optional<Target> cuda(std::string_view arch) {
+  const std::optional<int> capability = compute_capability(arch);
+  if (!capability) return std::nullopt;
+  Target target;
+  target.arch = arch;
+  // What one block may ask for: 227 KiB from Hopper on, 163 KiB on sm_80, 99 KiB on its small siblings, 48 KiB before.
+  const int c = *capability;
+  target.shared_bytes = (c == 90 || c == 100 || c == 103 ? 227 : c == 80 || c == 87 ? 163 : c >= 80 ? 99 : 48) << 10;
+  target.multiprocessors = c == 90 ? 132 : c >= 100 ? 148 : c == 80 ? 108 : 64;
+  return target;
+}
+
+}  // namespace
+
+std::optional<Target> target_named(std::string_view text) {
+  using Family = Target::Family;
+  const std::size_t colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  const std::string_view arch = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  if (colon != std::string_view::npos && arch.empty()) return std::nullopt;
+
+  std::optional<Target> target;
+  if (kind == "cpu") target = arch.empty() ? this_machine() : named_machine(arch);
+  else if (kind == "cuda") target = cuda(arch.empty() ? "sm_80" : arch);
+  else if ((kind == "opencl" || kind == "reference") && arch.empty()) target = Target();
+  if (!target) return std::nullopt;
+  target->family = kind == "cpu" ? Family::Cpu : kind == "cuda" ? Family::Cuda : kind == "opencl" ? Family::OpenCl : Family::Reference;
+  target->name = text;
+  return target;
+}
+
+}  // namespace tilec::codegen
