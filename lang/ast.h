@@ -3,6 +3,7 @@
 // The tree keeps what the user wrote (`2i`, `a ? b` without `:`, L12's precedence); meaning is given by check and poly/build.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,16 +38,20 @@ struct Select;
 class Expr {
  public:
   using Node = std::variant<Number, Variable, Unary, Binary, Access, Call, Select>;
+  Expr();                                              // the number 0, so that trees can be put together step by step
   template <class T> Expr(T node, Span span);
   template <class... Cases> decltype(auto) match(Cases&&... cases) const;
   template <class T> const T* as() const;              // null when the node is something else
   bool same_as(const Expr& other) const { return node_.get() == other.node_.get(); }
   bool operator==(const Expr& other) const;
   Span span() const { return span_; }
+  Expr at(Span span) const { Expr copy = *this; copy.span_ = span; return copy; }
+  int height() const { return height_; }               // 1 for a leaf; parse() keeps it small, so walks may recurse
 
  private:
   std::shared_ptr<const Node> node_;
   Span span_;
+  int height_ = 1;
 };
 
 struct Number {
@@ -66,7 +71,16 @@ struct Call { Name function; std::vector<Argument> parameters; std::vector<Expr>
 // `condition ? then : otherwise`; without `otherwise` only at the end of a contraction's body (`A[i] == B[j] ? C[k]`).
 struct Select { Expr condition, then; std::optional<Expr> otherwise; bool operator==(const Select&) const = default; };
 
-template <class T> Expr::Expr(T node, Span span) : node_(std::make_shared<const Node>(std::move(node))), span_(span) {}
+inline int tallest(const Number&) { return 0; }
+inline int tallest(const Variable&) { return 0; }
+inline int tallest(const Unary& n) { return n.operand.height(); }
+inline int tallest(const Binary& n) { return std::max(n.left.height(), n.right.height()); }
+inline int tallest(const std::vector<Expr>& list) { int most = 0; for (const Expr& e : list) most = std::max(most, e.height()); return most; }
+inline int tallest(const Access& n) { return tallest(n.element); }
+inline int tallest(const Call& n) { return tallest(n.arguments); }
+inline int tallest(const Select& n) { return std::max({n.condition.height(), n.then.height(), n.otherwise ? n.otherwise->height() : 0}); }
+template <class T> Expr::Expr(T node, Span span) : span_(span), height_(1 + tallest(node)) { node_ = std::make_shared<const Node>(std::move(node)); }
+inline Expr::Expr() : Expr(Number{"0", false, 0, 0, false}, Span{}) {}
 template <class... Cases> struct Overloaded : Cases... { using Cases::operator()...; };
 template <class... Cases> Overloaded(Cases...) -> Overloaded<Cases...>;
 template <class... Cases> decltype(auto) Expr::match(Cases&&... cases) const { return std::visit(Overloaded{std::forward<Cases>(cases)...}, *node_); }
@@ -89,7 +103,7 @@ struct Constraint {
   Expr polynomial, bound;
   Span span;
 };
-struct Default { std::variant<Number, Name> value; Span span; };
+struct Default { std::variant<Number, Name> value; Span span; };  // `-inf` is the Number; `inf` and `nan` are Names, as they may be declared
 
 struct Assignment { Target target; Expr value; };
 struct TupleAssignment { std::vector<Target> targets; Expr value; };
@@ -122,9 +136,12 @@ struct Function {
   std::vector<Target> results;
   std::vector<Statement> statements;
   Span span;
+  Span body;                                           // from `{` to `}`
 };
 struct Import { std::string path; Span span; };
 struct Dim { std::vector<Name> names; Span span; };
-struct File { std::vector<std::variant<Import, Dim, Function>> items; };
+// What stands between the tokens and a formatter must keep: a comment, or (empty text) one or more blank lines.
+struct Trivia { std::string text; Span span; bool own_line = false; };  // own_line: nothing but blanks before it on its line
+struct File { std::vector<std::variant<Import, Dim, Function>> items; std::vector<Trivia> trivia; };
 
 }  // namespace tilec::lang
