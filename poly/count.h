@@ -1,0 +1,26 @@
+// Exact numbers of domain points, and the points themselves where there are few.
+//
+//   0 <= q < 112, 0 <= z < 2, 0 <= q + 1 - z < 112    ⇒    223
+//
+// Indices that no row couples multiply, so a box costs nothing; coupled ones are enumerated but for the innermost index,
+// which is an interval. In: bounded domains. Keeps: work is capped; nullopt when the cap was reached.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "poly/hull.h"
+#include "poly/program.h"
+
+namespace tilec::poly {
+
+constexpr std::int64_t count_cap = 1'000'000;          // fixed values, about 50 ns each
+
+std::optional<std::int64_t> points(const Statement& statement, std::int64_t cap = count_cap);
+std::optional<std::int64_t> count_points(const std::vector<Row>& rows, const Box& hull, std::int64_t cap = count_cap);
+// Every point in lexicographic order. False when `visit` said stop or the cap was reached.
+bool for_each_point(const std::vector<Row>& rows, const Box& hull, std::int64_t cap, const std::function<bool(const Point&)>& visit);
+
+}  // namespace tilec::poly

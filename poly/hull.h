@@ -1,0 +1,42 @@
+// Rows as plain numbers, and the hull of each index: interval arithmetic first, then a search for points that attain the
+// bounds, then isl (capped). Sound always; exact whenever one of the three can prove it.
+//
+//   0 <= x < 112,  0 <= k < 3,  0 <= 2*x + k - 1 < 224,  0 <= k - 1   ⇒   0 <= x < 112,  1 <= k < 3
+//
+// In: rows over n indices.   Out: lower and upper bound per index.   Keeps: nothing waits, nothing throws.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "poly/program.h"
+#include "poly/solve.h"
+
+namespace tilec::poly {
+
+using Point = std::vector<std::int64_t>;
+
+struct Box {
+  bool empty = false;                                  // no integer point at all
+  std::vector<Interval> index;
+};
+
+Row row_of(const Range& range);                        // bound Programs only
+Range range_of(const Row& row);
+std::vector<Row> rows_of(const Statement& statement);  // of the domain
+bool holds(const Row& row, const Point& point);
+
+// Interval arithmetic to a fixed point; `box` may start unbounded. Empty only when proven so.
+void tighten(const std::vector<Row>& rows, Box& box);
+Box hull(const std::vector<Row>& rows, std::size_t indices);
+// A point of the domain inside `box`, which tighten() has seen; nullopt when the budget ended first, or there is none
+// (`proven` says which). The budget counts fixed values.
+std::optional<Point> find_point(const std::vector<Row>& rows, const Box& box, int& budget, bool& proven);
+// Does every point of the (bounded) box satisfy the row?
+bool implied(const Row& row, const Box& box);
+
+// The domain as bounds.h promises it: one hull row per index, then the rows the hull does not imply. Needs a bounded hull.
+std::vector<Range> bounded_domain(const std::vector<Range>& domain, const Box& hull);
+
+}  // namespace tilec::poly
