@@ -19,9 +19,52 @@ using Text = std::string_view;
 
 // ---- lang: parsing --------------------------------------------------------------------------------------------------------------
 
+inline constexpr Message<Text, Text> syntax{"E0101", Severity::Error, "expected {}, saw {}"};
+inline constexpr Message<Text> unknown_character{"E0102", Severity::Error, "{} is not a character of Tile outside comments and strings"};
+inline constexpr Message<> unclosed_comment{"E0103", Severity::Error, "this comment is never closed"};
+inline constexpr Message<> unclosed_string{"E0104", Severity::Error, "this string is not closed on its line"};
+inline constexpr Message<Text> malformed_number{"E0105", Severity::Error, "`{}` is not a number"};
+inline constexpr Message<Text> integer_too_large{"E0106", Severity::Error, "`{}` does not fit 64 bits"};
+inline constexpr Message<int, Text> too_deep{"E0107", Severity::Error, "nested more than {} {} deep"};
+inline constexpr Message<Text> chained_comparison{"E0108", Severity::Error, "`{}` cannot follow another comparison without parentheses"};
+
+inline constexpr Message<> nested_select{"W0101", Severity::Warning, "`a ? b : c ? d : e` means `(a ? b : c) ? d : e`"};
+inline constexpr Message<> mixed_xor{"W0102", Severity::Warning, "`|` binds tighter than `^` here, other than in C"};
+
 // ---- lang: checking -------------------------------------------------------------------------------------------------------------
 
 // ---- poly -----------------------------------------------------------------------------------------------------------------------
+
+// build: E0201 to E0239
+inline constexpr Message<Text, Text, Text, Text> rank_mismatch{"E0201", Severity::Error, "`{}` has {} but is {} with {}"};
+inline constexpr Message<Text, Text, Text, Text, Text> size_mismatch{"E0202", Severity::Error, "`{}` is {} in `{}` but {} in `{}`"};
+inline constexpr Message<std::size_t, Text, Text, Text, Text> size_expression_mismatch{"E0203", Severity::Error, "dimension {} of `{}` is {}, but `{}` is {}"};
+inline constexpr Message<Text, Text, Text> given_rank{"E0204", Severity::Error, "`{}` is declared with {} but is given {}"};
+inline constexpr Message<Text, Text, Text> given_type{"E0205", Severity::Error, "`{}` is declared `{}` but is given `{}`"};
+inline constexpr Message<Text> unknown_rank{"E0206", Severity::Error, "nothing says how many dimensions `{}` has"};
+inline constexpr Message<Text, Text> not_a_size{"E0207", Severity::Error, "`{}` is {}; sizes, indices and constraints are made of integers known before the run"};
+inline constexpr Message<Text> not_affine{"E0208", Severity::Error, "not an affine index expression: {}"};
+inline constexpr Message<Text> size_arithmetic{"E0209", Severity::Error, "size arithmetic: {}"};
+inline constexpr Message<Text, Text> negative_size{"E0210", Severity::Error, "size `{}` is negative: {}"};
+inline constexpr Message<Text, Text, Text> sizes_count{"E0211", Severity::Error, "`{}` is written with {} but has {}"};
+inline constexpr Message<Text, Text, Text, Text> shapes_differ{"E0212", Severity::Error, "shapes {} and {} do not broadcast: {} meets {}"};
+inline constexpr Message<Text> constraint_only_index{"E0213", Severity::Error, "index `{}` occurs in constraints only"};
+inline constexpr Message<Text, Text> integers_only{"E0214", Severity::Error, "`{}` works on integers, but its operand is `{}`"};
+inline constexpr Message<Text, Text> does_not_fit{"E0215", Severity::Error, "{} does not fit in `{}`"};
+inline constexpr Message<Text, Text, Text> default_differs{"E0216", Severity::Error, "`default {}` is {}, but the result is {}"};
+inline constexpr Message<Text, Text> reshape_count{"E0217", Severity::Error, "`reshape` makes {} elements of {}"};
+inline constexpr Message<Text, Text> bad_axis{"E0218", Severity::Error, "axis {} of a tensor with {}"};
+inline constexpr Message<Text, Text> cast_width{"E0219", Severity::Error, "`{}` takes a width of {}"};
+inline constexpr Message<Text, Text, Text> argument_count{"E0220", Severity::Error, "`{}` takes {} but is given {}"};
+inline constexpr Message<Text> no_such_value{"E0221", Severity::Error, "`{}` is not defined here"};
+inline constexpr Message<Text, Text> type_conflict{"E0222", Severity::Error, "the result is declared `{}` but has type `{}`"};
+inline constexpr Message<Text> ties_without_order{"E0223", Severity::Error, "`ties` is for `>` and `<`, not for `{}`"};
+inline constexpr Message<> too_deep{"E0224", Severity::Error, "this expression has too many operations in a row"};
+inline constexpr Message<Text> not_elementwise{"E0225", Severity::Error, "`{}` cannot stand here"};
+inline constexpr Message<Text> no_function{"E0226", Severity::Error, "{}"};
+inline constexpr Message<Text> unnamed_ties{"E0227", Severity::Error, "`ties` takes split, first or all, not `{}`"};
+inline constexpr Message<> not_known_yet{"E0228", Severity::Error, "a number that is known before the run is needed here"};
+inline constexpr Message<Text> never_integral{"W0201", Severity::Warning, "`{}` is never an integer, so no point is valid"};
 
 // bounds: E0240 to E0249
 inline constexpr Message<Text, Text> unbounded_index{"E0240", Severity::Error, "index `{}` has no {} bound: no access and no constraint limits it"};
