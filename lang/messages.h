@@ -73,6 +73,15 @@ inline constexpr Message<Text> undecided_assign{"E0242", Severity::Error, "canno
 inline constexpr Message<Text, Text, Text, Text> leaves_tensor{"R0240", Severity::Remark, "`{}` leaves `{}` at {}: elements of `{}` that only such points reach hold the fill"};
 
 // ---- autodiff -------------------------------------------------------------------------------------------------------------------
+inline constexpr Message<Text, Text> not_an_output{"E0301", Severity::Error, "`{}` is no output of `{}`"};
+inline constexpr Message<Text, Text> not_an_input{"E0302", Severity::Error, "`{}` is no input of `{}`"};
+inline constexpr Message<Text, Text> input_without_gradient{"E0303", Severity::Error, "input `{}` is {}: only floats have a gradient"};
+inline constexpr Message<Text, Text> output_without_gradient{"E0304", Severity::Error, "output `{}` is {}: only floats have a cotangent"};
+inline constexpr Message<Text> no_float_output{"E0305", Severity::Error, "`{}` has no float output to start a gradient from"};
+inline constexpr Message<Text> no_float_input{"E0306", Severity::Error, "`{}` has no float input to differentiate by"};
+inline constexpr Message<Text> gradient_of_product{"E0307", Severity::Error, "the product aggregation `*( )` that makes `{}` has no gradient rule yet"};
+inline constexpr Message<Text, Text> gradient_of_intrinsic{"E0308", Severity::Error, "`{}`, which makes `{}`, has no gradient rule yet"};
+inline constexpr Message<Text> ties_without_order{"E0309", Severity::Error, "`ties(first)` cannot order the points of `{}`: too few of its indices are bounded on both sides"};
 
 // ---- codegen --------------------------------------------------------------------------------------------------------------------
 
