@@ -19,7 +19,7 @@ struct Array {
 
 struct Interpretation {
   std::vector<Array> outputs;                          // in the order of Program::outputs
-  std::vector<std::vector<double>> magnitudes;         // per output element, Σ|terms| of its fold and of what it read: the error a backend may make is 8·eps·this
+  std::vector<std::vector<double>> magnitudes;         // per output element, about Σ|terms| of its fold and of what it read: a backend may be off by 8·eps(type)·this; of other types than floats the error itself, 0: exact
 };
 
 double round_to(DType type, double value);             // f16, bf16, f32: nearest even
