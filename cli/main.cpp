@@ -1,1 +1,71 @@
-int main() { return 0; }
+// `tilec`: reads the command line, calls one command, and turns every fault into a message and an exit status.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <new>
+
+#include "cli/options.h"
+#include "cli/session.h"
+#include "lang/render.h"
+#include "runtime/error.h"
+
+namespace tilec::cli {
+
+namespace {
+
+int dispatch(const Options& options) {
+  if (options.command == "check") return check_command(options);
+  if (options.command == "run") return run_command(options);
+  if (options.command == "grad") return grad_command(options);
+  if (options.command == "fmt") return fmt_command(options);
+  if (options.command == "targets") return targets_command(options);
+  if (options.command == "explain") return explain_command(options);
+  return emit_command(options);
+}
+
+int usage_fault(const UsageError& fault) {
+  fmt::print(stderr, "tilec: {}\n", fault.message);
+  if (!fault.hint.empty()) fmt::print(stderr, "hint: {}\n", fault.hint);
+  return usage_error;
+}
+
+int runtime_fault(const runtime::RuntimeError& fault, const Options& options) {
+  lang::Diagnostics one;
+  one.add(fault.diagnostic);
+  show(one, {}, options);
+  return fault.blame == runtime::Blame::Machine ? environment_error : usage_error;
+}
+
+int bug(const char* what, int argc, char** argv) {
+  fmt::print(stderr, "tilec: internal error: {}\nThis is our bug. Please send the file and this command:\n ", what);
+  for (int k = 0; k < argc; ++k) fmt::print(stderr, " {}", argv[k]);
+  fmt::print(stderr, "\nversion {}\n", TILEC_VERSION);
+  return our_bug;
+}
+
+int guarded(int argc, char** argv) {
+  Options options;
+  try {
+    const Parsed parsed = parse_options(argc, argv);
+    options = parsed.options;
+    if (parsed.print) {
+      fmt::print("{}", *parsed.print);
+      return success;
+    }
+    return dispatch(options);
+  } catch (const UsageError& fault) {
+    return usage_fault(fault);
+  } catch (const runtime::RuntimeError& fault) {
+    return runtime_fault(fault, options);
+  } catch (const std::bad_alloc&) {
+    return runtime_fault(runtime::machine_error(runtime::messages::out_of_memory, "this command", 0), options);
+  } catch (const std::exception& fault) {
+    return bug(fault.what(), argc, argv);
+  }
+}
+
+}  // namespace
+
+}  // namespace tilec::cli
+
+int main(int argc, char** argv) { return tilec::cli::guarded(argc, argv); }

@@ -1,1 +1,222 @@
-// (to be written)
+#include "runtime/npy.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "runtime/error.h"
+#include "runtime/zip.h"
+
+namespace tilec::runtime {
+
+namespace {
+
+constexpr std::string_view magic("\x93NUMPY", 6);
+
+// The header is a Python dict literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+struct Header { DType dtype = DType::F32; bool swapped = false, fortran = false; std::vector<std::int64_t> shape; };
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\n,");
+  return begin == std::string_view::npos ? std::string_view{} : text.substr(begin);
+}
+
+std::string_view value_of(std::string_view dict, std::string_view key, const std::string& path) {
+  for (const char quote : {'\'', '"'}) {
+    const std::string quoted = fmt::format("{}{}{}", quote, key, quote);
+    const auto at = dict.find(quoted);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = trimmed(dict.substr(at + quoted.size()));
+    if (!rest.empty() && rest[0] == ':') return trimmed(rest.substr(1));
+  }
+  throw machine_error(messages::bad_header, path, fmt::format("it has no `{}`", key));
+}
+
+DType parse_descr(std::string_view value, const std::string& path, bool& swapped) {
+  if (value.empty() || (value[0] != '\'' && value[0] != '"')) throw machine_error(messages::foreign_dtype, path, value.substr(0, value.find(']') + 1));
+  const std::string_view descr = value.substr(1, value.find(value[0], 1) - 1);
+  swapped = !descr.empty() && descr[0] == '>';
+  const std::string_view kind = descr.empty() ? descr : descr.substr(descr.find_first_not_of("<>|=") == 1 ? 1 : 0);
+  constexpr std::pair<std::string_view, DType> known[] = {
+      {"b1", DType::Bool}, {"?", DType::Bool}, {"u1", DType::U8},  {"u2", DType::U16}, {"u4", DType::U32}, {"u8", DType::U64}, {"i1", DType::I8},
+      {"i2", DType::I16},  {"i4", DType::I32}, {"i8", DType::I64}, {"f2", DType::F16}, {"f4", DType::F32}, {"f8", DType::F64}};
+  for (const auto& [text, dtype] : known)
+    if (kind == text) return dtype;
+  RuntimeError fault = machine_error(messages::foreign_dtype, path, descr);
+  if (kind == "O") fault.hint("an object array is pickled Python; convert it with `.astype(numpy.float32)` before saving");
+  else fault.hint("Tile has bool, u8 … u64, i8 … i64, f16, f32 and f64; convert with `.astype`");
+  throw fault;
+}
+
+std::vector<std::int64_t> parse_shape(std::string_view value, const std::string& path) {
+  if (value.empty() || value[0] != '(' || value.find(')') == std::string_view::npos) throw machine_error(messages::bad_header, path, "its `shape` is not a tuple");
+  std::string_view rest = trimmed(value.substr(1, value.find(')') - 1));
+  std::vector<std::int64_t> shape;
+  while (!rest.empty()) {
+    std::int64_t extent = 0;
+    const auto [end, fault] = std::from_chars(rest.data(), rest.data() + rest.size(), extent);
+    if (fault != std::errc() || extent < 0) throw machine_error(messages::bad_header, path, "its `shape` holds something that is no size");
+    shape.push_back(extent);
+    rest = trimmed(rest.substr(static_cast<std::size_t>(end - rest.data())));
+    if (!rest.empty() && rest[0] == 'L') rest = trimmed(rest.substr(1));  // Python 2 wrote `3L`
+  }
+  return shape;
+}
+
+Header parse_header(std::string_view dict, const std::string& path) {
+  Header header;
+  header.dtype = parse_descr(value_of(dict, "descr", path), path, header.swapped);
+  header.fortran = value_of(dict, "fortran_order", path).starts_with("True");
+  header.shape = parse_shape(value_of(dict, "shape", path), path);
+  return header;
+}
+
+// Splits a file into its header and its elements.
+std::pair<Header, std::string_view> split(std::string_view file, const std::string& path) {
+  if (!file.starts_with(magic)) throw machine_error(messages::not_npy, path, file.empty() ? "it is empty" : file.starts_with("PK") ? "it is a zip archive; name it `.npz`" : "it does not start with NumPy's mark");
+  if (file.size() < 10) throw machine_error(messages::bad_header, path, "it ends within the header");
+  const int major = static_cast<unsigned char>(file[6]);
+  if (major < 1 || major > 3) throw machine_error(messages::bad_header, path, fmt::format("format version {} is not known", major));
+  const std::size_t width = major == 1 ? 2 : 4, start = 8 + width;
+  if (file.size() < start) throw machine_error(messages::bad_header, path, "it ends within the header");
+  std::size_t length = 0;
+  for (std::size_t k = 0; k < width; ++k) length |= static_cast<std::size_t>(static_cast<unsigned char>(file[8 + k])) << (8 * k);
+  if (file.size() - start < length) throw machine_error(messages::bad_header, path, "it ends within the header");
+  return {parse_header(file.substr(start, length), path), file.substr(start + length)};
+}
+
+void swap_bytes(unsigned char* data, std::size_t size, std::size_t count) {
+  for (std::size_t n = 0; n < count; ++n) std::reverse(data + n * size, data + (n + 1) * size);
+}
+
+Tensor parse_npy(std::string_view file, const std::string& path) {
+  const auto [header, elements] = split(file, path);
+  const std::int64_t bytes = byte_count(path, header.dtype, header.shape);
+  if (static_cast<std::int64_t>(elements.size()) < bytes) throw machine_error(messages::truncated, path, bytes, static_cast<std::int64_t>(elements.size()));
+  Tensor tensor = allocate(path, header.dtype, header.shape);
+  std::memcpy(tensor.data, elements.data(), static_cast<std::size_t>(bytes));
+  if (header.swapped) swap_bytes(static_cast<unsigned char*>(tensor.data), static_cast<std::size_t>(lang::bytes(header.dtype)), static_cast<std::size_t>(tensor.count()));
+  if (header.fortran) {
+    const std::vector<std::int64_t> reversed(header.shape.rbegin(), header.shape.rend());
+    const std::vector<std::int64_t> strides = row_major(reversed);
+    tensor.strides.assign(strides.rbegin(), strides.rend());
+  }
+  return tensor;
+}
+
+std::string_view descr_of(DType dtype) {
+  switch (dtype) {
+    case DType::Bool: return "|b1";
+    case DType::U8: return "|u1";
+    case DType::U16: return "<u2";
+    case DType::U32: return "<u4";
+    case DType::U64: return "<u8";
+    case DType::I8: return "|i1";
+    case DType::I16: return "<i2";
+    case DType::I32: return "<i4";
+    case DType::I64: return "<i8";
+    case DType::F16: return "<f2";
+    case DType::F64: return "<f8";
+    default: return "<f4";
+  }
+}
+
+std::string npy_bytes(const Tensor& given, std::string_view name) {
+  if (given.dtype == DType::BF16) return npy_bytes(convert(name, given, DType::F32), name);
+  const Tensor tensor = given.is_row_major() ? given : convert(name, given, given.dtype);
+  std::string shape;
+  for (const std::int64_t extent : tensor.shape) shape += fmt::format("{}, ", extent);
+  if (tensor.shape.size() > 1) shape.resize(shape.size() - 2);
+  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr_of(tensor.dtype), shape);
+  dict.append(63 - (10 + dict.size()) % 64, ' ');        // so that the elements start at a multiple of 64
+  dict += '\n';
+  std::string file(magic);
+  file += {'\1', '\0', static_cast<char>(dict.size() & 255), static_cast<char>(dict.size() >> 8)};
+  file += dict;
+  file.append(static_cast<const char*>(tensor.data), static_cast<std::size_t>(byte_count(name, tensor.dtype, tensor.shape)));
+  return file;
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path) {
+  if (path == "-") {
+    std::ostringstream all;
+    all << std::cin.rdbuf();
+    return all.str();
+  }
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw machine_error(messages::unreadable, path, std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) throw machine_error(messages::unreadable, path, "it is a folder");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw machine_error(messages::unreadable, path, std::strerror(errno));
+  std::ostringstream all;
+  all << file.rdbuf();
+  if (file.bad()) throw machine_error(messages::unreadable, path, "reading stopped before its end");
+  return std::move(all).str();
+}
+
+void write_atomically(const std::string& path, std::string_view bytes) {
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) throw machine_error(messages::unwritable, path, "it is a folder");
+  // A device or pipe (/dev/stdout) is written in place: there is nothing to rename over.
+  const bool in_place = exists && !S_ISREG(status.st_mode);
+  std::string beside = in_place ? path : path + ".XXXXXX";
+  const int file = in_place ? ::open(path.c_str(), O_WRONLY) : ::mkstemp(beside.data());
+  if (file < 0) throw machine_error(messages::unwritable, path, std::strerror(errno));
+  const auto give_up = [&](int reason) {
+    ::close(file);
+    if (!in_place) ::unlink(beside.c_str());
+    throw machine_error(messages::unwritable, path, std::strerror(reason));
+  };
+  if (exists && !in_place && ::access(path.c_str(), W_OK) != 0) give_up(errno);
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) give_up(errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (in_place) {
+    ::close(file);
+    return;
+  }
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  if (::fchmod(file, exists ? status.st_mode & 07777 : 0666 & ~mask) != 0) give_up(errno);
+  if (::close(file) != 0 || ::rename(beside.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(beside.c_str());
+    throw machine_error(messages::unwritable, path, std::strerror(reason));
+  }
+}
+
+Tensor read_npy(const std::string& path) { return parse_npy(read_text(path), path); }
+
+std::vector<std::pair<std::string, Tensor>> read_npz(const std::string& path) {
+  std::vector<std::pair<std::string, Tensor>> members;
+  for (ZipMember& member : read_zip(read_text(path), path)) {
+    std::string name = member.name.ends_with(".npy") ? member.name.substr(0, member.name.size() - 4) : member.name;
+    members.emplace_back(name, parse_npy(member.bytes, path + ":" + name));
+  }
+  return members;
+}
+
+void write_npy(const std::string& path, const Tensor& tensor) { write_atomically(path, npy_bytes(tensor, path)); }
+
+void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& members) {
+  std::vector<ZipMember> files;
+  for (const auto& [name, tensor] : members) files.push_back({name + ".npy", npy_bytes(tensor, name)});
+  write_atomically(path, write_zip(files));
+}
+
+}  // namespace tilec::runtime

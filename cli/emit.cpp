@@ -1,0 +1,116 @@
+// `tilec FILE --emit=STAGE`: shows any stage; --dump-to writes all that there are.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "cli/nearest.h"
+#include "cli/session.h"
+#include "cli/show_stats.h"
+#include "runtime/emit.h"
+#include "runtime/error.h"
+#include "runtime/npy.h"
+
+namespace tilec::cli {
+
+namespace {
+
+const runtime::StageInfo& stage_of(const std::string& name) {
+  const runtime::StageInfo* stage = runtime::stage_named(name);
+  if (stage != nullptr) return *stage;
+  std::vector<std::string> names;
+  for (const runtime::StageInfo& s : runtime::all_stages()) names.emplace_back(s.name);
+  const std::optional<std::string> near = nearest(name, names);
+  throw runtime::argument_error(runtime::messages::unknown_stage, name)
+      .hint(near ? fmt::format("did you mean `--emit={}`?", *near) : "`tilec --help` lists the stages");
+}
+
+void print_timings(const codegen::Stages& stages) {
+  double total = 0;
+  for (const codegen::Timing& timing : stages.timings) {
+    fmt::print(stderr, "{:<16} {:9.3f} ms\n", timing.pass, timing.milliseconds);
+    total += timing.milliseconds;
+  }
+  fmt::print(stderr, "{:<16} {:9.3f} ms\n", "total", total);
+}
+
+// Writes DIR/03_gradient.tile and so on: every stage that this compilation reached, none twice.
+void dump(const Session& session, const codegen::Stages& stages, const codegen::Target& target) {
+  const std::string& folder = session.options.dump_to;
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw runtime::machine_error(runtime::messages::unwritable, folder, std::strerror(errno));
+  int number = 0;
+  for (const runtime::StageInfo& stage : runtime::all_stages()) {
+    ++number;
+    if (stage.family && *stage.family != target.family) continue;
+    if (!runtime::reached(stage, stages)) continue;
+    try {
+      runtime::write_atomically(fmt::format("{}/{:02}_{}{}", folder, number, stage.name, stage.suffix), runtime::emit(stage, *session.file, stages, target));
+    } catch (const runtime::RuntimeError& fault) {
+      if (fault.diagnostic.code == runtime::messages::unwritable.code) throw;
+      fmt::print(stderr, "tilec: no {}: {}\n", stage.name, fault.diagnostic.message);  // NVRTC is absent: the other stages are still of use
+    }
+  }
+}
+
+// Names that a stage beyond `gradient` needs as numbers and does not have.
+bool sizes_are_missing(Session& session, const runtime::StageInfo& stage, const codegen::Request& request) {
+  if (stage.until <= codegen::Until::Gradient) return false;
+  const auto symbolic = codegen::compile(*session.file, request, request.gradient ? codegen::Until::Gradient : codegen::Until::Contraction, session.diagnostics);
+  if (!symbolic) return true;
+  const poly::Program& program = symbolic->gradient ? *symbolic->gradient : *symbolic->contraction;
+  std::string missing, hint;
+  for (const std::string& name : program.sizes) {
+    const std::string plain = name[0] == '#' || name[0] == '$' ? name.substr(1) : name;
+    if (request.sizes.contains(plain) || request.sizes.contains(name)) continue;
+    missing += fmt::format("{}`{}`", missing.empty() ? "" : ", ", name);
+    hint += fmt::format("{}{}=…", hint.empty() ? "" : ",", plain);
+  }
+  if (missing.empty()) return false;
+  session.diagnostics.report({}, runtime::messages::stage_needs_sizes, stage.name, missing).hint(fmt::format("write `--size {}`", hint));
+  return true;
+}
+
+void check_sizes_are_used(const Session& session, const codegen::Stages& stages) {
+  if (!stages.contraction) return;
+  std::vector<std::string> known;
+  for (const std::string& name : stages.contraction->sizes) known.push_back(name[0] == '#' || name[0] == '$' ? name.substr(1) : name);
+  for (const auto& [name, value] : session.options.sizes) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::optional<std::string> near = nearest(name, known);
+    throw UsageError{fmt::format("`{}` is no size of this function", name), near ? fmt::format("did you mean `--size {}={}`?", *near, value) : known.empty() ? "it has none" : fmt::format("its sizes are {}", fmt::join(known, ", "))};
+  }
+}
+
+}  // namespace
+
+int emit_program(const Options& options) {
+  const std::string path = only_file(options);
+  const bool only_dump = options.stage.empty() && !options.dump_to.empty();
+  if (options.stage.empty() && !only_dump && !options.time) throw UsageError{fmt::format("what should be done with `{}`?", path), fmt::format("write `tilec run {}`, `tilec check {}` or `tilec {} --emit=contraction`", path, path, path)};
+  const runtime::StageInfo& stage = stage_of(options.stage.empty() ? "loops" : options.stage);
+  Session session(options, path);
+  if (!session.file) return session.report();
+  codegen::Request request = session.request();
+  request.target = target_of(runtime::default_target(stage, options.target, options.target_given));
+  if (stage.until == codegen::Until::Gradient && stage.name == "gradient") request.gradient = true;
+  codegen::Stages stages;
+  if (stage.needs_program) {
+    if (sizes_are_missing(session, stage, request)) return session.report();
+    std::optional<codegen::Stages> computed = codegen::compile(*session.file, request, stage.until, session.diagnostics);
+    if (!computed) return session.report();
+    stages = std::move(*computed);
+    check_sizes_are_used(session, stages);
+  }
+  if (!options.dump_to.empty()) dump(session, stages, request.target);
+  if (!options.stage.empty()) {
+    const std::string text = runtime::emit(stage, *session.file, stages, request.target);
+    put(text, options, stage.binary);
+  }
+  if (options.stats) print_stats(stages, request.target);
+  if (options.time) print_timings(stages);
+  return session.report();
+}
+
+int emit_command(const Options& options) { return emit_program(options); }
+
+}  // namespace tilec::cli

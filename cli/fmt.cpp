@@ -1,0 +1,38 @@
+// `tilec fmt FILE…`: canonical source on stdout, in -o, or (-i) in place; --check only compares.
+#include <fmt/format.h>
+
+#include "cli/session.h"
+#include "lang/parse.h"
+#include "lang/print.h"
+#include "runtime/npy.h"
+
+namespace tilec::cli {
+
+namespace {
+
+int format_one(const Options& options, const std::string& path) {
+  const lang::Source source{path == "-" ? "<stdin>" : path, runtime::read_text(path)};
+  lang::Diagnostics diagnostics;
+  const std::optional<lang::File> file = lang::parse(source, diagnostics);
+  show(diagnostics, {source}, options);
+  if (!file) return program_error;
+  const std::string text = lang::print(*file);
+  if (options.check) {
+    if (text != source.text) fmt::print("{}\n", source.name);
+    return text == source.text ? success : program_error;
+  }
+  if (!options.in_place) put(text, options);
+  else if (text != source.text) runtime::write_atomically(path, text);
+  return success;
+}
+
+}  // namespace
+
+int fmt_command(const Options& options) {
+  if (options.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec fmt FILE`"};
+  int worst = success;
+  for (const std::string& path : options.words) worst = std::max(worst, format_one(options, path));
+  return worst;
+}
+
+}  // namespace tilec::cli

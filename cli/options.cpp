@@ -1,0 +1,153 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "cli/nearest.h"
+
+namespace tilec::cli {
+
+namespace {
+
+constexpr const char* overview = R"(tilec: compile tensor expressions to fast CPU and GPU kernels, with gradients
+
+Examples:
+  tilec run  conv.tile I=image.npy K=filter.npy O=out.npy       execute
+  tilec grad conv.tile --of O --wrt I,K                         print the gradient, as Tile
+  tilec run  conv.tile --grad --wrt I,K I=… K=… dO=… dI=di.npy  execute the gradient
+  tilec conv.tile --emit=loops --size N=1,H=224,W=224           show any stage
+  tilec check conv.tile                                         report what is wrong
+  tilec fmt  conv.tile                                          print canonical source
+  tilec explain E0201                                           what an error means
+  tilec targets                                                 what this machine can run
+
+Commands: check  run  grad  explain  fmt  targets      `tilec COMMAND --help` shows a command's options
+Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
+Stages:   ast source contraction gradient bound bounded reduced plan loops llvm asm object cuda opencl ptx cubin
+Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
+Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
+)";
+
+constexpr const char* commands[] = {"check", "run", "grad", "explain", "fmt", "targets", "show"};
+
+// NAME=NUMBER, as --size and --define take it.
+template <class Number> std::pair<std::string, Number> assignment(const std::string& text, const char* option, const char* example) {
+  const auto equals = text.find('=');
+  const std::string hint = fmt::format("write `{} {}`", option, example);
+  if (equals == std::string::npos || equals == 0) throw UsageError{fmt::format("{} takes NAME=NUMBER, not `{}`", option, text), hint};
+  const std::string number = text.substr(equals + 1);
+  Number value{};
+  const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (fault == std::errc::result_out_of_range) throw UsageError{fmt::format("`{}` in {} does not fit in 64 bits", number, option), {}};
+  if (fault != std::errc() || end != number.data() + number.size()) throw UsageError{fmt::format("`{}` in `{} {}` is not a number", number, option, text), hint};
+  return {text.substr(0, equals), value};
+}
+
+struct Raw { std::vector<std::string> sizes, defines; std::string target, diagnostics = "text"; };
+
+void add_program_options(CLI::App& app, Options& options, Raw& raw) {
+  app.add_option("--function", options.function, "the function to compile, where the file has several")->type_name("NAME");
+  app.add_option("--size", raw.sizes, "sizes by name")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
+  app.add_option("--define", raw.defines, "compile-time parameters")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
+  app.add_option("--of", options.of, "differentiate these outputs (default: all float ones)")->delimiter(',')->type_name("O,…")->allow_extra_args(false);
+  app.add_option("--wrt", options.wrt, "with respect to these inputs (default: all float ones)")->delimiter(',')->type_name("I,…")->allow_extra_args(false);
+  app.add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
+  app.add_option("--threads", options.threads, "threads of the cpu target (default: all)")->check(CLI::Range(1, 4096))->type_name("N");
+  app.add_option("--dump-to", options.dump_to, "write every stage to this folder")->type_name("DIR");
+  app.add_flag("--time", options.time, "print how long each pass took");
+}
+
+void add_common_options(CLI::App& app, Options& options, Raw& raw) {
+  app.add_option("--diagnostics", raw.diagnostics, "text or json (one object a line)")->check(CLI::IsMember({"text", "json"}))->type_name("FORM");
+  app.add_flag("-q,--quiet", options.quiet, "no warnings and no summaries");
+  app.add_flag("-v,--verbose", options.verbose, "remarks too");
+}
+
+std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
+  const std::string& c = options.command;
+  auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
+  app->set_help_flag("-h,--help", "show this");
+  app->add_option("words", options.words, c == "explain" ? "codes such as E0201" : c == "run" ? "the file, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
+  add_common_options(*app, options, raw);
+  if (c == "run" || c == "grad" || c == "show") add_program_options(*app, options, raw);
+  if (c == "check") {
+    app->add_option("--function", options.function, "the function to check further, with --size and --define")->type_name("NAME");
+    app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
+    app->add_option("--define", raw.defines, "compile-time parameters")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
+  }
+  if (c == "show" || c == "grad") {
+    app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
+    app->add_flag("--stats", options.stats, "registers, spills and shared memory of each kernel (cuda)");
+  }
+  if (c == "show" || c == "grad" || c == "fmt") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
+  if (c == "show" || c == "run") app->add_flag("--grad", options.gradient, "the gradient instead of the function");
+  if (c == "run") {
+    app->add_flag("--check", options.check, "compare with the interpreter");
+    app->add_flag("--grad-check", options.grad_check, "compare the gradient with finite differences");
+    app->add_option("--seed", options.seed, "of random: values")->type_name("N");
+  }
+  if (c == "fmt") {
+    app->add_flag("--in-place,-i", options.in_place, "rewrite the files");
+    app->add_flag("--check", options.check, "exit 1 when a file is not in canonical form");
+  }
+  return app;
+}
+
+void finish(Options& options, const Raw& raw) {
+  for (const std::string& text : raw.sizes) {
+    const auto [name, value] = assignment<std::int64_t>(text, "--size", "N=8");
+    if (!options.sizes.emplace(name, value).second) throw UsageError{fmt::format("size `{}` is given twice", name), {}};
+  }
+  for (const std::string& text : raw.defines) options.defines.push_back(assignment<double>(text, "--define", "S=2"));
+  options.target_given = !raw.target.empty();
+  if (options.target_given) options.target = raw.target;
+  options.json = raw.diagnostics == "json";
+}
+
+// The option a mistyped one is nearest to, from CLI11's own list.
+std::string option_hint(const CLI::App& app, const std::string& message) {
+  const auto at = message.rfind("--");
+  if (at == std::string::npos) return {};
+  const std::string typed = message.substr(at, message.find_first_of(" =", at) - at);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  const std::optional<std::string> near = nearest(typed, names);
+  return near ? fmt::format("did you mean `{}`?", *near) : std::string("`--help` lists the options");
+}
+
+bool looks_like_file(std::string_view word) { return word == "-" || word.find_first_of("./") != std::string_view::npos; }
+
+}  // namespace
+
+Parsed parse_options(int argc, char** argv) {
+  Parsed parsed;
+  Options& options = parsed.options;
+  const std::string first = argc > 1 ? argv[1] : "--help";
+  if (first == "--help" || first == "-h" || first == "help") return {options, overview};
+  if (first == "--version") return {options, "tilec " TILEC_VERSION "\n"};
+  const bool named = std::find(std::begin(commands), std::end(commands), first) != std::end(commands);
+  if (!named && first[0] != '-' && !looks_like_file(first)) {
+    const std::optional<std::string> near = nearest(first, {std::begin(commands), std::end(commands)});
+    throw UsageError{fmt::format("`{}` is no command and no file of Tile", first), near ? fmt::format("did you mean `tilec {}`?", *near) : "`tilec --help` lists the commands"};
+  }
+  options.command = named ? first : "show";
+  Raw raw;
+  const std::unique_ptr<CLI::App> app = make_app(options, raw);
+  const int skip = named ? 1 : 0;
+  try {
+    app->parse(argc - skip, argv + skip);
+  } catch (const CLI::CallForHelp&) {
+    return {options, named ? app->help() : std::string(overview) + "\n" + app->help()};
+  } catch (const CLI::ParseError& fault) {
+    throw UsageError{fault.what(), option_hint(*app, fault.what())};
+  }
+  finish(options, raw);
+  return parsed;
+}
+
+}  // namespace tilec::cli

@@ -1,0 +1,37 @@
+// The command line as a value. CLI11 is slow to compile, so one file includes it and every command reads this struct.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tilec::cli {
+
+struct Options {
+  std::string command;                                 // `show` when none is written: `tilec f.tile --emit=loops`
+  std::vector<std::string> words;                      // what is neither option nor command: files, codes, NAME=VALUE
+  std::optional<std::string> function;
+  std::map<std::string, std::int64_t> sizes;
+  std::vector<std::pair<std::string, double>> defines;
+  std::vector<std::string> of, wrt;
+  bool gradient = false;
+  std::string target = "cpu";
+  bool target_given = false;
+  std::string stage;                                   // --emit
+  std::string output, dump_to;
+  bool time = false, check = false, grad_check = false, stats = false, in_place = false, json = false, quiet = false, verbose = false;
+  int threads = 0;
+  std::uint64_t seed = 0;
+};
+
+// Wrong usage: exit status 2.
+struct UsageError { std::string message, hint; };
+
+// The text to print and stop, for --help and --version; else the options.
+struct Parsed { Options options; std::optional<std::string> print; };
+Parsed parse_options(int argc, char** argv);           // throws UsageError
+
+}  // namespace tilec::cli

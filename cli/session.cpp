@@ -1,0 +1,94 @@
+#include "cli/session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/nearest.h"
+#include "lang/check.h"
+#include "lang/messages.h"
+#include "lang/parse.h"
+#include "lang/render.h"
+#include "runtime/error.h"
+#include "runtime/npy.h"
+
+namespace tilec::cli {
+
+bool colour(int descriptor) {
+  const char* no = std::getenv("NO_COLOR");
+  return ::isatty(descriptor) != 0 && (no == nullptr || *no == '\0');
+}
+
+void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options) {
+  lang::Diagnostics shown;
+  for (const lang::Diagnostic& diagnostic : diagnostics.all()) {
+    if (diagnostic.severity == lang::Severity::Remark && !options.verbose) continue;
+    if (diagnostic.severity == lang::Severity::Warning && options.quiet) continue;
+    shown.add(diagnostic);
+  }
+  if (shown.all().empty()) return;
+  const std::string text = lang::render(shown, sources, {colour(2) && !options.json, options.json});
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+void put(std::string_view text, const Options& options, bool binary) {
+  if (!options.output.empty() && options.output != "-") return runtime::write_atomically(options.output, text);
+  if (binary && ::isatty(1) != 0) throw UsageError{"this stage is binary and stdout is a terminal", "write `-o FILE`"};
+  const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written != text.size() || std::fflush(stdout) != 0) throw runtime::machine_error(runtime::messages::unwritable, "standard output", "it was closed");
+}
+
+std::string only_file(const Options& options) {
+  if (options.words.empty()) throw UsageError{"no file of Tile is named", options.command == "show" ? "`tilec --help` shows examples" : fmt::format("write `tilec {} FILE`", options.command)};
+  if (options.words.size() > 1) throw UsageError{fmt::format("`{}` is one word too many: this command takes one file", options.words[1]), {}};
+  return options.words[0];
+}
+
+codegen::Target target_of(const std::string& name) {
+  std::optional<codegen::Target> target = codegen::target_named(name);
+  if (target) return *target;
+  const std::optional<std::string> near = nearest(name, {"cpu", "opencl", "cuda", "reference", "cuda:sm_90a", "cpu:x86-64-v3", "cpu:x86-64-v4"});
+  throw runtime::argument_error(runtime::messages::unknown_target, name)
+      .hint(near ? fmt::format("did you mean `--target {}`?", *near) : std::string("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference"));
+}
+
+Session::Session(const Options& given, const std::string& path) : options(given), source{path == "-" ? "<stdin>" : path, runtime::read_text(path)} {
+  file = lang::parse(source, diagnostics);
+  if (file && !lang::check(*file, diagnostics)) file.reset();
+}
+
+const lang::Function* Session::entry() const {
+  const lang::Function* only = nullptr;
+  std::size_t count = 0;
+  if (!file) return nullptr;
+  for (const auto& item : file->items) {
+    const auto* function = std::get_if<lang::Function>(&item);
+    if (function == nullptr || function->role != lang::Function::Role::Function) continue;
+    if (options.function ? function->name && function->name->text == *options.function : !function->name) return function;
+    only = function;
+    ++count;
+  }
+  return count == 1 && !options.function ? only : nullptr;
+}
+
+codegen::Request Session::request() const {
+  codegen::Request request;
+  request.signature.function = options.function;
+  request.signature.defines = options.defines;
+  request.sizes = options.sizes;
+  request.gradient = options.gradient;
+  request.of = options.of;
+  request.wrt = options.wrt;
+  request.target = target_of(options.target);
+  request.threads_hint = options.threads;
+  return request;
+}
+
+int Session::report() const {
+  show(diagnostics, {source}, options);
+  return diagnostics.has_errors() ? program_error : success;
+}
+
+}  // namespace tilec::cli

@@ -1,0 +1,45 @@
+// What every command shares: one file of Tile read and checked, its diagnostics and how they are shown.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/options.h"
+#include "codegen/pipeline.h"
+#include "lang/ast.h"
+#include "lang/diagnostic.h"
+#include "lang/source.h"
+
+namespace tilec::cli {
+
+enum Exit { success = 0, program_error = 1, usage_error = 2, environment_error = 3, our_bug = 70 };
+
+struct Session {
+  const Options& options;
+  lang::Source source;
+  lang::Diagnostics diagnostics;
+  std::optional<lang::File> file;                      // none when it did not parse or check
+
+  Session(const Options& given, const std::string& path);  // RuntimeError when the file cannot be read
+  const lang::Function* entry() const;                 // the function asked for; null when it cannot be decided (build says why)
+  codegen::Request request() const;                    // function, sizes, defines, gradient and target of the options
+  int report() const;                                  // prints the diagnostics; program_error or success
+};
+
+std::string only_file(const Options& options);         // the one file a command works on, or UsageError
+codegen::Target target_of(const std::string& name);    // UsageError with the nearest target
+void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options);
+bool colour(int descriptor);                           // a terminal, and NO_COLOR is not set
+void put(std::string_view text, const Options& options, bool binary = false);  // to -o, or to stdout
+
+int check_command(const Options& options);
+int emit_command(const Options& options);
+int explain_command(const Options& options);
+int fmt_command(const Options& options);
+int grad_command(const Options& options);
+int run_command(const Options& options);
+int targets_command(const Options& options);
+
+}  // namespace tilec::cli

@@ -1,0 +1,10 @@
+// `--stats`: what the GPU's compiler made of each kernel.
+#pragma once
+
+#include "codegen/pipeline.h"
+
+namespace tilec::cli {
+
+void print_stats(const codegen::Stages& stages, const codegen::Target& target);  // registers, spills, shared memory; to stderr
+
+}  // namespace tilec::cli

@@ -1,0 +1,89 @@
+"""The rules of the house that a script can check: house.py [arrow | vendors | codes].
+
+arrow    a file includes headers of its own folder and of folders to its left only
+vendors  Spirit X3, isl, GMP, LLVM, CUDA, NVRTC, OpenCL, CLI11 and zlib stay in the files that may know them
+codes    every code declared in the sources has a golden test that shows it and a page in docs/errors
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDERS = ["lang", "poly", "autodiff", "codegen", "runtime", "cli"]
+VENDORS = [  # what is included, which files may
+    (r"boost/", r"lang/grammar\.cpp"),
+    (r"isl/", r"poly/(solve|lattice)\.cpp"),
+    (r"gmp(xx)?\.h", r"poly/(solve|lattice)\.cpp"),
+    (r"llvm(-c)?/", r"codegen/llvm/.*|runtime/jit\.(cpp|h)"),
+    (r"cuda(\.h|_runtime)", r"runtime/cuda\.cpp"),
+    (r"nvrtc\.h", r"runtime/nvrtc\.cpp"),
+    (r"CL/", r"runtime/opencl\.cpp"),
+    (r"CLI/", r"cli/options\.cpp"),
+    (r"nlohmann/", r"(lang/render|cli/.*)\.cpp"),
+    (r"zlib\.h", r"runtime/zip\.cpp"),
+]
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
+CODE = re.compile(r'"([EWR]0[1-5][0-9][0-9])"')
+
+
+def sources():
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".cpp", ".h"):
+                yield folder, path
+
+
+def arrow():
+    faults = []
+    for folder, path in sources():
+        left = FOLDERS[: FOLDERS.index(folder) + 1]
+        for header in INCLUDE.findall(path.read_text()):
+            owner = header.split("/")[0]
+            if "/" in header and owner in FOLDERS and owner not in left:
+                faults.append("%s includes %s, which lies to its right" % (path.relative_to(ROOT), header))
+    return faults
+
+
+def vendors():
+    faults = []
+    for _, path in sources():
+        name = str(path.relative_to(ROOT))
+        for header in INCLUDE.findall(path.read_text()):
+            for pattern, allowed in VENDORS:
+                if re.match(pattern, header) and not re.fullmatch(allowed, name):
+                    faults.append("%s includes %s, which only %s may" % (name, header, allowed))
+    return faults
+
+
+def codes():
+    declared = set()
+    for _, path in sources():
+        declared |= set(CODE.findall(path.read_text()))
+    shown = set()
+    for path in (ROOT / "tests/golden").rglob("*.tile"):
+        for line in path.read_text().splitlines():
+            if line.startswith("//|"):
+                shown |= set(re.findall(r"\[([EWR]0[1-5][0-9][0-9])\]", line)) | set(re.findall(r'"code": ?"([EWR]0[1-5][0-9][0-9])"', line))
+    # What needs a machine we do not have (a GPU that fails, memory that ends) is shown by a test that names its code.
+    for path in (ROOT / "tests").rglob("*"):
+        if path.suffix in (".cpp", ".c", ".py") and path.name != "house.py":
+            shown |= set(re.findall(r"[EWR]0[1-5][0-9][0-9]", path.read_text()))
+    pages = {p.stem for p in (ROOT / "docs/errors").glob("*.md")}
+    faults = ["%s has no golden test that shows it" % code for code in sorted(declared - shown)]
+    faults += ["%s has no page docs/errors/%s.md" % (code, code) for code in sorted(declared - pages)]
+    faults += ["docs/errors/%s.md describes a code that nothing reports" % code for code in sorted(pages - declared) if CODE.match('"%s"' % code)]
+    return faults
+
+
+def main() -> int:
+    rules = {"arrow": arrow, "vendors": vendors, "codes": codes}
+    wanted = sys.argv[1:] or list(rules)
+    faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
+    for rule, fault in faults:
+        print("%s: %s" % (rule, fault))
+    print("%d passed, %d failed" % (len(wanted) - len({rule for rule, _ in faults}), len({rule for rule, _ in faults})))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
