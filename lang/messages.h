@@ -58,7 +58,7 @@ inline constexpr Message<Text, Text> cast_width{"E0219", Severity::Error, "`{}` 
 inline constexpr Message<Text, Text, Text> argument_count{"E0220", Severity::Error, "`{}` takes {} but is given {}"};
 inline constexpr Message<Text> no_such_value{"E0221", Severity::Error, "`{}` is not defined here"};
 inline constexpr Message<Text, Text> type_conflict{"E0222", Severity::Error, "the result is declared `{}` but has type `{}`"};
-inline constexpr Message<Text> ties_without_order{"E0223", Severity::Error, "`ties` is for `>` and `<`, not for `{}`"};
+inline constexpr Message<Text> ties_misplaced{"E0223", Severity::Error, "`ties` is for `>` and `<`, not for `{}`"};
 inline constexpr Message<> long_expression{"E0224", Severity::Error, "this expression has too many operations in a row"};
 inline constexpr Message<Text> not_elementwise{"E0225", Severity::Error, "`{}` cannot stand here"};
 inline constexpr Message<Text> no_function{"E0226", Severity::Error, "{}"};
