@@ -1,1 +1,92 @@
-// (to be written)
+#include "codegen/pipeline.h"
+
+#include <chrono>
+
+#include "autodiff/reverse.h"
+#include "codegen/fuse.h"
+#include "codegen/lower.h"
+#include "codegen/schedule.h"
+#include "poly/bind.h"
+#include "poly/bounds.h"
+#include "poly/defract.h"
+#include "poly/simplify.h"
+#include "poly/verify.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Program;
+using poly::Stage;
+
+// Runs one pass, notes its time under its name.
+class Clock {
+ public:
+  explicit Clock(std::vector<Timing>& timings) : timings_(timings) {}
+  template <class F> auto operator()(const char* pass, F f) {
+    const auto start = std::chrono::steady_clock::now();
+    auto result = f();
+    timings_.push_back({pass, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()});
+    return result;
+  }
+
+ private:
+  std::vector<Timing>& timings_;
+};
+
+// Row-major, unless the caller said how an input or output lies in memory.
+Strides strides_of(const Program& program, const Request& request) {
+  Strides strides;
+  for (const poly::Tensor& tensor : program.tensors) {
+    const auto given = request.strides.find(tensor.name);
+    strides.push_back(given != request.strides.end() ? given->second : row_major(extents(tensor)));
+  }
+  return strides;
+}
+
+}  // namespace
+
+std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+  Stages stages;
+  Clock timed(stages.timings);
+  stages.contraction = timed("build", [&] { return poly::build(file, request.signature, diagnostics); });
+  if (!stages.contraction) return std::nullopt;
+  poly::verify(*stages.contraction, Stage::Symbolic);
+  // From here on every domain is written out, independent of which operands remain.
+  if (until == Until::Contraction) return stages;
+
+  const Program* source = &*stages.contraction;
+  if (request.gradient) {
+    stages.gradient = timed("reverse", [&] { return autodiff::reverse(*source, request.of, request.wrt, diagnostics); });
+    if (!stages.gradient) return std::nullopt;
+    stages.gradient = timed("simplify gradient", [&] { return poly::simplify(*stages.gradient); });
+    poly::verify(*stages.gradient, Stage::Symbolic);
+    source = &*stages.gradient;
+  }
+  if (until == Until::Gradient) return stages;
+
+  stages.bound = timed("bind", [&] { return poly::bind(*source, request.sizes, diagnostics); });
+  if (!stages.bound) return std::nullopt;
+  stages.bound = timed("simplify", [&] { return poly::simplify(*stages.bound); });
+  // From here on every size is an integer.
+  stages.bounded = timed("bounds", [&] { return poly::bounds(*stages.bound, diagnostics); });
+  if (!stages.bounded) return std::nullopt;
+  poly::verify(*stages.bounded, Stage::Bounded);
+  if (until == Until::Bound) return stages;
+
+  stages.reduced = timed("defract", [&] { return poly::defract(*stages.bounded); });
+  poly::verify(*stages.reduced, Stage::Bounded);
+  // From here on every output element has exactly one writer.
+  if (until == Until::Reduced) return stages;
+
+  const Fused fused = timed("fuse", [&] { return fuse(*stages.reduced, strides_of(*stages.reduced, request), request.target); });
+  stages.plan = timed("schedule", [&] { return schedule(fused, request.target); });
+  verify(*stages.plan, fused.strides);
+  if (until == Until::Plan) return stages;
+
+  stages.package = timed("lower", [&] { return lower(*stages.plan, fused.strides, request.target); });
+  for (const Step& step : stages.package->steps) verify(step.loops);
+  return stages;
+}
+
+}  // namespace tilec::codegen

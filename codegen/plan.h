@@ -1,17 +1,65 @@
-// The schedule as a value: what is chosen for a Program on a target.
+// What is chosen, as a value: groups of leaves over the statements of a reduced Program. Prints, parses, compares.
+//
+//   group O
+//     parallel n by 1, y by 1
+//       contract O  m x  n co  k ky kx ci  block 9x2  lanes 16
+//
+// A group is one launch. Its loops are over output dimensions that all its statements share by name; `by` is how many of them one
+// turn covers. A leaf covers what the loops leave of its statement: `lower` cuts `m` and `n` into blocks and walks the rest in the
+// order written. Rows of the domain become exact loop bounds at the level of their last dimension; where they couple m or n with
+// something further in, `lower` splits interior and border at that loop, so no leaf has a guard in its innermost loop.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "codegen/nest.h"
 #include "poly/program.h"
 
 namespace tilec::codegen {
 
+// Contract, Map: lanes over an output dimension n, a block of `rows` x `vectors` accumulators, reductions inside.
+// Reduce: lanes over the reduction dimension n; one output element a time. Fill: every element of the target gets its fill.
+enum class LeafForm { Contract, Map, Reduce, Fill };
+
+struct Compute {
+  LeafForm form = LeafForm::Map;
+  int node = -1;                                       // position in Program::nodes
+  std::vector<std::string> outer;                      // serial, outermost first
+  std::string m, n;                                    // empty: none
+  std::vector<std::string> k;                          // reductions, innermost last (of Reduce: without n)
+  std::int64_t rows = 1, vectors = 1, lanes = 1;
+  bool m_inner = true;                                 // blocks of m run inside blocks of n
+  bool operator==(const Compute&) const = default;
+};
+struct Loop {
+  std::string index;
+  std::int64_t step = 1;
+  bool operator==(const Loop&) const = default;
+};
+struct Group {
+  std::string name;
+  std::vector<Loop> loops;                             // parallel (cpu), blocks (simt)
+  std::vector<TensorId> locals;                        // never in global memory: one turn's part of it is a buffer of the turn
+  std::vector<Compute> body;
+  std::int64_t threads = 0;                            // simt: per block
+  bool operator==(const Group&) const = default;
+};
 struct Plan {
-  poly::Program program;
+  poly::Program program;                               // reduced; the pieces `fuse` rewrote included
   std::string target;
+  std::vector<Group> groups;
 };
 
 std::string print(const Plan& plan);
+// Reads back what print wrote, over the same Program. Null with a message when a line is not a plan's.
+std::optional<std::vector<Group>> parse_groups(const std::string& text, const poly::Program& program, std::string& message);
+// Throws InternalError: a leaf names a dimension its nest lacks, a statement has no leaf or two, a local is read outside its group.
+void verify(const Plan& plan, const Strides& strides);
+
+// Which buffer each tensor lives in: the links of a chain of `default`s share the last one's.
+std::vector<TensorId> buffers(const poly::Program& program);
 
 }  // namespace tilec::codegen

@@ -1,1 +1,404 @@
-// (to be written)
+// The scheduler's arithmetic: count loads, multiply-adds and edges for every choice, take the least.
+//
+// A leaf's time is modelled in cycles of one core: two vector loads and two vector operations a cycle, four cycles from one
+// accumulation to the next, a gather as half its lanes. An example, O[x, co] = +(I[x + k, ci] * K[k, ci, co]) with 54 x 64 outputs:
+// lanes over co (unit stride in O and K, splat in I), m = x because K does not depend on it. A block of 9 x 2 needs
+// max(18 / 2, (9 + 2) / 2, 4) = 9 cycles a step for 288 multiply-adds, 6 blocks by 2, and no edge: the least of all blocks.
+#include "codegen/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lang/diagnostic.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::DType;
+
+constexpr double gather_cost = 0.5;                    // cycles per lane
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+int operations(const poly::Expr& expr) {
+  return expr.match([](const poly::Apply& apply) {
+                      int count = 1;
+                      switch (apply.op) {
+                        case lang::Op::Exp: case lang::Op::Log: case lang::Op::Tanh: case lang::Op::Erf: case lang::Op::Sigmoid: count = 14; break;
+                        case lang::Op::Div: case lang::Op::Sqrt: count = 6; break;
+                        default: break;
+                      }
+                      for (const poly::Expr& e : apply.operands) count += operations(e);
+                      return count;
+                    },
+                    [](const poly::Cast& cast) { return operations(cast.operand); }, [](const auto&) { return 0; });
+}
+
+// What the cost model needs of a nest, with the extents a turn of the group leaves.
+struct Facts {
+  const Nest& nest;
+  std::vector<std::int64_t> extent;                    // of each dim, inside one turn
+  std::vector<bool> fixed;                             // by a group loop with step 1
+  std::int64_t width;                                  // lanes of a full vector
+  int registers;
+  int ops;                                             // per point, the fold included
+};
+
+std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
+
+// How much of dim d is left when every row that couples it with `inner` dims must hold for all their values.
+double interior(const Facts& f, std::size_t d, const std::vector<bool>& inner) {
+  std::int64_t lo = 0, hi = f.extent[d];
+  for (const Row& row : f.nest.rows) {
+    const std::int64_t a = row.form.coefficients[d];
+    if (!a) continue;
+    std::int64_t least = row.form.constant, most = least;
+    bool coupled = false;
+    for (std::size_t k = 0; k < f.extent.size(); ++k) {
+      const std::int64_t c = row.form.coefficients[k];
+      if (k == d || !c) continue;
+      coupled = coupled || inner[k];
+      (c > 0 ? most : least) += c * (f.extent[k] - 1);
+    }
+    if (!coupled) continue;
+    const double b = static_cast<double>(a > 0 ? a : -a);
+    const auto above = [&](std::int64_t v) { return static_cast<std::int64_t>(std::ceil(static_cast<double>(v) / b)); };
+    if (a > 0) {
+      lo = std::max(lo, above(-least));
+      if (row.extent) hi = std::min(hi, above(*row.extent - most));
+    } else {
+      hi = std::min(hi, least / -a + 1);
+      if (row.extent) lo = std::max(lo, above(most - *row.extent + 1));
+    }
+  }
+  return f.extent[d] ? static_cast<double>(std::max<std::int64_t>(0, hi - lo)) / static_cast<double>(f.extent[d]) : 1;
+}
+
+bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
+  return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
+}
+
+std::vector<bool> reductions(const Nest& nest) {
+  std::vector<bool> inner;
+  for (const Dim& dim : nest.dims) inner.push_back(dim.reduction);
+  return inner;
+}
+
+double points(const Facts& f) {
+  double count = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d]) count *= static_cast<double>(f.extent[d]);
+  return count;
+}
+
+std::int64_t lanes_for(const Facts& f, std::int64_t extent) {
+  std::int64_t lanes = 1;
+  while (lanes < f.width && lanes < extent) lanes *= 2;
+  return lanes;
+}
+
+double access_cost(std::int64_t stride_of_lane, std::int64_t lanes) {
+  return stride_of_lane == 1 || stride_of_lane == 0 ? 0.5 : gather_cost * static_cast<double>(lanes);
+}
+
+// Cycles of the whole leaf with lanes over d and no register block.
+double lane_cost(const Facts& f, std::size_t d) {
+  const std::int64_t lanes = lanes_for(f, f.extent[d]);
+  double step = static_cast<double>(f.ops) / 2;
+  for (const FlatAccess& read : f.nest.reads) step += access_cost(stride(read, d), lanes);
+  const bool reduce = f.nest.dims[d].reduction;
+  double outputs = 1;
+  for (std::size_t k = 0; k < f.extent.size(); ++k) if (!f.nest.dims[k].reduction && !f.fixed[k]) outputs *= static_cast<double>(f.extent[k]);
+  const double vectors = std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) * points(f) / std::max(1.0, static_cast<double>(f.extent[d]));
+  double cost = step * vectors;
+  if (reduce) return cost + 12 * outputs;
+  const double inside = interior(f, d, reductions(f.nest));
+  cost = cost * inside + cost * static_cast<double>(lanes) * (1 - inside);
+  return cost + access_cost(stride(f.nest.target, d), lanes) * outputs / static_cast<double>(lanes);
+}
+
+struct Tiles { std::int64_t count, most; };
+Tiles balanced(std::int64_t extent, std::int64_t block) {
+  const std::int64_t count = (extent + block - 1) / block;
+  return {count, (extent + count - 1) / count};
+}
+
+struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; };
+
+// Cycles of one block over all steps of the reduction, and of all blocks.
+Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  const std::int64_t lanes = lanes_for(f, f.extent[n]);
+  const std::int64_t all_vectors = (f.extent[n] + lanes - 1) / lanes;
+  double steps = 1, others = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
+    else if (d != n && d != m && !f.fixed[d]) others *= static_cast<double>(f.extent[d]);
+  }
+  int by_n = 0, by_m = 0, by_both = 0;
+  for (const FlatAccess& read : f.nest.reads) {
+    const bool in_n = stride(read, n) != 0, in_m = m && stride(read, *m) != 0;
+    (in_n ? (in_m ? by_both : by_n) : by_m) += in_n || in_m;
+  }
+  const std::int64_t m_extent = m ? f.extent[*m] : 1;
+  const double inside = m ? interior(f, *m, reductions(f.nest)) : 1;
+  Block best;
+  for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(m_extent, 14); ++rows)
+    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, 6); ++vectors) {
+      if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
+      if (rows * vectors > 1 && steps <= 1 && rows > 1 && !by_n) continue;  // nothing is reused: plain rows
+      const auto cycles = [&](double r, double v) {
+        const double loads = by_n * v + by_m * r + by_both * r * v;
+        return steps * std::max({r * v * f.ops / 2.0, loads / 2, f.ops ? 4.0 : 1.0}) + r * v + 12;
+      };
+      const Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
+      const Tiles nt = balanced(all_vectors, vectors);
+      const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
+      const double cost = others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
+      if (cost < best.cost * 0.999) best = {mt.most, nt.most, cost};
+    }
+  return best;
+}
+
+// Reductions: large strides outside, and innermost one long enough to be worth a loop.
+std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size_t> lane) {
+  std::vector<std::size_t> k;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && d != lane) k.push_back(d);
+  const auto weight = [&](std::size_t d) {
+    std::int64_t sum = 0;
+    for (const FlatAccess& read : f.nest.reads) sum += std::abs(stride(read, d));
+    return sum;
+  };
+  std::stable_sort(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+  if (!k.empty() && f.extent[k.back()] < 8) {
+    const auto longest = std::max_element(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return f.extent[a] < f.extent[b]; });
+    if (f.extent[*longest] >= 2 * f.extent[k.back()]) std::rotate(longest, longest + 1, k.end());
+  }
+  return k;
+}
+
+std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>& dims) {
+  std::vector<std::string> list;
+  for (const std::size_t d : dims) list.push_back(nest.dims[d].name);
+  return list;
+}
+
+struct Choice { Compute leaf; double cost; };
+
+Choice choose_leaf(const Facts& f, int node) {
+  const Nest& nest = f.nest;
+  Choice choice{Compute{}, 0};
+  choice.leaf.node = node;
+  Compute& leaf = choice.leaf;
+  std::optional<std::size_t> lane;
+  double best = infinite;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (f.fixed[d]) continue;
+    const double cost = lane_cost(f, d);
+    if (cost < best) best = cost, lane = d;
+  }
+  choice.cost = best;
+  const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
+  std::optional<std::size_t> m;
+  if (lane && nest.dims[*lane].reduction) {
+    leaf.form = LeafForm::Reduce;
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / f.width, 1, 4);
+  } else {
+    leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
+    if (lane) {
+      Block block = best_block(f, *lane, std::nullopt);
+      for (std::size_t d = 0; d < f.extent.size(); ++d) {
+        if (d == *lane || f.fixed[d] || nest.dims[d].reduction || f.extent[d] < 2 || share_row(nest, d, *lane)) continue;
+        const Block with = best_block(f, *lane, d);
+        if (with.cost < block.cost * 0.98) block = with, m = d;
+      }
+      leaf.rows = m ? block.rows : 1;
+      leaf.vectors = block.vectors;
+      choice.cost = std::min(choice.cost, block.cost);
+    } else {
+      choice.cost = points(f) * (f.ops + 2);
+    }
+  }
+  leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
+  leaf.n = lane ? nest.dims[*lane].name : "";
+  leaf.m = m ? nest.dims[*m].name : "";
+  leaf.k = names(nest, reduction_order(f, lane));
+  std::vector<std::size_t> outer;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
+  leaf.outer = names(nest, outer);
+  return choice;
+}
+
+Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0};
+  for (const Dim& dim : nest.dims) {
+    f.extent.push_back(dim.extent);
+    f.fixed.push_back(false);
+    for (const Loop& loop : loops)
+      if (loop.index == dim.name) f.extent.back() = std::min(loop.step, dim.extent), f.fixed.back() = loop.step == 1;
+  }
+  const DType type = nest.value->type();
+  f.width = target.vector_bytes / std::max(4, lang::bytes(type));
+  f.ops = operations(*nest.value);
+  const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
+  const auto* product = nest.value->as<poly::Apply>();
+  const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
+  if (folds && !fused) ++f.ops;
+  return f;
+}
+
+constexpr double worth_a_thread = 30000;               // cycles
+
+// Loops of a group of one statement: outer dimensions until there are enough turns, else blocks of m or n.
+std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
+  if (choice.cost < 2 * worth_a_thread) return {};
+  std::vector<Loop> loops;
+  double turns = 1;
+  for (const std::string& name : choice.leaf.outer) {
+    if (turns >= 32) break;
+    loops.push_back({name, 1});
+    turns *= static_cast<double>(nest.dims[*nest.dim(name)].extent);
+  }
+  const std::string& blocked = choice.leaf.m.empty() ? (choice.leaf.form == LeafForm::Reduce ? std::string() : choice.leaf.n) : choice.leaf.m;
+  if (turns < 8 && !blocked.empty()) {
+    const std::int64_t extent = nest.dims[*nest.dim(blocked)].extent;
+    const std::int64_t unit = choice.leaf.m.empty() ? choice.leaf.lanes * choice.leaf.vectors : choice.leaf.rows;
+    const auto wanted = static_cast<std::int64_t>(std::clamp(choice.cost / worth_a_thread / turns, 1.0, 8.0));
+    const std::int64_t least = choice.leaf.m.empty() ? 1 : 64;
+    std::int64_t step = std::max((extent + wanted - 1) / wanted, std::min(least, extent));
+    step = (step + unit - 1) / unit * unit;
+    if (step < extent) loops.push_back({blocked, step});
+  }
+  return loops;
+}
+
+std::int64_t element_bytes(const poly::Program& program, TensorId id) { return lang::bytes(program.tensor(id).dtype); }
+
+// Loops of a fused group: one turn's locals and what it streams stay within half of the second-level cache.
+std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
+  std::vector<Loop> loops;
+  for (const std::string& index : set.indices) loops.push_back({index, 1});
+  std::int64_t row_bytes = 1, extent = 1;
+  for (const TensorId id : locals) {
+    std::int64_t bytes = element_bytes(fused.program, id);
+    const auto shape = extents(fused.program.tensor(id));
+    for (std::size_t d = set.indices.size(); d < shape.size(); ++d) bytes *= shape[d];
+    row_bytes += bytes;
+  }
+  const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
+  extent = fused.program.tensor(first.target.tensor).shape[set.indices.size() - 1].get();
+  bool contracts = false;
+  for (const int node : set.nodes) contracts = contracts || std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]).reads.size() > 1;
+  const std::int64_t fit = std::max<std::int64_t>(1, target.l2 / 2 / row_bytes);
+  loops.back().step = std::clamp<std::int64_t>(std::min(fit, contracts ? std::int64_t{64} : std::int64_t{16}), 1, std::max<std::int64_t>(1, extent));
+  return loops;
+}
+
+std::vector<TensorId> locals_of(const poly::Program& program, const Fused::Set& set) {
+  std::vector<TensorId> locals;
+  for (const int node : set.nodes) {
+    const TensorId id = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(node)]).target.tensor;
+    bool outside = std::find(program.outputs.begin(), program.outputs.end(), id) != program.outputs.end();
+    for (std::size_t other = 0; other < program.nodes.size() && !outside; ++other) {
+      const bool inside = std::find(set.nodes.begin(), set.nodes.end(), static_cast<int>(other)) != set.nodes.end();
+      if (const auto* s = std::get_if<poly::Statement>(&program.nodes[other])) {
+        const bool fills = std::holds_alternative<TensorId>(s->fill) && std::get<TensorId>(s->fill) == id;
+        for (const poly::Access& read : s->reads) outside = outside || (read.tensor == id && !inside);
+        outside = outside || fills;
+      } else {
+        for (const TensorId operand : std::get<poly::Intrinsic>(program.nodes[other]).operands) outside = outside || operand == id;
+      }
+    }
+    if (!outside) locals.push_back(id);
+  }
+  return locals;
+}
+
+// Whether the classes of a chain write every element of its buffer without a Fill first.
+struct Chains {
+  std::vector<TensorId> buffer;
+  std::vector<double> written;                         // per buffer, elements; negative: unknown
+};
+
+bool output_only(const Nest& nest, const Row& row) {
+  for (std::size_t d = 0; d < nest.dims.size(); ++d) if (row.form.coefficients[d] && nest.dims[d].reduction) return false;
+  return true;
+}
+
+Chains chains(const Fused& fused) {
+  Chains result{buffers(fused.program), std::vector<double>(fused.program.tensors.size(), 0)};
+  for (const poly::Node& node : fused.program.nodes) {
+    const auto* s = std::get_if<poly::Statement>(&node);
+    if (!s) continue;
+    const Nest nest = nest_of(*s, fused.strides);
+    double count = 1;
+    bool reduces = false;
+    for (const Dim& dim : nest.dims) {
+      if (!dim.reduction) count *= static_cast<double>(dim.extent);
+      reduces = reduces || (dim.reduction && dim.extent == 0);
+    }
+    for (const Row& row : nest.rows) if (output_only(nest, row)) count = 0;
+    result.written[static_cast<std::size_t>(result.buffer[static_cast<std::size_t>(s->target.tensor)])] += reduces ? 0 : count;
+  }
+  return result;
+}
+
+double elements(const poly::Program& program, TensorId id) {
+  double count = 1;
+  for (const std::int64_t n : extents(program.tensor(id))) count *= static_cast<double>(n);
+  return count;
+}
+
+// A chain's first link whose classes do not cover the tensor is preceded by a Fill.
+bool needs_fill(const Fused& fused, const Chains& chain, const poly::Statement& s) {
+  const TensorId buffer = chain.buffer[static_cast<std::size_t>(s.target.tensor)];
+  if (const auto* tensor = std::get_if<TensorId>(&s.fill)) return chain.buffer[static_cast<std::size_t>(*tensor)] != buffer;
+  return chain.written[static_cast<std::size_t>(buffer)] < elements(fused.program, s.target.tensor);
+}
+
+Group fill_group(const Fused& fused, int node, const Target& target) {
+  const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
+  const Nest nest = fill_nest(fused.program, s, fused.strides);
+  Choice choice = choose_leaf(facts(nest, {}, target), node);
+  const std::vector<Loop> loops = parallel_loops(nest, choice);
+  choice = choose_leaf(facts(nest, loops, target), node);
+  choice.leaf.form = LeafForm::Fill;
+  return {fused.program.tensor(s.target.tensor).name, loops, {}, {choice.leaf}};
+}
+
+Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) {
+  const auto& program = fused.program;
+  Group group;
+  group.name = std::visit([&](const auto& node) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(node)>, poly::Statement>) return program.tensor(node.target.tensor).name;
+    else return program.tensor(node.targets.front()).name;
+  }, program.nodes[static_cast<std::size_t>(set.nodes.back())]);
+  if (set.nodes.size() > 1) group.locals = locals_of(program, set);
+  if (set.nodes.size() > 1) group.loops = row_loops(fused, set, group.locals, target);
+  const std::set<std::string> keep(set.indices.begin(), set.indices.end());
+  for (const int node : set.nodes) {
+    const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
+    const auto* reshape = std::get_if<poly::Intrinsic>(&program.nodes[static_cast<std::size_t>(node)]);
+    const Nest nest = s ? nest_of(*s, fused.strides, keep) : reshape_nest(program, reshape->targets[0], reshape->operands[0]);
+    if (set.nodes.size() == 1) group.loops = parallel_loops(nest, choose_leaf(facts(nest, {}, target), node));
+    group.body.push_back(choose_leaf(facts(nest, group.loops, target), node).leaf);
+  }
+  return group;
+}
+
+}  // namespace
+
+Plan schedule(const Fused& fused, const Target& target) {
+  Plan plan{fused.program, target.name, {}};
+  const Chains chain = chains(fused);
+  for (const Fused::Set& set : fused.sets) {
+    for (const int node : set.nodes) {
+      const auto* s = std::get_if<poly::Statement>(&fused.program.nodes[static_cast<std::size_t>(node)]);
+      if (s && needs_fill(fused, chain, *s)) plan.groups.push_back(fill_group(fused, node, target));
+    }
+    plan.groups.push_back(group_of(fused, set, target));
+  }
+  return plan;
+}
+
+}  // namespace tilec::codegen

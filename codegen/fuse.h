@@ -1,0 +1,29 @@
+// Rewrites a reduced Program for speed, and says which statements share a launch.
+//
+//   Y = relu(O) of O[i, j] = +(A[i, k] * B[k, j])      ⇒  one group: rows of O are a local of the turn that also makes Y
+//   E[i, j] = =(exp(X[i, j] - M[i])), read once by Y   ⇒  inlined into Y (with the cast that keeps E's rounding)
+//   C[i, j] = +(A[i, k] * B[j, k])                     ⇒  B_t[k, j] = =(B[j, k]) first, where B is read often enough to pay
+//
+// In:  a reduced Program, strides of its inputs and outputs.  Out: a Program of the same meaning; strides for all its tensors.
+// Keeps: inputs, outputs, every rounding.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/nest.h"
+#include "codegen/target.h"
+
+namespace tilec::codegen {
+
+struct Fused {
+  poly::Program program;
+  Strides strides;
+  // Consecutive statements (positions in program.nodes) of one launch; `rows`: how many leading dimensions of their targets
+  // they share as loops, under the index names in `indices`.
+  struct Set { std::vector<int> nodes; std::vector<std::string> indices; };
+  std::vector<Set> sets;
+};
+Fused fuse(const poly::Program& program, const Strides& strides, const Target& target);
+
+}  // namespace tilec::codegen

@@ -1,0 +1,190 @@
+#include "codegen/nest.h"
+
+#include <algorithm>
+
+#include "lang/diagnostic.h"
+
+namespace tilec::codegen {
+
+using lang::InternalError;
+using poly::Affine;
+using poly::Program;
+using poly::Statement;
+
+namespace {
+
+// Forms over the statement's original indices, all starting at 0.
+struct Shifted {
+  std::vector<std::int64_t> begin, extent;
+};
+
+Shifted hulls(const Statement& statement) {
+  Shifted hull;
+  for (std::size_t k = 0; k < statement.indices.size(); ++k) {
+    const poly::Range& row = statement.domain.at(k);
+    if (row.value.single_index() != k && !(row.value.divisor.is(1) && row.value.coefficients[k].is(1))) throw InternalError("a hull row is not its index");
+    hull.begin.push_back(-row.value.constant.get());
+    hull.extent.push_back(std::max<std::int64_t>(0, row.extent.value().get()));
+  }
+  return hull;
+}
+
+Form shifted(const Affine& affine, const Shifted& hull) {
+  if (!affine.divisor.is(1)) throw InternalError("a fraction reached the scheduler");
+  Form form;
+  form.constant = affine.constant.get();
+  for (std::size_t k = 0; k < affine.coefficients.size(); ++k) {
+    const std::int64_t c = affine.coefficients[k].get();
+    form.coefficients.push_back(c);
+    form.constant += c * hull.begin[k];
+  }
+  return form;
+}
+
+void add(Form& sum, const Form& form, std::int64_t factor) {
+  if (sum.coefficients.empty()) sum.coefficients.assign(form.coefficients.size(), 0);
+  for (std::size_t k = 0; k < form.coefficients.size(); ++k) sum.coefficients[k] += factor * form.coefficients[k];
+  sum.constant += factor * form.constant;
+}
+
+FlatAccess flatten(const poly::Access& access, const std::vector<std::int64_t>& strides, const Shifted& hull) {
+  FlatAccess flat{access.tensor, {std::vector<std::int64_t>(hull.begin.size(), 0), 0}};
+  for (std::size_t d = 0; d < access.element.size(); ++d) add(flat.offset, shifted(access.element[d], hull), strides[d]);
+  return flat;
+}
+
+void collect_index_nodes(const poly::Expr& expr, std::vector<Affine>& found) {
+  expr.match([&](const poly::Index& index) { if (std::find(found.begin(), found.end(), index.value) == found.end()) found.push_back(index.value); },
+             [&](const poly::Apply& apply) { for (const poly::Expr& e : apply.operands) collect_index_nodes(e, found); },
+             [&](const poly::Cast& cast) { collect_index_nodes(cast.operand, found); }, [](const auto&) {});
+}
+
+template <class F> void each_form(Nest& nest, F f) {
+  f(nest.target.offset);
+  for (FlatAccess& read : nest.reads) f(read.offset);
+  for (Row& row : nest.rows) f(row.form);
+  for (auto& form : nest.forms) f(form.second);
+}
+
+void erase_dim(Nest& nest, std::size_t d) {
+  nest.dims.erase(nest.dims.begin() + static_cast<std::ptrdiff_t>(d));
+  each_form(nest, [&](Form& form) { form.coefficients.erase(form.coefficients.begin() + static_cast<std::ptrdiff_t>(d)); });
+}
+
+// Whether dim d stands in a row or an Index node: then it must stay itself.
+bool pinned(const Nest& nest, std::size_t d) {
+  for (const Row& row : nest.rows) if (row.form.coefficients[d]) return true;
+  for (const auto& form : nest.forms) if (form.second.coefficients[d]) return true;
+  return false;
+}
+
+bool proportional(Nest& nest, std::size_t outer, std::size_t inner) {
+  bool ok = nest.target.offset.coefficients[outer] == nest.target.offset.coefficients[inner] * nest.dims[inner].extent;
+  for (const FlatAccess& read : nest.reads) ok = ok && read.offset.coefficients[outer] == read.offset.coefficients[inner] * nest.dims[inner].extent;
+  return ok;
+}
+
+void merge_dims(Nest& nest, const std::set<std::string>& keep) {
+  const auto fixed = [&](std::size_t d) { return keep.count(nest.dims[d].name) || pinned(nest, d); };
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t a = 0; a < nest.dims.size() && !again; ++a)
+      for (std::size_t b = 0; b < nest.dims.size() && !again; ++b) {
+        if (a == b || nest.dims[a].reduction != nest.dims[b].reduction || fixed(a) || fixed(b) || !proportional(nest, a, b)) continue;
+        nest.dims[b] = {nest.dims[a].name + "_" + nest.dims[b].name, nest.dims[a].extent * nest.dims[b].extent, nest.dims[a].reduction};
+        erase_dim(nest, a);
+        again = true;
+      }
+  }
+}
+
+}  // namespace
+
+bool Nest::empty() const { return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.extent == 0; }); }
+
+std::optional<std::size_t> Nest::dim(const std::string& name) const {
+  for (std::size_t d = 0; d < dims.size(); ++d) if (dims[d].name == name) return d;
+  return std::nullopt;
+}
+
+const Form& Nest::form(const Affine& affine) const {
+  for (const auto& entry : forms) if (entry.first == affine) return entry.second;
+  throw InternalError("an index expression is not among the nest's forms");
+}
+
+std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) { strides[d] = stride; stride *= std::max<std::int64_t>(1, shape[d]); }
+  return strides;
+}
+
+std::vector<std::int64_t> extents(const poly::Tensor& tensor) {
+  std::vector<std::int64_t> shape;
+  for (const poly::Size& size : tensor.shape) shape.push_back(size.get());
+  return shape;
+}
+
+Nest nest_of(const Statement& statement, const Strides& strides, const std::set<std::string>& keep) {
+  const Shifted hull = hulls(statement);
+  Nest nest;
+  const auto reduced = [&](std::size_t k) {
+    return std::all_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& e) { return e.coefficients[k].is(0); });
+  };
+  for (std::size_t k = 0; k < statement.indices.size(); ++k) nest.dims.push_back({statement.indices[k], hull.extent[k], reduced(k)});
+  nest.target = flatten(statement.target, strides[static_cast<std::size_t>(statement.target.tensor)], hull);
+  for (const poly::Access& read : statement.reads) nest.reads.push_back(flatten(read, strides[static_cast<std::size_t>(read.tensor)], hull));
+  for (std::size_t r = statement.indices.size(); r < statement.domain.size(); ++r) {
+    Row row{shifted(statement.domain[r].value, hull), std::nullopt};
+    if (statement.domain[r].extent) row.extent = statement.domain[r].extent->get();
+    nest.rows.push_back(row);
+  }
+  nest.aggregation = statement.aggregation;
+  nest.value = statement.value;
+  std::vector<Affine> affines;
+  collect_index_nodes(statement.value, affines);
+  for (const Affine& affine : affines) nest.forms.emplace_back(affine, shifted(affine, hull));
+  if (const auto* number = std::get_if<poly::Number>(&statement.fill)) nest.fill = *number;
+  for (std::size_t d = nest.dims.size(); d-- > 0;)
+    if (nest.dims[d].extent == 1 && !keep.count(nest.dims[d].name)) erase_dim(nest, d);
+  merge_dims(nest, keep);
+  return nest;
+}
+
+Nest fill_nest(const Program& program, const Statement& statement, const Strides& strides) {
+  Nest nest;
+  const std::vector<std::int64_t> shape = extents(program.tensor(statement.target.tensor));
+  const auto& target = strides[static_cast<std::size_t>(statement.target.tensor)];
+  for (std::size_t d = 0; d < shape.size(); ++d) nest.dims.push_back({"i" + std::to_string(d), shape[d], false});
+  nest.target = {statement.target.tensor, {target, 0}};
+  const lang::DType type = program.tensor(statement.target.tensor).dtype;
+  if (const auto* tensor = std::get_if<TensorId>(&statement.fill)) {
+    nest.reads.push_back({*tensor, {strides[static_cast<std::size_t>(*tensor)], 0}});
+    nest.value = poly::Expr(poly::Read{0, type});
+  } else {
+    nest.value = poly::Expr(std::get<poly::Number>(statement.fill));
+  }
+  for (std::size_t d = nest.dims.size(); d-- > 0;) if (nest.dims[d].extent == 1) erase_dim(nest, d);
+  merge_dims(nest, {});
+  return nest;
+}
+
+Nest reshape_nest(const Program& program, TensorId target, TensorId operand) {
+  std::int64_t count = 1;
+  for (const std::int64_t n : extents(program.tensor(target))) count *= n;
+  Nest nest;
+  if (count != 1) nest.dims.push_back({"i", count, false});
+  const Form form{std::vector<std::int64_t>(nest.dims.size(), 1), 0};
+  nest.target = {target, form};
+  nest.reads.push_back({operand, form});
+  nest.value = poly::Expr(poly::Read{0, program.tensor(target).dtype});
+  return nest;
+}
+
+std::int64_t box_points(const Nest& nest) {
+  std::int64_t points = 1;
+  for (const Dim& dim : nest.dims) if (__builtin_mul_overflow(points, dim.extent, &points)) return INT64_MAX;
+  return points;
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,68 @@
+// A statement as the scheduler sees it: loop dimensions that start at 0, flattened strides, and the rows that are no box.
+//
+//   O[x, co: 56, 64] = +(I[x + k - 1, ci] * K[k, ci, co])
+//     ⇒  dims x:56 co:64 | k:3 ci:64     row 0 <= x + k - 1 < 56
+//        O: 64 x + co      I: -64 + 64 x + 64 k + ci      K: 4096 k + 64 ci + co
+//
+// Dimensions of extent 1 are gone; neighbours whose strides are proportional in every access are one (`y`, `x` ⇒ `y_x`).
+// In:  a statement of a reduced Program and the strides of its tensors.   Keeps: which points exist, and their values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+using poly::Aggregation;
+using poly::TensorId;
+
+// Σ coefficients[d] · dim d + constant.
+struct Form {
+  std::vector<std::int64_t> coefficients;
+  std::int64_t constant = 0;
+  bool operator==(const Form&) const = default;
+};
+struct Row { Form form; std::optional<std::int64_t> extent; };  // 0 <= form (and form < extent)
+struct Dim {
+  std::string name;
+  std::int64_t extent = 1;
+  bool reduction = false;
+};
+struct FlatAccess { TensorId tensor = -1; Form offset; };  // in elements from the tensor's first element
+
+struct Nest {
+  std::vector<Dim> dims;
+  std::vector<Row> rows;                               // what the box of `dims` does not imply
+  FlatAccess target;
+  std::vector<FlatAccess> reads;
+  Aggregation aggregation = Aggregation::Assign;
+  std::optional<poly::Expr> value;                     // Index nodes refer to `forms`
+  std::vector<std::pair<poly::Affine, Form>> forms;    // the Affines that Index nodes of `value` hold, over dims
+  std::optional<poly::Number> fill;                    // the number an unreached element holds; none: the buffer already holds it
+
+  bool empty() const;
+  std::optional<std::size_t> dim(const std::string& name) const;
+  const Form& form(const poly::Affine& affine) const;
+};
+
+using Strides = std::vector<std::vector<std::int64_t>>;  // per tensor, in elements
+
+std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape);
+std::vector<std::int64_t> extents(const poly::Tensor& tensor);  // of a bound tensor
+
+// `keep`: index names that must stay dimensions of their own (group loops name them).
+Nest nest_of(const poly::Statement& statement, const Strides& strides, const std::set<std::string>& keep = {});
+// Every element of the statement's target gets its fill (a number or the default tensor's element).
+Nest fill_nest(const poly::Program& program, const poly::Statement& statement, const Strides& strides);
+// target ← operand in row-major order; both dense.
+Nest reshape_nest(const poly::Program& program, TensorId target, TensorId operand);
+
+// The extent's product; saturates.
+std::int64_t box_points(const Nest& nest);
+
+}  // namespace tilec::codegen
