@@ -81,7 +81,7 @@ inline constexpr Message<Text> no_float_output{"E0305", Severity::Error, "`{}` h
 inline constexpr Message<Text> no_float_input{"E0306", Severity::Error, "`{}` has no float input to differentiate by"};
 inline constexpr Message<Text> gradient_of_product{"E0307", Severity::Error, "the product aggregation `*( )` that makes `{}` has no gradient rule yet"};
 inline constexpr Message<Text, Text> gradient_of_intrinsic{"E0308", Severity::Error, "`{}`, which makes `{}`, has no gradient rule yet"};
-inline constexpr Message<Text> ties_without_order{"E0309", Severity::Error, "`ties(first)` cannot order the points of `{}`: too few of its indices are bounded on both sides"};
+inline constexpr Message<Text> unordered_ties{"E0309", Severity::Error, "`ties(first)` cannot order the points of `{}`: too few of its indices are bounded on both sides"};
 
 // ---- codegen --------------------------------------------------------------------------------------------------------------------
 
