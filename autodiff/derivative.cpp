@@ -1,1 +1,134 @@
-// (to be written)
+// The derivatives themselves. Three choices that a textbook leaves open (language.md L9, L10):
+//
+// * Where a function has a kink, the value there is a convention: max and min share a tie by halves, hence abs'(0) = 0, and
+//   relu'(0) = 0. Comparisons with NaN are false, so a NaN operand of these gets 0.
+// * Where the formula is singular but the derivative is not, the formula must not win: pow(x, 2) at x = 0 is
+//   2·pow(0, 1) = 0 and not 2·x²/x; pow(0, y) does not ask for 0·log 0; x² in asin is factored so that 1 − x² keeps its bits.
+// * Steps (floor, round, sign, comparisons, bit operations) have derivative 0 by declaration, not by accident.
+#include "autodiff/derivative.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "autodiff/term.h"
+#include "lang/diagnostic.h"
+
+namespace tilec::autodiff {
+namespace {
+
+using namespace term;
+
+// condition ? p : 0, where p came from under an operand.
+std::optional<Expr> bracket(const Expr& condition, const std::optional<Expr>& p) {
+  if (!p) return std::nullopt;
+  return select(condition, *p, number(p->type(), 0));
+}
+
+// Max, Min: all to the operand that wins, half to each of two equal ones.
+std::optional<Expr> extreme(Op wins, const Expr& mine, const Expr& other, const std::optional<Expr>& p) {
+  if (!p) return std::nullopt;
+  const Expr zero = number(p->type(), 0), half = mul(*p, number(p->type(), 0.5));
+  return select(compare(wins, mine, other), *p, select(compare(Op::Eq, mine, other), half, zero));
+}
+
+std::optional<Expr> absolute(const Expr& x, const std::optional<Expr>& p) {
+  if (!p) return std::nullopt;
+  const Expr zero = number(x.type(), 0);
+  return select(compare(Op::Gt, x, zero), *p, select(compare(Op::Lt, x, zero), neg(*p), number(p->type(), 0)));
+}
+
+// The constant that an exponent is, through casts and signs.
+std::optional<double> constant(const Expr& e) {
+  if (const auto* n = e.as<poly::Number>()) return lang::is_float(n->type) ? n->real : static_cast<double>(n->integer);
+  if (const auto* cast = e.as<poly::Cast>(); cast && lang::is_float(cast->type)) return constant(cast->operand);
+  if (const auto* apply = e.as<poly::Apply>(); apply && apply->op == Op::Neg)
+    if (const auto value = constant(apply->operands[0])) return -*value;
+  return std::nullopt;
+}
+
+std::optional<Expr> power_base(const Expr& x, const Expr& y, const Expr& c, const Through& through) {
+  const DType type = c.type();
+  const Expr base = cast(x, type);
+  if (const auto exponent = constant(y)) {
+    if (*exponent == 0) return std::nullopt;
+    if (*exponent == 1) return through(c);
+    if (*exponent == 2) return through(mul(c, mul(number(type, 2), base)));
+    return through(mul(c, mul(number(type, *exponent), call(Op::Pow, base, number(type, *exponent - 1)))));
+  }
+  const Expr exponent = cast(y, type);
+  const auto p = through(mul(c, mul(exponent, call(Op::Pow, base, sub(exponent, number(type, 1))))));
+  return bracket(compare(Op::Ne, y, number(y.type(), 0)), p);
+}
+
+std::optional<Expr> power_exponent(const Expr& x, const Expr& y, const Expr& result, const Expr& c, const Through& through) {
+  const DType type = c.type();
+  const auto p = through(mul(c, mul(cast(result, type), call(Op::Log, cast(x, type)))));
+  if (!p) return std::nullopt;
+  const Expr at_zero = both(compare(Op::Eq, x, number(x.type(), 0)), compare(Op::Ge, y, number(y.type(), 0)));
+  return select(at_zero, number(p->type(), 0), *p);
+}
+
+}  // namespace
+
+std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const Expr& result, std::size_t k, const Expr& c, const Through& through) {
+  const DType type = c.type();
+  const auto wide = [&](std::size_t n) { return cast(operands.at(n), type); };
+  const auto real = [&](double value) { return number(type, value); };
+  const auto one_minus_square = [&](const Expr& x) { return mul(sub(real(1), x), add(real(1), x)); };
+  const auto one_plus_square = [&](const Expr& x) { return add(real(1), mul(x, x)); };
+  const auto sum_of_squares = [&] { return add(mul(wide(0), wide(0)), mul(wide(1), wide(1))); };
+  const Expr r = cast(result, type);
+  const Expr x = wide(0);
+
+  switch (op) {
+    case Op::Add: return through(c);
+    case Op::Sub: return through(k == 0 ? c : neg(c));
+    case Op::Mul: return through(k == 0 ? mul(c, wide(1)) : mul(x, c));
+    // Twice divided rather than by the square, which under- and overflows first.
+    case Op::Div: return through(k == 0 ? div(c, wide(1)) : div(div(mul(neg(c), x), wide(1)), wide(1)));
+    case Op::Neg: return through(neg(c));
+    case Op::Fma: return through(k == 0 ? mul(c, wide(1)) : k == 1 ? mul(x, c) : c);
+    case Op::Recip: return through(mul(mul(neg(c), r), r));
+
+    case Op::Select:
+      if (k == 0) return std::nullopt;
+      if (const auto p = through(c))
+        return k == 1 ? select(operands[0], *p, number(p->type(), 0)) : select(operands[0], number(p->type(), 0), *p);
+      return std::nullopt;
+    case Op::Max: return extreme(Op::Gt, operands.at(k), operands.at(1 - k), through(c));
+    case Op::Min: return extreme(Op::Lt, operands.at(k), operands.at(1 - k), through(c));
+    case Op::Abs: return absolute(operands[0], through(c));
+    case Op::Relu: return bracket(compare(Op::Gt, operands[0], number(operands[0].type(), 0)), through(c));
+
+    case Op::Pow: return k == 0 ? power_base(operands[0], operands.at(1), c, through) : power_exponent(operands[0], operands.at(1), result, c, through);
+    // mod(x, y) = x − n·y with a whole n: read off the result, so it holds for either rounding of the quotient.
+    case Op::Mod: return through(k == 0 ? c : mul(neg(c), call(Op::Round, div(sub(x, r), wide(1)))));
+    case Op::Sigmoid: return through(mul(c, mul(r, sub(real(1), r))));
+    case Op::Exp: return through(mul(c, r));
+    case Op::Log: return through(div(c, x));
+    case Op::Sqrt: return through(div(c, mul(real(2), r)));
+    case Op::Erf: return through(mul(c, mul(real(2 * std::numbers::inv_sqrtpi), call(Op::Exp, neg(mul(x, x))))));
+
+    case Op::Sin: return through(mul(c, call(Op::Cos, x)));
+    case Op::Cos: return through(mul(neg(c), call(Op::Sin, x)));
+    case Op::Tan: return through(mul(c, one_plus_square(r)));
+    case Op::Asin: return through(div(c, call(Op::Sqrt, one_minus_square(x))));
+    case Op::Acos: return through(div(neg(c), call(Op::Sqrt, one_minus_square(x))));
+    case Op::Atan: return through(div(c, one_plus_square(x)));
+    case Op::Sinh: return through(mul(c, call(Op::Cosh, x)));
+    case Op::Cosh: return through(mul(c, call(Op::Sinh, x)));
+    case Op::Tanh: return through(mul(c, one_minus_square(r)));
+    case Op::Asinh: return through(div(c, call(Op::Sqrt, one_plus_square(x))));
+    case Op::Acosh: return through(div(c, call(Op::Sqrt, mul(sub(x, real(1)), add(x, real(1))))));
+    case Op::Atanh: return through(div(c, one_minus_square(x)));
+    case Op::Atan2: return through(div(k == 0 ? mul(c, wide(1)) : mul(neg(c), x), sum_of_squares()));
+
+    case Op::Sign: case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc:
+    case Op::Eq: case Op::Ne: case Op::Lt: case Op::Le: case Op::Gt: case Op::Ge:
+    case Op::And: case Op::Or: case Op::Xor: case Op::Not: case Op::Shl: case Op::Shr:
+    case Op::IsNan: case Op::IsFinite: return std::nullopt;
+  }
+  throw lang::InternalError("a scalar operation has no row in the table of derivatives");
+}
+
+}  // namespace tilec::autodiff

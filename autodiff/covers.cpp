@@ -1,0 +1,178 @@
+// Both questions are answered on coefficients alone, so that they hold for symbolic sizes.
+//
+// image: where every index of the target is read off the element (i = ±(o − c)), a row over indices becomes a row over the
+// element by substitution; nothing is solved. A reduction index asks for one thing: that its range is not empty.
+//
+// rank: two points of one fibre { i : F i + f = o } differ in some row of S as soon as [F; S] has full column rank. With
+// digits 0 <= t_j < R_j taken from such rows, (t₁·R₂ + t₂)·R₃ + … is a different integer for each. Rows with integer
+// coefficients come first: their independence cannot be lost by an unlucky size.
+#include "autodiff/covers.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tilec::autodiff {
+namespace {
+
+using poly::Affine;
+using poly::Range;
+using poly::Size;
+using poly::Statement;
+
+// k when the form is ±(index k) + constant.
+std::optional<std::size_t> unit_index(const Affine& form) {
+  std::optional<std::size_t> found;
+  if (!form.divisor.is(1)) return std::nullopt;
+  for (std::size_t k = 0; k < form.coefficients.size(); ++k) {
+    if (form.coefficients[k].is(0)) continue;
+    if (found || !(form.coefficients[k].is(1) || form.coefficients[k].is(-1))) return std::nullopt;
+    found = k;
+  }
+  return found;
+}
+
+// Each index as a form over the element, where one dimension of the target says it.
+std::vector<std::optional<Affine>> indices_of_element(const Statement& statement) {
+  const std::size_t rank = statement.target.element.size();
+  std::vector<std::optional<Affine>> map(statement.indices.size());
+  for (std::size_t d = 0; d < rank; ++d) {
+    const Affine& form = statement.target.element[d];
+    const auto k = unit_index(form);
+    if (!k || map[*k]) continue;
+    const Size sign = form.coefficients[*k];
+    map[*k] = Affine::index(d, rank).plus(Affine::of(-form.constant, rank)).times(sign);
+  }
+  return map;
+}
+
+bool mentions_unknown(const Affine& form, const std::vector<std::optional<Affine>>& map) {
+  for (std::size_t k = 0; k < map.size(); ++k)
+    if (!map[k] && !form.coefficients[k].is(0)) return true;
+  return false;
+}
+
+// form >= 0 holds on every element of the shape.
+bool implied(const Affine& form, const std::vector<Size>& shape) {
+  const auto at_least_zero = [](const Size& size) { const auto value = size.value(); return value && *value >= 0; };
+  if (form.is_constant()) return at_least_zero(form.constant);
+  const auto d = unit_index(form);
+  if (!d) return false;
+  return form.coefficients[*d].is(1) ? at_least_zero(form.constant) : at_least_zero(form.constant - shape[*d] + 1);
+}
+
+// The forms that are to be >= 0 for 0 <= value < extent.
+std::vector<Affine> sides(const Affine& value, const std::optional<Size>& extent) {
+  std::vector<Affine> forms{value};
+  if (extent) forms.push_back(value.times(-1).plus(Affine::of(*extent - 1, value.coefficients.size())));
+  return forms;
+}
+
+// Vectors over the rationals, kept in echelon form modulo a prime; a size stands for a fixed number.
+class Independent {
+ public:
+  // True when the row is independent of those added so far; it is then added.
+  bool add(const std::vector<Size>& coefficients) {
+    std::vector<std::uint64_t> row;
+    for (const auto& coefficient : coefficients) row.push_back(residue(coefficient));
+    for (const auto& [pivot, other] : rows_) {
+      const std::uint64_t factor = row[pivot];
+      for (std::size_t k = 0; k < row.size(); ++k) row[k] = (row[k] + (prime - factor) * other[k]) % prime;
+    }
+    const auto first = std::find_if(row.begin(), row.end(), [](std::uint64_t v) { return v != 0; });
+    if (first == row.end()) return false;
+    const std::uint64_t scale = inverse(*first);
+    for (auto& entry : row) entry = entry * scale % prime;
+    rows_.emplace_back(static_cast<std::size_t>(first - row.begin()), row);
+    return true;
+  }
+  std::size_t rank() const { return rows_.size(); }
+
+ private:
+  static constexpr std::uint64_t prime = 2147483647;
+
+  static std::uint64_t inverse(std::uint64_t value) {
+    std::uint64_t result = 1;
+    for (std::uint64_t exponent = prime - 2; exponent > 0; exponent /= 2, value = value * value % prime)
+      if (exponent % 2 == 1) result = result * value % prime;
+    return result;
+  }
+  std::uint64_t residue(const Size& size) {
+    std::map<std::string, std::int64_t> values;
+    for (const auto& name : size.names()) values[name] = stand_ins_.try_emplace(name, 1009 + 7919 * static_cast<std::int64_t>(stand_ins_.size())).first->second;
+    const std::int64_t value = size.substitute(values).get() % static_cast<std::int64_t>(prime);
+    return static_cast<std::uint64_t>(value < 0 ? value + static_cast<std::int64_t>(prime) : value);
+  }
+
+  std::vector<std::pair<std::size_t, std::vector<std::uint64_t>>> rows_;
+  std::map<std::string, std::int64_t> stand_ins_;
+};
+
+bool integral(const Affine& form) {
+  return std::all_of(form.coefficients.begin(), form.coefficients.end(), [](const Size& c) { return c.value().has_value(); });
+}
+
+// Rows to take digits from, the better ones first: two-sided before one-sided, integer coefficients before symbolic ones.
+std::vector<Range> candidates(const Statement& statement) {
+  std::vector<Range> rows = statement.domain;
+  const auto worse = [](const Range& row) { return (row.extent ? 0 : 2) + (integral(row.value) ? 0 : 1); };
+  std::stable_sort(rows.begin(), rows.end(), [&](const Range& a, const Range& b) { return worse(a) < worse(b); });
+  return rows;
+}
+
+// Most significant first; only that digit may do without an extent.
+std::optional<std::vector<Range>> digits(const Statement& statement, bool on_fibre) {
+  Independent chosen;
+  if (on_fibre)
+    for (const auto& form : statement.target.element) chosen.add(form.coefficients);
+  std::vector<Range> rows;
+  for (const auto& row : candidates(statement)) {
+    if (chosen.rank() == statement.indices.size()) break;
+    if (!chosen.add(row.value.coefficients)) continue;
+    if (!row.extent && !rows.empty() && !rows.front().extent) return std::nullopt;
+    rows.insert(row.extent ? rows.end() : rows.begin(), row);
+  }
+  if (chosen.rank() < statement.indices.size()) return std::nullopt;
+  return rows;
+}
+
+}  // namespace
+
+std::optional<std::vector<Affine>> image(const Statement& statement, const std::vector<Size>& shape) {
+  const std::size_t rank = shape.size();
+  const auto found = indices_of_element(statement);
+  std::vector<Affine> map, conditions;
+  for (const auto& form : found) map.push_back(form ? *form : Affine::of(0, rank));
+  const auto require = [&](const Affine& form) {
+    if (!implied(form, shape) && std::find(conditions.begin(), conditions.end(), form) == conditions.end()) conditions.push_back(form);
+  };
+
+  for (std::size_t d = 0; d < rank; ++d) {
+    const Affine& form = statement.target.element[d];
+    if (!form.divisor.is(1) || mentions_unknown(form, found)) return std::nullopt;
+    const Affine difference = form.compose(map, rank).plus(Affine::index(d, rank).times(-1));
+    for (const auto& side : sides(difference, 1)) require(side);
+  }
+  for (const auto& row : statement.domain) {
+    if (mentions_unknown(row.value, found)) {
+      if (!row.value.single_index() || !row.extent) return std::nullopt;
+      require(Affine::of(*row.extent - 1, rank));
+    } else {
+      if (!row.value.divisor.is(1)) return std::nullopt;
+      for (const auto& side : sides(row.value.compose(map, rank), row.extent)) require(side);
+    }
+  }
+  return conditions;
+}
+
+std::optional<Affine> rank(const Statement& statement) {
+  const auto& element = statement.target.element;
+  const bool certain = std::all_of(element.begin(), element.end(), [](const Affine& form) { return integral(form); });
+  auto rows = digits(statement, certain);
+  if (!rows && !certain) rows = digits(statement, true);
+  if (!rows) return std::nullopt;
+  Affine value = Affine::of(0, statement.indices.size());
+  for (const auto& row : *rows) value = value.times(row.extent.value_or(0)).plus(row.value);
+  return value;
+}
+
+}  // namespace tilec::autodiff
