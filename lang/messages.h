@@ -72,6 +72,12 @@ inline constexpr Message<Text, Text, Text, Text> colliding_assign{"E0241", Sever
 inline constexpr Message<Text> undecided_assign{"E0242", Severity::Error, "cannot prove that `=` writes each element of `{}` once: the domain is too large to enumerate"};
 inline constexpr Message<Text, Text, Text, Text> leaves_tensor{"R0240", Severity::Remark, "`{}` leaves `{}` at {}: elements of `{}` that only such points reach hold the fill"};
 
+// bind: E0250 to E0259
+inline constexpr Message<Text, Text, Text, Text, Text> requirement_fails{"E0250", Severity::Error, "{}, but `{}` is {} and `{}` is {}"};
+inline constexpr Message<Text, Text> assertion_fails{"E0251", Severity::Error, "{}: `{}` is 0"};
+inline constexpr Message<Text, Text> unbound_sizes{"E0252", Severity::Error, "{} {} no value"};
+inline constexpr Message<Text, Text, Text> tensor_too_large{"E0253", Severity::Error, "`{}` is {} of `{}`, more bytes than 63 bits count"};
+
 // ---- autodiff -------------------------------------------------------------------------------------------------------------------
 inline constexpr Message<Text, Text> not_an_output{"E0301", Severity::Error, "`{}` is no output of `{}`"};
 inline constexpr Message<Text, Text> not_an_input{"E0302", Severity::Error, "`{}` is no input of `{}`"};
