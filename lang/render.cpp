@@ -1,1 +1,143 @@
-// (to be written)
+#include "lang/render.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tilec::lang {
+namespace {
+
+constexpr std::string_view plain = "\033[0m", bold = "\033[1m", red = "\033[1;31m", yellow = "\033[1;33m", cyan = "\033[1;36m", blue = "\033[34m";
+
+std::string_view word(Severity severity) {
+  return severity == Severity::Error ? "error" : severity == Severity::Warning ? "warning" : "remark";
+}
+
+// A span on the one line it is shown on: the first it touches.
+struct Place { const Source* source; Position begin, end; std::string_view text; };
+
+std::optional<Place> place(Span span, const std::vector<Source>& sources) {
+  if (span.source >= sources.size() || (span.begin == 0 && span.end == 0)) return std::nullopt;
+  const Source& source = sources[span.source];
+  Place out{&source, position(source, span.begin), position(source, std::max(span.begin, span.end)), {}};
+  out.text = line(source, out.begin.line);
+  return out;
+}
+
+// Columns count bytes; the picture under a line must count what a terminal shows: tabs stay tabs, continuation bytes have no width.
+std::string indentation(std::string_view text, int column) {
+  std::string out;
+  for (std::size_t i = 0; i + 1 < static_cast<std::size_t>(column) && i < text.size(); ++i)
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) out += text[i] == '\t' ? '\t' : ' ';
+  return out;
+}
+
+int width(std::string_view text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+// Control characters of a program's text must not reach a terminal.
+std::string shown(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F ? '?' : c;
+  return out;
+}
+
+class Writer {
+ public:
+  Writer(const std::vector<Source>& sources, bool color) : sources_(sources), color_(color) {}
+
+  void write(const Diagnostic& d) {
+    const std::optional<Place> at = place(d.span, sources_);
+    if (at) out_ += paint(bold, fmt::format("{}:{}:{}: ", at->source->name, at->begin.line, at->begin.column));
+    const std::string_view tone = d.severity == Severity::Error ? red : d.severity == Severity::Warning ? yellow : cyan;
+    out_ += paint(tone, fmt::format("{}[{}]: ", word(d.severity), d.code)) + paint(bold, shown(d.message)) + '\n';
+    gutter_ = at ? digits(at->begin.line) : 1;
+    for (const Label& label : d.labels)
+      if (const auto p = place(label.span, sources_)) gutter_ = std::max(gutter_, digits(p->begin.line));
+    if (at) excerpt(*at, '^', tone, "");
+    for (const Label& label : d.labels) {
+      const std::optional<Place> p = place(label.span, sources_);
+      if (!p) out_ += fmt::format("note: {}\n", shown(label.text));
+      else excerpt(*p, '-', blue, label.text);
+    }
+    for (const std::string& hint : d.hints) out_ += paint(cyan, "hint: ") + shown(hint) + '\n';
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  const std::vector<Source>& sources_;
+  bool color_;
+  std::string out_;
+  int gutter_ = 1;
+
+  static int digits(int number) { return static_cast<int>(std::to_string(number).size()); }
+  std::string paint(std::string_view tone, std::string text) const { return color_ ? fmt::format("{}{}{}", tone, text, plain) : text; }
+
+  void excerpt(const Place& p, char mark, std::string_view tone, const std::string& text) {
+    const auto first = std::min(static_cast<std::size_t>(p.begin.column - 1), p.text.size());
+    const std::size_t last = p.end.line == p.begin.line ? static_cast<std::size_t>(p.end.column - 1) : p.text.size();
+    const int marks = std::max(1, width(p.text.substr(first, std::min(last, p.text.size()) - first)));
+    out_ += fmt::format("{}{:>{}} | {}\n", "  ", p.begin.line, gutter_, shown(p.text));
+    std::string under = indentation(p.text, p.begin.column) + paint(tone, std::string(static_cast<std::size_t>(marks), mark) + (text.empty() ? "" : " " + shown(text)));
+    out_ += fmt::format("{}{:>{}} | {}\n", "  ", "", gutter_, under);
+  }
+};
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\', out += c;
+    else if (c == '\n') out += "\\n";
+    else if (c == '\t') out += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) out += fmt::format("\\u{:04x}", static_cast<int>(c));
+    else out += c;
+  }
+  return out + '"';
+}
+
+// Text of a program may hold bytes that are no UTF-8; JSON may not.
+std::string utf8(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+    bool good = length > 0 && i + length <= text.size();
+    for (std::size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
+    if (good) out += text.substr(i, length);
+    else out += "\xEF\xBF\xBD";
+    i += good ? length : 1;
+  }
+  return out;
+}
+
+std::string where(Span span, const std::vector<Source>& sources) {
+  const std::optional<Place> p = place(span, sources);
+  if (!p) return R"("file": null)";
+  return fmt::format(R"("file": {}, "line": {}, "column": {}, "end_line": {}, "end_column": {})", quoted(utf8(p->source->name)), p->begin.line, p->begin.column,
+                     p->end.line, p->end.column);
+}
+
+std::string json_line(const Diagnostic& d, const std::vector<Source>& sources) {
+  std::string labels, hints;
+  for (const Label& label : d.labels)
+    labels += fmt::format(R"({}{{{}, "message": {}}})", labels.empty() ? "" : ", ", where(label.span, sources), quoted(utf8(label.text)));
+  for (const std::string& hint : d.hints) hints += (hints.empty() ? "" : ", ") + quoted(utf8(hint));
+  return fmt::format(R"({{{}, "severity": "{}", "code": "{}", "message": {}, "labels": [{}], "hints": [{}]}})", where(d.span, sources), word(d.severity), d.code,
+                     quoted(utf8(d.message)), labels, hints) + '\n';
+}
+
+}  // namespace
+
+std::string render(const Diagnostics& diagnostics, const std::vector<Source>& sources, RenderOptions options) {
+  if (options.json) {
+    std::string out;
+    for (const Diagnostic& d : diagnostics.all()) out += json_line(d, sources);
+    return out;
+  }
+  Writer writer(sources, options.color);
+  for (const Diagnostic& d : diagnostics.all()) writer.write(d);
+  return writer.take();
+}
+
+}  // namespace tilec::lang
