@@ -61,8 +61,9 @@ bool report_unbounded(const Statement& statement, const Box& box, lang::Diagnost
 
 // ---- reads that shrink what is written
 
+// A dimension of the target is this index and nothing else: a lost value is then a lost element.
 bool is_target_index(const Statement& statement, std::size_t k) {
-  return std::any_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& form) { return !form.coefficients[k].is(0); });
+  return std::any_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& form) { return form.single_index() == k; });
 }
 
 // The first value of a target index that exists only without the read's row.

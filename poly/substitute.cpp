@@ -1,0 +1,74 @@
+// Composition in plain integers: bound statements have no names in their coefficients, and defract composes every Affine of
+// a statement once per residue class.
+#include "poly/substitute.h"
+
+#include <numeric>
+#include <utility>
+
+#include "lang/diagnostic.h"
+
+namespace tilec::poly {
+namespace {
+
+std::int64_t checked_add_product(std::int64_t sum, std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0, result = 0;
+  if (__builtin_mul_overflow(a, b, &product) || __builtin_add_overflow(sum, product, &result)) throw lang::InternalError("an index coefficient does not fit 64 bits");
+  return result;
+}
+
+Affine compose(const Affine& form, const Map& map, std::size_t count) {
+  std::vector<std::int64_t> coefficients(count, 0);
+  std::int64_t constant = form.constant.get(), divisor = form.divisor.get();
+  for (std::size_t k = 0; k < form.coefficients.size(); ++k) {
+    const std::int64_t c = form.coefficients[k].get();
+    if (c == 0) continue;
+    constant = checked_add_product(constant, c, map.start[k]);
+    for (std::size_t j = 0; j < count; ++j) coefficients[j] = checked_add_product(coefficients[j], c, map.matrix[k][j]);
+  }
+  std::int64_t common = std::gcd(divisor, constant);
+  for (const std::int64_t c : coefficients) common = std::gcd(common, c);
+  if (divisor < 0) common = -common;
+  Affine result;
+  for (const std::int64_t c : coefficients) result.coefficients.push_back(divisor == 1 ? c : c / common);
+  result.constant = divisor == 1 ? constant : constant / common;
+  result.divisor = divisor == 1 ? 1 : divisor / common;
+  return result;
+}
+
+Expr compose(const Expr& value, const Map& map, std::size_t count) {
+  return value.match([&](const Number&) { return value; },
+                     [&](const Read&) { return value; },
+                     [&](const Index& index) { return Expr(Index{compose(index.value, map, count), index.type}); },
+                     [&](const Cast& cast) {
+                       Expr operand = compose(cast.operand, map, count);
+                       return operand.same_as(cast.operand) ? value : Expr(Cast{std::move(operand), cast.type});
+                     },
+                     [&](const Apply& apply) {
+                       Apply result{apply.op, {}, apply.type};
+                       bool same = true;
+                       for (const Expr& operand : apply.operands) {
+                         result.operands.push_back(compose(operand, map, count));
+                         same = same && result.operands.back().same_as(operand);
+                       }
+                       return same ? value : Expr(std::move(result));
+                     });
+}
+
+void compose(Access& access, const Map& map, std::size_t count) {
+  for (Affine& form : access.element) form = compose(form, map, count);
+}
+
+}  // namespace
+
+Statement substitute(const Statement& statement, const Map& map, std::vector<std::string> names) {
+  Statement result = statement;
+  const std::size_t count = names.size();
+  compose(result.target, map, count);
+  for (Access& read : result.reads) compose(read, map, count);
+  for (Range& range : result.domain) range.value = compose(range.value, map, count);
+  result.value = compose(statement.value, map, count);
+  result.indices = std::move(names);
+  return result;
+}
+
+}  // namespace tilec::poly
