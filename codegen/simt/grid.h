@@ -1,0 +1,33 @@
+// Block loops ⇔ the launch grid.
+//
+//   for j in block 32 { for i in block 8 { … } }          ⇒  grid (8, 32): i = x, j = y
+//   for a in block 10 { … }   for b in block 6 { … }      ⇒  grid 16: a = x if x < 10, else b = x - 10
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/loops.h"
+
+namespace tilec::codegen::simt {
+
+inline constexpr std::int64_t axis_limit[3] = {2147483647, 65535, 65535};  // CUDA's, x first
+inline constexpr std::int64_t static_shared_limit = 48 * 1024;             // CUDA: beyond it shared memory is asked for at launch
+
+struct Grid {
+  bool chained = false;                                // one loop per axis; else blocks are numbered along x (and y beyond its limit)
+  std::int64_t blocks = 1;
+  std::int64_t extent[3] = {1, 1, 1};                  // x first
+};
+Grid grid_of(const Body& kernel);
+
+std::int64_t blocks_of(const Body& body);              // of the Block loops in it, siblings added, nested multiplied; 1 if there are none
+std::int64_t threads_of(const Body& body);             // the largest Thread loop
+std::int64_t shared_bytes(const Body& body);           // of Allocate in shared memory, siblings under Block overlaid
+bool synchronises(const Body& body);                   // a Barrier or Fold within
+bool has_block(const Body& body);
+bool has_thread(const Body& body);
+std::int64_t constant_extent(const For& loop);
+std::int64_t element_bytes(const Allocate& a);
+
+}  // namespace tilec::codegen::simt

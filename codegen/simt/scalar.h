@@ -1,0 +1,54 @@
+// Scalar arithmetic as text of a dialect, total as language.md L13 asks, and the helper functions it needs.
+//
+//   apply(Op::Div, I32, {"a", "b"})  ⇒  tc_div_i32(a, b)      and the definition of tc_div_i32 goes into helpers()
+//
+// f16 and bf16 are `unsigned short` bits in both dialects; a computation on them converts to f32 and rounds its result.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/loops.h"
+#include "codegen/simt/emit.h"
+
+namespace tilec::codegen::simt {
+
+class Scalars {
+ public:
+  explicit Scalars(Dialect dialect) : dialect_(dialect) {}
+
+  std::string type(DType type);                        // of a value: `float`, `bool`, `unsigned short` for f16
+  std::string storage(DType type);                     // of an element in memory: Bool is `unsigned char`
+  std::string index() const { return dialect_ == Dialect::Cuda ? "long long" : "long"; }
+  std::string unsigned_index() const { return dialect_ == Dialect::Cuda ? "unsigned long long" : "unsigned long"; }
+
+  std::string constant(const Constant& constant);
+  std::string integer(std::int64_t value, bool narrow) const;  // an i64 constant, or an `int` where narrow
+  std::string convert(const std::string& text, DType from, DType to);
+  std::string apply(Op op, DType type, std::vector<std::string> operands);  // `type`: of the operands (of the arms of Select)
+
+  const std::string& helpers() const { return helpers_; }
+  bool uses_double() const { return uses_double_; }
+
+ private:
+  std::string helper(const std::string& name, const std::string& result, const std::string& parameters, const std::string& body);
+  std::string function(const std::string& name, DType type) const;  // `exp` as the dialect calls it for f32 or f64
+  std::string unsigned_of(DType type) const;
+  std::string wrap(DType type, const std::string& text);
+  std::string floats(Op op, DType type, const std::vector<std::string>& operands);
+  std::string integers(Op op, DType type, const std::vector<std::string>& operands);
+  std::string booleans(Op op, const std::vector<std::string>& operands);
+  std::string saturate(DType from, DType to);          // name of the helper
+  std::string widen(DType from);                       // f16, bf16 → f32
+  std::string narrow(DType from, DType to);            // f32, f64 → f16, bf16
+  std::string double_to_odd();                         // f64 → f32 rounded so that a second rounding is the right one
+
+  Dialect dialect_;
+  std::string helpers_;
+  std::set<std::string> defined_;
+  bool uses_double_ = false;
+};
+
+}  // namespace tilec::codegen::simt

@@ -1,0 +1,46 @@
+#include "runtime/device.h"
+
+#include <charconv>
+#include <map>
+#include <mutex>
+
+#include "runtime/cuda.h"
+#include "runtime/opencl.h"
+
+namespace tilec::runtime {
+namespace {
+
+std::shared_ptr<Device> open_new(std::string_view target) {
+  if (target == "cuda" || target.starts_with("cuda:")) return open_cuda(target);
+  int position = 0;
+  if (target != "opencl") {
+    const std::string_view number = target.starts_with("opencl:") ? target.substr(7) : std::string_view();
+    const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), position);
+    if (number.empty() || fault != std::errc() || end != number.data() + number.size()) throw argument_error(messages::unknown_target, target).hint("`tilec targets` lists them");
+  }
+  return open_opencl(position);
+}
+
+}  // namespace
+
+// Kept until the process ends and not destroyed then: drivers unload in an order nobody controls.
+std::shared_ptr<Device> open_device(std::string_view target) {
+  static auto& open = *new std::map<std::string, std::shared_ptr<Device>, std::less<>>();
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (const auto at = open.find(target); at != open.end()) return at->second;
+  return open.emplace(std::string(target), open_new(target)).first->second;
+}
+
+std::vector<DeviceLine> list_devices() {
+  std::vector<DeviceLine> lines;
+  std::string why;
+  const std::vector<std::string> opencl = opencl_devices(why);
+  for (std::size_t i = 0; i < opencl.size(); ++i) lines.push_back({i == 0 ? "opencl" : "opencl:" + std::to_string(i), opencl[i], true});
+  if (opencl.empty()) lines.push_back({"opencl", why, false});
+  const std::string gpu = cuda_device(why);
+  lines.push_back(gpu.empty() ? DeviceLine{"cuda", why, false} : DeviceLine{"cuda", gpu, true});
+  return lines;
+}
+
+}  // namespace tilec::runtime
