@@ -247,6 +247,10 @@ void fill_tensor(Maker& maker, TensorId fill) {
   Statement statement = over_shape(maker.gradient, shape);
   statement.span = maker.forward.span;
   const std::vector<Affine> element = statement.target.element;
+  // While sizes are names, the tensor of a `default` may have others than the target: equal by requirement only.
+  const std::vector<Size>& filled = maker.gradient.tensor(fill).shape;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (filled[d] != shape[d]) statement.domain.push_back({element[d], filled[d]});
   statement.reads.push_back({maker.cotangent, element});
   const Expr c = cast(Read{0, maker.gradient.tensor(maker.cotangent).dtype}, fold);
   std::optional<Expr> condition;
