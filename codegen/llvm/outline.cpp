@@ -1,0 +1,152 @@
+// A Parallel loop becomes a function of its index, so that other threads can call it.
+//
+//   for i in parallel n                thunk(args, i):  body(args->x, args->s, …, i)
+//     …x[…]… s …              ⇒        here:            *args = {x, s, …}
+//                                                       pool && n > 1 ? pool->run(pool->context, n, thunk, args) : for i: thunk(args, i)
+//
+// The body is a function of its own, not the thunk, because its pointers are then parameters that can be `noalias`.
+#include <llvm/IR/Constants.h>
+
+#include <set>
+
+#include "codegen/llvm/body.h"
+#include "lang/diagnostic.h"
+
+namespace tilec::codegen::llvm_backend {
+
+using llvm::BasicBlock;
+using llvm::ConstantInt;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+void names_of(const Expr& e, std::set<std::string>& names) {
+  e.match([](const Constant&) {}, [&](const Variable& v) { names.insert(v.name); },
+          [&](const Load& l) { names.insert(l.view), names_of(l.offset, names); },
+          [&](const Operation& o) { for (const Expr& x : o.operands) names_of(x, names); },
+          [&](const Convert& c) { names_of(c.operand, names); });
+}
+
+// Every name that occurs in a body; those it defines itself do no harm.
+void names_of(const Body& body, std::set<std::string>& names) {
+  const auto all = [&](std::initializer_list<const Expr*> exprs) { for (const Expr* e : exprs) names_of(*e, names); };
+  for (const Stmt& s : body)
+    std::visit(poly::Overloaded{
+                   [&](const For& x) {
+                     all({&x.extent}), names_of(x.body, names);
+                     for (const Advance& a : x.advance) names.insert(a.view), all({&a.step});
+                   },
+                   [&](const If& x) { all({&x.condition}), names_of(x.then, names), names_of(x.otherwise, names); },
+                   [&](const Let& x) { all({&x.value}); },
+                   [&](const View& x) { names.insert(x.base), all({&x.offset}); },
+                   [](const Allocate&) {}, [](const Barrier&) {},
+                   [&](const Store& x) { names.insert(x.view), all({&x.offset, &x.value}); },
+                   [&](const Fold& x) { all({&x.value}); },
+                   [&](const Prefetch& x) { names.insert(x.view), all({&x.offset}); },
+                   [&](const CallStmt& x) {
+                     names.insert(x.views.begin(), x.views.end());
+                     for (const Expr& e : x.integers) names_of(e, names);
+                   }},
+               s.node);
+}
+
+struct Captured { std::string name; Value* value; std::optional<Place> view; DType type; };
+
+}  // namespace
+
+void BodyEmitter::parallel(const For& s) {
+  if (lanes_) throw lang::InternalError("LLVM emitter: Parallel `" + s.index + "` inside a vector loop");
+  Value* extent = uniform(s.extent);
+  const auto* known = llvm::dyn_cast<ConstantInt>(extent);
+  if (known && known->getSExtValue() <= 1) return unroll(s, known->getSExtValue());
+  BasicBlock *after = block("joined"), *some = block("some");
+  builder_.CreateCondBr(builder_.CreateICmpSGT(extent, builder_.getInt64(0)), some, after);
+  builder_.SetInsertPoint(some);
+  if (!pool_) {
+    serial(s, extent);
+    builder_.CreateBr(after);
+    builder_.SetInsertPoint(after);
+    return;
+  }
+
+  std::set<std::string> names;
+  names_of(s.body, names);
+  for (const Advance& a : s.advance) names.insert(a.view), names_of(a.step, names);
+  std::vector<Captured> captured;
+  std::map<int, int> users;                            // of a base, among what is captured
+  for (const std::string& name : names) {
+    if (const auto at = memory_.find(name); at != memory_.end() && at->second.registers < 0 && at->second.base >= 0) {
+      captured.push_back({name, at->second.pointer, at->second, at->second.type});
+      ++users[at->second.base];
+    }
+    if (const auto at = values_.find(name); at != values_.end()) captured.push_back({name, scalar(at->second), std::nullopt, at->second.type});
+  }
+
+  std::vector<Type*> types;
+  for (const Captured& c : captured) types.push_back(c.value->getType());
+  auto* arguments = llvm::StructType::get(builder_.getContext(), types);
+  types.push_back(builder_.getInt64Ty());
+  const std::string name = function_->getName().str() + "." + s.index;
+  llvm::Function* inner = new_function(around_, llvm::FunctionType::get(builder_.getVoidTy(), types, false), name);
+  BodyEmitter emitter(around_, inner, nullptr);
+  Value* turn = inner->getArg(static_cast<unsigned>(captured.size()));
+  for (unsigned i = 0; i < captured.size(); ++i) {
+    const Captured& c = captured[i];
+    if (!c.view) {
+      emitter.define(c.name, Lanes{c.type, inner->getArg(i)});
+      continue;
+    }
+    Place view = *c.view;
+    view.pointer = inner->getArg(i);
+    if (users[view.base] == 1) inner->addParamAttr(i, llvm::Attribute::NoAlias);
+    emitter.define(c.name, view);
+  }
+  emitter.define(s.index, Lanes{DType::I64, turn});
+  for (const Advance& a : s.advance) {
+    Place view = emitter.memory(a.view);
+    view.pointer = emitter.address(view, emitter.builder_.CreateMul(turn, emitter.uniform(a.step)));
+    emitter.define(a.view, view);
+  }
+  emitter.body(s.body);
+  emitter.finish();
+
+  llvm::Function* thunk = new_function(around_, llvm::FunctionType::get(builder_.getVoidTy(), {builder_.getPtrTy(), builder_.getInt64Ty()}, false), name + ".thunk");
+  Builder t(BasicBlock::Create(builder_.getContext(), "entry", thunk));
+  std::vector<Value*> passed;
+  for (unsigned i = 0; i < captured.size(); ++i) passed.push_back(t.CreateLoad(types[i], t.CreateStructGEP(arguments, thunk->getArg(0), i)));
+  passed.push_back(thunk->getArg(1));
+  t.CreateCall(inner, passed);
+  t.CreateRetVoid();
+
+  Value* frame = stack(arguments, 1);
+  for (unsigned i = 0; i < captured.size(); ++i) builder_.CreateStore(captured[i].value, builder_.CreateStructGEP(arguments, frame, i));
+  fork(thunk, frame, extent, after);
+}
+
+void BodyEmitter::fork(llvm::Function* thunk, Value* frame, Value* extent, BasicBlock* after) {
+  BasicBlock *shared = block("shared"), *alone = block("alone"), *loop = block("loop");
+  Value* here = builder_.CreateOr(builder_.CreateIsNull(pool_), builder_.CreateICmpEQ(extent, builder_.getInt64(1)));
+  builder_.CreateCondBr(here, alone, shared);
+
+  builder_.SetInsertPoint(shared);
+  Type* pointer = builder_.getPtrTy();
+  auto* pool = llvm::StructType::get(pointer, pointer);  // tilec_parallel
+  auto* run = llvm::FunctionType::get(builder_.getVoidTy(), {pointer, builder_.getInt64Ty(), pointer, pointer}, false);
+  Value* context = builder_.CreateLoad(pointer, builder_.CreateStructGEP(pool, pool_, 0));
+  builder_.CreateCall(run, builder_.CreateLoad(pointer, builder_.CreateStructGEP(pool, pool_, 1)), {context, extent, thunk, frame});
+  builder_.CreateBr(after);
+
+  builder_.SetInsertPoint(alone);
+  builder_.CreateBr(loop);
+  builder_.SetInsertPoint(loop);
+  llvm::PHINode* turn = builder_.CreatePHI(builder_.getInt64Ty(), 2);
+  turn->addIncoming(builder_.getInt64(0), alone);
+  builder_.CreateCall(thunk, {frame, turn});
+  Value* next = builder_.CreateAdd(turn, builder_.getInt64(1));
+  turn->addIncoming(next, loop);
+  builder_.CreateCondBr(builder_.CreateICmpSLT(next, extent), loop, after);
+  builder_.SetInsertPoint(after);
+}
+
+}  // namespace tilec::codegen::llvm_backend
