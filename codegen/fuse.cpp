@@ -383,7 +383,8 @@ class Rows {
     }
     if (!dependent || rows == 0 || !same_extents(*s, rows)) return false;
     open_.nodes.push_back(node);
-    if (local_bytes(rows) > static_cast<double>(target_.l2) / 2) {
+    const bool simt = target_.family == Target::Family::OpenCl || target_.family == Target::Family::Cuda;
+    if (local_bytes(rows) > static_cast<double>(simt ? target_.shared_bytes : target_.l2) / 2) {
       open_.nodes.pop_back();
       return false;
     }

@@ -1,25 +1,10 @@
-// Plan → Loops, for lanes of a CPU.
-//
-// One function spells every leaf: serial loops outside, blocks of n and m, reductions inside, a block of accumulators in
-// registers. Which points exist is decided by loop bounds alone. A row of the domain is enforced where its last dimension becomes
-// a loop: with x known, the row 0 <= x + k - 1 < 56 turns into max(0, 1 - x) <= k < min(3, 57 - x), two instructions at loop
-// entry. A blocked dimension has no single value, so where a row couples it with something further in, its range is split:
-//
-//   x in [0, 1)     one x at a time, k bounded as above              (border)
-//   x in [1, 55)    blocks of 9: every k in [0, 3) is valid for all   (interior: least and greatest value of `k - 1` decide)
-//   x in [55, 56)   one x at a time
-//
-// The bounds of the split are computed at run time when they depend on an outer loop (a causal mask), and fold when they do not.
-// So every executed inner point is a valid point, in the interior and at the border, and no inner loop has a branch.
 #include "codegen/lower.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <limits>
-#include <map>
 
+#include "codegen/leaf.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -27,732 +12,6 @@ namespace tilec::codegen {
 namespace {
 
 using lang::InternalError;
-using Number = poly::Number;
-
-std::int64_t const_or(const Expr& e, std::int64_t otherwise) {
-  const auto* c = e.as<Constant>();
-  return c && c->type == DType::I64 ? c->integer : otherwise;
-}
-bool is_const(const Expr& e) { return e.as<Constant>() != nullptr; }
-
-Stmt stmt(auto node) { return Stmt{std::move(node)}; }
-void append(Body& body, Body more) { for (Stmt& s : more) body.push_back(std::move(s)); }
-
-// Arithmetic is done in f32 where the program says f16 or bf16 (Loops rule 7).
-DType compute_type(DType type) { return type == DType::F16 || type == DType::BF16 ? DType::F32 : type; }
-
-Expr convert(const Expr& e, DType type) { return e.type() == type ? e : Expr(Convert{e, type}); }
-
-Expr constant_of(const Number& number) {
-  const DType type = compute_type(number.type);
-  return Constant{type, number.integer, number.real};
-}
-
-Expr identity(Aggregation how, DType type) {
-  const bool real = lang::is_float(type);
-  const double inf = std::numeric_limits<double>::infinity();
-  const int width = lang::bits(type);
-  const auto extreme = [&](bool low) -> std::int64_t {
-    if (type == DType::Bool) return low ? 0 : 1;
-    if (!lang::is_signed(type)) return low ? 0 : (width == 64 ? -1 : (std::int64_t{1} << width) - 1);
-    const std::int64_t top = width == 64 ? INT64_MAX : (std::int64_t{1} << (width - 1)) - 1;
-    return low ? -top - 1 : top;
-  };
-  switch (how) {
-    case Aggregation::Product: return Constant{type, 1, 1.0};
-    case Aggregation::Max: return real ? Constant{type, 0, -inf} : Constant{type, extreme(true), 0};
-    case Aggregation::Min: return real ? Constant{type, 0, inf} : Constant{type, extreme(false), 0};
-    default: return Constant{type, 0, 0.0};
-  }
-}
-
-// Whether folding nothing gives what an unreached element holds.
-bool identity_is_fill(const Nest& nest) {
-  if (!nest.fill || nest.aggregation == Aggregation::Max || nest.aggregation == Aggregation::Min) return false;
-  const double one = nest.aggregation == Aggregation::Product ? 1 : 0;
-  const Number& n = *nest.fill;
-  return lang::is_float(n.type) ? n.real == one : static_cast<double>(n.integer) == one;
-}
-
-struct Interval { Expr lo, hi; };
-
-// Fresh names; indices keep theirs where they can.
-class Names {
- public:
-  std::string fresh(const std::string& stem) {
-    const int n = used_[stem]++;
-    return n == 0 ? stem : fmt::format("{}_{}", stem, n);
-  }
-
- private:
-  std::map<std::string, int> used_;
-};
-
-// The tensors of one kernel as views, and where in them an access lands.
-struct Storage {
-  const Plan& plan;
-  const std::vector<TensorId>& buffer;
-  std::map<TensorId, std::string> names;               // by buffer
-  const std::string& name(TensorId id) const { return names.at(buffer[static_cast<std::size_t>(id)]); }
-};
-
-class Leaf {
- public:
-  Leaf(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names) : nest_(nest), leaf_(leaf), storage_(storage), names_(names) {
-    at_.resize(nest.dims.size());
-    for (const Dim& dim : nest.dims) limit_.push_back({Expr(std::int64_t{0}), Expr(dim.extent)});
-    const auto find = [&](const std::string& name) -> int {
-      if (name.empty()) return -1;
-      const auto d = nest.dim(name);
-      if (!d) throw InternalError("the plan names a dimension `" + name + "` that its statement lacks");
-      return static_cast<int>(*d);
-    };
-    m_ = find(leaf.m);
-    n_ = find(leaf.n);
-    for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
-    for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
-    type_ = compute_type(nest.value->type());
-    target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
-    reached_ = always_reached();
-    flag_ = !reached_ && !identity_is_fill(nest);
-  }
-
-  void fix(std::size_t d, Expr value) { at_[d] = std::move(value); }
-  void restrict(std::size_t d, Interval interval) { limit_[d] = std::move(interval); }
-  void rebase(std::size_t access, Expr offset) { base_.emplace(access, std::move(offset)); }  // npos: the target
-
-  static constexpr std::size_t target_access = static_cast<std::size_t>(-1);
-
-  Body spell() {
-    if (nest_.empty() && std::any_of(nest_.dims.begin(), nest_.dims.end(), [](const Dim& d) { return d.extent == 0 && !d.reduction; })) return {};
-    Expr condition = Constant{DType::Bool, 1, 0};
-    bool conditional = false;
-    for (const Row& row : nest_.rows) {
-      if (!all_fixed(row)) continue;
-      const Expr value = known_part(row.form);
-      condition = conditional ? both(condition, at_least(value, Expr(std::int64_t{0}))) : at_least(value, Expr(std::int64_t{0}));
-      if (row.extent) condition = both(condition, less(value, Expr(*row.extent)));
-      conditional = true;
-    }
-    Body body = outer(0);
-    if (!conditional || body.empty()) return body;
-    return {stmt(If{condition, std::move(body), {}})};
-  }
-
- private:
-  // ---- which points
-
-  bool all_fixed(const Row& row) const {
-    for (std::size_t d = 0; d < at_.size(); ++d) if (row.form.coefficients[d] && !at_[d]) return false;
-    return true;
-  }
-
-  Expr known_part(const Form& form) const {
-    Expr sum(form.constant);
-    for (std::size_t d = 0; d < at_.size(); ++d) if (form.coefficients[d] && at_[d]) sum = sum + *at_[d] * Expr(form.coefficients[d]);
-    return sum;
-  }
-
-  // a·d + rest within [0, extent) as bounds of d, where `least` and `most` are what rest can be.
-  static void tighten(Interval& r, std::int64_t a, const Expr& least, const Expr& most, const std::optional<std::int64_t>& extent) {
-    const Expr zero(std::int64_t{0}), one(std::int64_t{1});
-    if (a > 0) {
-      r.lo = maximum(r.lo, ceil_divide(zero - least, a));
-      if (extent) r.hi = minimum(r.hi, ceil_divide(Expr(*extent) - most, a));
-    } else {
-      r.hi = minimum(r.hi, floor_divide(least, -a) + one);
-      if (extent) r.lo = maximum(r.lo, ceil_divide(most - Expr(*extent) + one, -a));
-    }
-  }
-
-  // Exact bounds of d from the rows whose other dimensions are fixed.
-  Interval bounds(std::size_t d) const {
-    Interval r = limit_[d];
-    for (const Row& row : nest_.rows) {
-      const std::int64_t a = row.form.coefficients[d];
-      if (!a || !others_fixed(row, d)) continue;
-      const Expr rest = known_part(row.form);
-      tighten(r, a, rest, rest, row.extent);
-    }
-    return r;
-  }
-
-  bool others_fixed(const Row& row, std::size_t d) const {
-    for (std::size_t k = 0; k < at_.size(); ++k) if (k != d && row.form.coefficients[k] && !at_[k]) return false;
-    return true;
-  }
-
-  // The part of `range` where every row that couples d with a dimension not yet fixed holds for all values of that one.
-  std::optional<Interval> interior(std::size_t d, const Interval& range) const {
-    Interval r = range;
-    bool coupled = false;
-    for (const Row& row : nest_.rows) {
-      const std::int64_t a = row.form.coefficients[d];
-      if (!a || others_fixed(row, d)) continue;
-      coupled = true;
-      std::int64_t least = 0, most = 0;
-      for (std::size_t k = 0; k < at_.size(); ++k) {
-        const std::int64_t c = row.form.coefficients[k];
-        if (k == d || !c || at_[k]) continue;
-        (c > 0 ? most : least) += c * (nest_.dims[k].extent - 1);
-      }
-      const Expr rest = known_part(row.form);
-      tighten(r, a, rest + Expr(least), rest + Expr(most), row.extent);
-    }
-    if (!coupled) return std::nullopt;
-    const Expr lo = maximum(range.lo, minimum(r.lo, range.hi));
-    return Interval{lo, maximum(lo, minimum(r.hi, range.hi))};
-  }
-
-  // A proof that every output point of the box has a valid reduction point: some constant choice of taps satisfies all rows.
-  bool always_reached() const {
-    for (const Dim& dim : nest_.dims) if (dim.reduction && dim.extent == 0) return false;
-    std::vector<std::size_t> coupled;
-    for (std::size_t d = 0; d < nest_.dims.size(); ++d)
-      if (nest_.dims[d].reduction && std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& r) { return r.form.coefficients[d] != 0; })) coupled.push_back(d);
-    if (coupled.size() > 4) return false;
-    std::vector<std::int64_t> tap(nest_.dims.size(), 0);
-    const std::function<bool(std::size_t)> search = [&](std::size_t c) {
-      if (c == coupled.size()) return holds_everywhere(tap);
-      const std::int64_t extent = nest_.dims[coupled[c]].extent;
-      for (const std::int64_t t : {std::int64_t{0}, extent / 2, extent - 1}) {
-        tap[coupled[c]] = t;
-        if (search(c + 1)) return true;
-      }
-      return false;
-    };
-    return search(0);
-  }
-
-  bool holds_everywhere(const std::vector<std::int64_t>& tap) const {
-    for (const Row& row : nest_.rows) {
-      std::int64_t least = row.form.constant, most = least;
-      bool reduces = false;
-      for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
-        const std::int64_t c = row.form.coefficients[d];
-        if (!c) continue;
-        if (nest_.dims[d].reduction) { reduces = true; least += c * tap[d]; most += c * tap[d]; }
-        else (c > 0 ? most : least) += c * (nest_.dims[d].extent - 1);
-      }
-      if (reduces && (least < 0 || (row.extent && most >= *row.extent))) return false;
-    }
-    return true;
-  }
-
-  // ---- loops
-
-  using Inside = std::function<Body(const Expr&)>;
-
-  // A serial loop over [lo, hi), which may be empty.
-  Body serial(const std::string& stem, const Interval& range, const Inside& inside) {
-    const Expr count = range.hi - range.lo;
-    if (is_const(count)) {
-      const std::int64_t c = const_or(count, 0);
-      if (c <= 0) return {};
-      if (c == 1) return inside(range.lo);
-      return {counted(stem, count, range.lo, inside)};
-    }
-    const std::string lo = names_.fresh(stem + "_lo"), turns = names_.fresh(stem + "_n");
-    Body body{stmt(Let{lo, range.lo}), stmt(Let{turns, range.hi - var(lo)})};
-    Stmt loop = counted(stem, var(turns), var(lo), inside);
-    body.push_back(stmt(If{less(Expr(std::int64_t{0}), var(turns)), {std::move(loop)}, {}}));
-    return body;
-  }
-
-  Stmt counted(const std::string& stem, const Expr& count, const Expr& lo, const Inside& inside) {
-    const std::string index = names_.fresh(stem);
-    return stmt(For{index, Kind::Serial, count, {}, inside(lo + var(index))});
-  }
-
-  Body with(std::size_t d, const Expr& value, const std::function<Body()>& inside) {
-    at_[d] = value;
-    Body body = inside();
-    at_[d].reset();
-    return body;
-  }
-
-  Body outer(std::size_t level) {
-    if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : blocks(leaf_.m_inner ? n_ : m_, leaf_.m_inner ? m_ : n_, {});
-    const std::size_t d = outer_[level];
-    return serial(nest_.dims[d].name, bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
-  }
-
-  // ---- blocks of m and n
-
-  // Where a block stands: its first row and element, how many rows and vectors, and how many elements of the last vector count.
-  struct Tile {
-    Expr m0 = Expr(std::int64_t{0}), n0 = Expr(std::int64_t{0});
-    std::int64_t rows = 1, vectors = 1;
-    std::optional<Expr> valid;                         // elements from n0 on, when some lanes of the last vector are none
-    bool blocked_m = false, blocked_n = false;
-  };
-
-  // Walks dimension `first` (in blocks or one at a time), inside it `second`, inside that the tile. -1: no such dimension.
-  Body blocks(int first, int second, Tile tile) {
-    const int d = first != done ? first : second;
-    if (d == done) return block(tile);
-    const int next = first != done ? second : done;
-    const auto inside = [&, next](const Tile& t) { return blocks(next, done, t); };
-    if (d < 0) return inside(tile);
-    const std::size_t dim = static_cast<std::size_t>(d);
-    const Interval range = bounds(dim);
-    const std::optional<Interval> inner = interior(dim, range);
-    if (!inner) return blocked(dim, range, tile, inside);
-    Body body = one_by_one(dim, {range.lo, inner->lo}, tile, inside);
-    append(body, blocked(dim, *inner, tile, inside));
-    append(body, one_by_one(dim, {inner->hi, range.hi}, tile, inside));
-    return body;
-  }
-  static constexpr int done = -2;
-  using InTile = std::function<Body(const Tile&)>;
-
-  Body one_by_one(std::size_t d, const Interval& range, const Tile& tile, const InTile& inside) {
-    return serial(nest_.dims[d].name, range, [&](const Expr& v) { return with(d, v, [&] { return inside(tile); }); });
-  }
-
-  Body blocked(std::size_t d, const Interval& range, const Tile& tile, const InTile& inside) {
-    return static_cast<int>(d) == m_ ? blocked_rows(range, tile, inside) : blocked_vectors(range, tile, inside);
-  }
-
-  // Extents that are known are cut evenly (23 by 12: 12 + 11); others into full blocks and single rows.
-  Body blocked_rows(const Interval& range, const Tile& tile, const InTile& inside) {
-    const Expr count = range.hi - range.lo;
-    const std::string& stem = nest_.dims[static_cast<std::size_t>(m_)].name;
-    const auto rows_at = [&](const Expr& first, const Expr& turns, std::int64_t rows) {
-      return serial(stem + "_b", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
-        Tile t = tile;
-        t.m0 = first + turn * Expr(rows);
-        t.rows = rows;
-        t.blocked_m = true;
-        return inside(t);
-      });
-    };
-    if (is_const(count)) {
-      const std::int64_t extent = const_or(count, 0);
-      if (extent <= 0) return {};
-      const std::int64_t turns = (extent + leaf_.rows - 1) / leaf_.rows, most = (extent + turns - 1) / turns, full = extent - turns * (most - 1);
-      Body body = rows_at(range.lo, Expr(full), most);
-      if (most > 1) append(body, rows_at(range.lo + Expr(full * most), Expr(turns - full), most - 1));
-      return body;
-    }
-    const std::string lo = names_.fresh(stem + "_lo"), full = names_.fresh(stem + "_full");
-    Body body{stmt(Let{lo, range.lo}), stmt(Let{full, floor_divide(maximum(count, Expr(std::int64_t{0})), leaf_.rows)})};
-    append(body, rows_at(var(lo), var(full), leaf_.rows));
-    append(body, one_by_one(static_cast<std::size_t>(m_), {var(lo) + var(full) * Expr(leaf_.rows), range.hi}, tile, inside));
-    return body;
-  }
-
-  Body blocked_vectors(const Interval& range, const Tile& tile, const InTile& inside) {
-    const Expr count = range.hi - range.lo;
-    const std::string& stem = nest_.dims[static_cast<std::size_t>(n_)].name;
-    const std::int64_t W = leaf_.lanes;
-    const auto vectors_at = [&](const Expr& first, const Expr& turns, std::int64_t vectors, const std::optional<Expr>& end) {
-      return serial(stem + "_v", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
-        Tile t = tile;
-        t.n0 = first + turn * Expr(vectors * W);
-        t.vectors = vectors;
-        if (end) t.valid = *end - t.n0;
-        t.blocked_n = true;
-        return inside(t);
-      });
-    };
-    if (is_const(count)) {
-      const std::int64_t extent = const_or(count, 0);
-      if (extent <= 0) return {};
-      const std::int64_t all = (extent + W - 1) / W, turns = (all + leaf_.vectors - 1) / leaf_.vectors, most = (all + turns - 1) / turns, full = all - turns * (most - 1);
-      const bool ragged = extent % W != 0;
-      const std::int64_t smaller = most > 1 ? turns - full : 0;
-      Body body = vectors_at(range.lo, Expr(full - (ragged && smaller == 0)), most, std::nullopt);
-      if (ragged && smaller == 0) append(body, vectors_at(range.lo + Expr((full - 1) * most * W), Expr(std::int64_t{1}), most, range.hi));
-      if (smaller > 0) append(body, vectors_at(range.lo + Expr(full * most * W), Expr(smaller - ragged), most - 1, std::nullopt));
-      if (smaller > 0 && ragged) append(body, vectors_at(range.lo + Expr((full * most + (smaller - 1) * (most - 1)) * W), Expr(std::int64_t{1}), most - 1, range.hi));
-      return body;
-    }
-    const std::string lo = names_.fresh(stem + "_lo"), end = names_.fresh(stem + "_end"), full = names_.fresh(stem + "_full");
-    const Expr zero(std::int64_t{0});
-    Body body{stmt(Let{lo, range.lo}), stmt(Let{end, range.hi}), stmt(Let{full, floor_divide(maximum(var(end) - var(lo), zero), leaf_.vectors * W)})};
-    append(body, vectors_at(var(lo), var(full), leaf_.vectors, std::nullopt));
-    const Expr rest = var(lo) + var(full) * Expr(leaf_.vectors * W);
-    append(body, vectors_at(rest, maximum(zero, ceil_divide(var(end) - rest, W)), 1, var(end)));
-    return body;
-  }
-
-  // ---- one block
-
-  Expr lane() const { return lane_.empty() ? Expr(std::int64_t{0}) : var(lane_); }
-
-  Body block(const Tile& tile) {
-    tile_ = tile;
-    return accumulate();
-  }
-
-  Body accumulate() {
-    const bool lanes = tile_.blocked_n && leaf_.lanes > 1;
-    lane_ = lanes ? names_.fresh("l") : "";
-    const std::int64_t count = tile_.rows * tile_.vectors;
-    acc_ = names_.fresh("acc");
-    Body body;
-    body.push_back(stmt(Allocate{acc_, type_, count, Memory::Register}));
-    for (std::int64_t a = 0; a < count; ++a) body.push_back(stmt(Store{acc_, Expr(a), identity(nest_.aggregation, type_)}));
-    if (flag_) {
-      hit_ = names_.fresh("hit");
-      body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
-      body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
-    }
-    append(body, reduce(0));
-    append(body, write());
-    if (!lanes) return body;
-    return {stmt(For{lane_, Kind::Vector, Expr(leaf_.lanes), {}, std::move(body)})};
-  }
-
-  Body reduce(std::size_t level) {
-    if (level >= k_.size()) return innermost(std::nullopt);
-    if (level + 1 == k_.size()) return innermost(k_[level]);
-    const std::size_t d = k_[level];
-    return serial(nest_.dims[d].name, bounds(d), [&](const Expr& v) { return with(d, v, [&] { return reduce(level + 1); }); });
-  }
-
-  // Element offset of an access at the tile's corner, with every fixed dimension in place.
-  Expr corner(std::size_t access, const Form& offset) const {
-    Expr sum = known_part(offset);
-    if (tile_.blocked_m) sum = sum + tile_.m0 * Expr(offset.coefficients[static_cast<std::size_t>(m_)]);
-    if (tile_.blocked_n) sum = sum + tile_.n0 * Expr(offset.coefficients[static_cast<std::size_t>(n_)]);
-    const auto base = base_.find(access);
-    return base == base_.end() ? sum : sum - base->second;
-  }
-
-  bool in_m(const Form& f) const { return tile_.blocked_m && f.coefficients[static_cast<std::size_t>(m_)] != 0; }
-  bool in_n(const Form& f) const { return tile_.blocked_n && f.coefficients[static_cast<std::size_t>(n_)] != 0; }
-
-  Expr inside_tile(const Form& f, std::int64_t i, std::int64_t v) const {
-    Expr sum(std::int64_t{0});
-    if (in_m(f)) sum = sum + Expr(i * f.coefficients[static_cast<std::size_t>(m_)]);
-    if (in_n(f)) sum = sum + (Expr(v * leaf_.lanes) + lane()) * Expr(f.coefficients[static_cast<std::size_t>(n_)]);
-    return sum;
-  }
-
-  static constexpr std::int64_t unrolled = 4;
-
-  // The innermost reduction: one view per read, moved along.
-  Body innermost(std::optional<std::size_t> d) {
-    if (!d) return with_views([&] { return step(Expr(std::int64_t{0}), std::nullopt); });
-    const Interval range = bounds(*d);
-    const Expr count = range.hi - range.lo;
-    const std::int64_t known = is_const(count) ? const_or(count, 0) : -1;
-    if (known == 0 || (is_const(count) && known < 0)) return {};
-    if (known > 0 && known <= unrolled && known * tile_.rows * tile_.vectors <= 64) {
-      const std::string u = names_.fresh(nest_.dims[*d].name);
-      return with(*d, range.lo, [&] { return with_views([&] {
-        return Body{stmt(For{u, Kind::Unroll, count, {}, step(var(u), *d)})}; }); });
-    }
-    const std::string lo = names_.fresh(nest_.dims[*d].name + "_lo"), turns = names_.fresh(nest_.dims[*d].name + "_n");
-    Body body;
-    Interval r = range;
-    Expr n = count;
-    if (known < 0) {
-      body.push_back(stmt(Let{lo, range.lo}));
-      body.push_back(stmt(Let{turns, range.hi - var(lo)}));
-      r.lo = var(lo);
-      n = var(turns);
-    }
-    Body loop = with(*d, r.lo, [&] { return with_views([&] {
-      const std::string index = names_.fresh(nest_.dims[*d].name);
-      Body inner = step(Expr(std::int64_t{0}), std::nullopt, d, index, r.lo);
-      return Body{stmt(For{index, Kind::Serial, n, advance(*d), std::move(inner)})}; }); });
-    if (known < 0) body.push_back(stmt(If{less(Expr(std::int64_t{0}), n), std::move(loop), {}}));
-    else append(body, std::move(loop));
-    return body;
-  }
-
-  Body with_views(const std::function<Body()>& inside) {
-    Body body;
-    views_.clear();
-    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      std::size_t same = 0;
-      while (same < r && !(nest_.reads[same].tensor == nest_.reads[r].tensor && nest_.reads[same].offset == nest_.reads[r].offset)) ++same;
-      if (same < r) { views_.push_back(views_[same]); continue; }
-      const std::string name = names_.fresh(fmt::format("p{}", r));
-      body.push_back(stmt(View{name, storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)}));
-      views_.push_back(name);
-    }
-    append(body, inside());
-    return body;
-  }
-
-  std::vector<Advance> advance(std::size_t d) const {
-    std::vector<Advance> moves;
-    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      const std::int64_t s = nest_.reads[r].offset.coefficients[d];
-      const bool first = std::find(views_.begin(), views_.begin() + static_cast<std::ptrdiff_t>(r), views_[r]) == views_.begin() + static_cast<std::ptrdiff_t>(r);
-      if (s && first) moves.push_back({views_[r], Expr(s)});
-    }
-    return moves;
-  }
-
-  // One step of the fold for all accumulators. `unroll`: the dimension that `u` steps along without moving the views; `moved`:
-  // the dimension whose value is lo + index.
-  Body step(const Expr& u, std::optional<std::size_t> unroll, std::optional<std::size_t> moved = {}, const std::string& index = "", const Expr& lo = Expr(std::int64_t{0})) {
-    step_ = Step{u, unroll, {}, {}, {}};
-    std::optional<Expr> saved;
-    const std::size_t walked = moved ? *moved : unroll ? *unroll : 0;
-    if (moved || unroll) {
-      saved = at_[walked];
-      at_[walked] = moved ? lo + var(index) : *saved + u;
-    }
-    Body body;
-    for (std::int64_t i = 0; i < tile_.rows; ++i)
-      for (std::int64_t v = 0; v < tile_.vectors; ++v) fold(body, i, v);
-    if (saved) at_[walked] = saved;
-    if (flag_) body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
-    return body;
-  }
-
-  struct Step {
-    Expr u;
-    std::optional<std::size_t> unroll;
-    std::map<std::tuple<int, std::int64_t, std::int64_t>, Expr> loaded;   // read, i, v
-    std::map<std::tuple<const void*, std::int64_t, std::int64_t>, Expr> values;
-    std::vector<poly::Expr> alive;                     // keeps the addresses above unique
-  };
-
-  void fold(Body& body, std::int64_t i, std::int64_t v) {
-    const Expr slot(i * tile_.vectors + v);
-    const Expr acc = Load{acc_, slot, type_};
-    const auto* product = nest_.value->as<poly::Apply>();
-    if (nest_.aggregation == Aggregation::Sum && product && product->op == Op::Mul && lang::is_float(type_)) {
-      const Expr a = value(body, product->operands[0], i, v), b = value(body, product->operands[1], i, v);
-      body.push_back(stmt(Store{acc_, slot, Operation{Op::Fma, {convert(a, type_), convert(b, type_), acc}, type_}}));
-      return;
-    }
-    const Expr x = convert(value(body, *nest_.value, i, v), type_);
-    body.push_back(stmt(Store{acc_, slot, combine(acc, x)}));
-  }
-
-  Expr combine(const Expr& acc, const Expr& x) const {
-    switch (nest_.aggregation) {
-      case Aggregation::Sum: return Operation{type_ == DType::Bool ? Op::Or : Op::Add, {acc, x}, type_};
-      case Aggregation::Product: return Operation{type_ == DType::Bool ? Op::And : Op::Mul, {acc, x}, type_};
-      case Aggregation::Max: return Operation{Op::Max, {acc, x}, type_};
-      case Aggregation::Min: return Operation{Op::Min, {acc, x}, type_};
-      default: return x;
-    }
-  }
-
-  // ---- values
-
-  struct Depends { bool m = false, n = false; };
-  Depends depends(const poly::Expr& e) const {
-    Depends d;
-    e.match([&](const poly::Read& r) { const Form& f = nest_.reads[static_cast<std::size_t>(r.read)].offset; d = {in_m(f), in_n(f)}; },
-            [&](const poly::Index& x) { const Form& f = nest_.form(x.value); d = {in_m(f), in_n(f)}; },
-            [&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) { const Depends q = depends(o); d.m = d.m || q.m; d.n = d.n || q.n; } },
-            [&](const poly::Cast& c) { d = depends(c.operand); }, [](const poly::Number&) {});
-    return d;
-  }
-
-  // The value of `e` for row i and vector v; whatever does not depend on one of them is computed once.
-  Expr value(Body& body, const poly::Expr& e, std::int64_t i, std::int64_t v) {
-    if (const auto* number = e.as<poly::Number>()) return constant_of(*number);
-    const Depends d = depends(e);
-    const void* node = e.match([](const auto& n) { return static_cast<const void*>(&n); });
-    const auto key = std::make_tuple(node, d.m ? i : -1, d.n ? v : -1);
-    if (const auto found = step_.values.find(key); found != step_.values.end()) return found->second;
-    Expr result = fresh_value(body, e, i, v);
-    if (!result.as<Constant>() && !result.as<Variable>()) {
-      const std::string name = names_.fresh("t");
-      const DType type = result.type();
-      body.push_back(stmt(Let{name, std::move(result)}));
-      result = Variable{name, type};
-    }
-    step_.values.emplace(key, result);
-    step_.alive.push_back(e);
-    return result;
-  }
-
-  Expr fresh_value(Body& body, const poly::Expr& e, std::int64_t i, std::int64_t v) {
-    return e.match(
-        [&](const poly::Number& n) { return constant_of(n); },
-        [&](const poly::Read& r) { return convert(load(body, static_cast<std::size_t>(r.read), i, v), compute_type(r.type)); },
-        [&](const poly::Index& x) { return convert(index_value(nest_.form(x.value), i, v), compute_type(x.type)); },
-        [&](const poly::Cast& c) {
-          const Expr operand = value(body, c.operand, i, v);
-          if (c.type == DType::F16 || c.type == DType::BF16) {  // rounds, then goes on in f32
-            if (c.operand.type() == c.type) return operand;
-            return Expr(Convert{Expr(Convert{operand, c.type}), DType::F32});
-          }
-          return convert(operand, c.type);
-        },
-        [&](const poly::Apply& a) {
-          std::vector<Expr> operands;
-          for (const poly::Expr& o : a.operands) operands.push_back(value(body, o, i, v));
-          return Expr(Operation{a.op, std::move(operands), compute_type(a.type)});
-        });
-  }
-
-  Expr index_value(const Form& f, std::int64_t i, std::int64_t v) const {
-    Expr sum = known_part(f);
-    if (tile_.blocked_m) sum = sum + (tile_.m0 + Expr(i)) * Expr(f.coefficients[static_cast<std::size_t>(m_)]);
-    if (tile_.blocked_n) sum = sum + (tile_.n0 + Expr(v * leaf_.lanes) + lane()) * Expr(f.coefficients[static_cast<std::size_t>(n_)]);
-    return sum;
-  }
-
-  bool masked(std::int64_t v) const { return !whole_mask_ && tile_.valid && v == tile_.vectors - 1 && !lane_.empty(); }
-  Expr mask(std::int64_t v) const { return less(Expr(v * leaf_.lanes) + lane(), *tile_.valid); }
-
-  Expr load(Body& body, std::size_t r, std::int64_t i, std::int64_t v) {
-    const Form& f = nest_.reads[r].offset;
-    const DType type = storage_.plan.program.tensor(nest_.reads[r].tensor).dtype;
-    Expr offset = inside_tile(f, i, v);
-    if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
-    const Expr plain = Load{views_[r], offset, type};
-    if (!in_n(f) || !masked(v)) return plain;
-    const std::string reg = names_.fresh("edge");
-    const DType held = compute_type(type);
-    body.push_back(stmt(Allocate{reg, held, 1, Memory::Register}));
-    body.push_back(stmt(Store{reg, Expr(std::int64_t{0}), Constant{held, 0, 0.0}}));
-    body.push_back(stmt(If{mask(v), {stmt(Store{reg, Expr(std::int64_t{0}), convert(plain, held)})}, {}}));
-    return Load{reg, Expr(std::int64_t{0}), held};
-  }
-
-  // ---- results
-
-  Expr stored(const Expr& x) const { return convert(x, target_type_); }
-
-  Expr fill_value() const { return constant_of(*nest_.fill); }
-
-  Body write() {
-    Body body;
-    const std::string name = names_.fresh("o");
-    body.push_back(stmt(View{name, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)}));
-    for (std::int64_t i = 0; i < tile_.rows; ++i)
-      for (std::int64_t v = 0; v < tile_.vectors; ++v) {
-        Expr result = convert(Load{acc_, Expr(i * tile_.vectors + v), type_}, compute_type(target_type_));
-        if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
-        Stmt store = stmt(Store{name, inside_tile(nest_.target.offset, i, v), stored(result)});
-        if (masked(v)) body.push_back(stmt(If{mask(v), {std::move(store)}, {}}));
-        else body.push_back(std::move(store));
-      }
-    if (!flag_ || nest_.fill) return body;
-    return {stmt(If{hit(), std::move(body), {}})};
-  }
-
-  Expr hit() const { return less(Expr(std::int64_t{0}), Load{hit_, Expr(std::int64_t{0}), DType::I64}); }
-
-  // ---- lanes over a reduction
-
-  Body dot() {
-    const std::size_t d = static_cast<std::size_t>(n_);
-    lane_ = names_.fresh("l");
-    tile_ = Tile{};
-    acc_ = names_.fresh("acc");
-    const std::int64_t copies = leaf_.vectors;
-    Body body{stmt(Allocate{acc_, type_, copies, Memory::Register})};
-    for (std::int64_t a = 0; a < copies; ++a) body.push_back(stmt(Store{acc_, Expr(a), identity(nest_.aggregation, type_)}));
-    if (flag_) {
-      hit_ = names_.fresh("hit");
-      body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
-      body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
-    }
-    append(body, dot_levels(0, d));
-    Expr total = Load{acc_, Expr(std::int64_t{0}), type_};
-    for (std::int64_t a = 1; a < copies; ++a) total = combine(total, Load{acc_, Expr(a), type_});
-    Expr result = total;
-    if (leaf_.lanes > 1) {
-      const std::string sum = names_.fresh("sum");
-      body.push_back(stmt(Fold{sum, nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation, total, lane_}));
-      result = Variable{sum, type_};
-    }
-    result = convert(result, compute_type(target_type_));
-    if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
-    Stmt store = stmt(Store{storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset), stored(result)});
-    if (flag_ && !nest_.fill) store = stmt(If{hit(), {std::move(store)}, {}});
-    body.push_back(std::move(store));
-    return {stmt(For{lane_, Kind::Vector, Expr(leaf_.lanes), {}, std::move(body)})};
-  }
-
-  Body dot_levels(std::size_t level, std::size_t lane_dim) {
-    if (level < k_.size()) {
-      const std::size_t d = k_[level];
-      return serial(nest_.dims[d].name, bounds(d), [&](const Expr& v) { return with(d, v, [&] { return dot_levels(level + 1, lane_dim); }); });
-    }
-    return dot_range(lane_dim, bounds(lane_dim));
-  }
-
-  // [lo, hi) in steps of all accumulators, then of one vector, then the masked rest.
-  Body dot_range(std::size_t d, const Interval& range) {
-    const std::string& stem = nest_.dims[d].name;
-    const std::int64_t W = leaf_.lanes, U = leaf_.vectors;
-    const Expr zero(std::int64_t{0});
-    Body body;
-    Interval r = range;
-    if (!is_const(r.hi - r.lo)) {
-      const std::string lo = names_.fresh(stem + "_lo"), end = names_.fresh(stem + "_end");
-      body.push_back(stmt(Let{lo, range.lo}));
-      body.push_back(stmt(Let{end, maximum(range.hi, var(lo))}));
-      r = {var(lo), var(end)};
-    }
-    const Expr count = r.hi - r.lo;
-    if (is_const(count) && const_or(count, 0) <= 0) return {};
-    tile_.blocked_n = true;
-    Expr done_so_far = zero;
-    for (const std::int64_t vectors : U > 1 ? std::vector<std::int64_t>{U, 1} : std::vector<std::int64_t>{1}) {
-      const Expr turns = floor_divide(count - done_so_far, vectors * W);
-      append(body, dot_loop(d, stem, r.lo + done_so_far, turns, vectors, std::nullopt));
-      done_so_far = done_so_far + turns * Expr(vectors * W);
-    }
-    const Expr rest = count - done_so_far;
-    if (W > 1 && !(is_const(rest) && const_or(rest, 0) == 0))
-      append(body, dot_loop(d, stem, r.lo + done_so_far, minimum(rest, Expr(std::int64_t{1})), 1, rest));
-    tile_.blocked_n = false;
-    return body;
-  }
-
-  Body dot_loop(std::size_t d, const std::string& stem, const Expr& first, const Expr& turns, std::int64_t vectors, const std::optional<Expr>& valid) {
-    if (is_const(turns) && const_or(turns, 0) <= 0) return {};
-    tile_.n0 = first;
-    tile_.vectors = vectors;
-    tile_.valid = valid;
-    const std::string index = names_.fresh(stem + "_v");
-    const auto loop = [&](const Expr& n) {
-      return with_views([&] {
-        tile_.n0 = first + var(index) * Expr(vectors * leaf_.lanes);
-        step_ = Step{Expr(std::int64_t{0}), std::nullopt, {}, {}, {}};
-        Body inner;
-        whole_mask_ = valid.has_value();
-        for (std::int64_t v = 0; v < vectors; ++v) fold(inner, 0, v);
-        whole_mask_ = false;
-        if (valid) inner = {stmt(If{mask(0), std::move(inner), {}})};
-        if (flag_) inner.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
-        std::vector<Advance> moves = advance(d);
-        for (Advance& move : moves) move.step = move.step * Expr(vectors * leaf_.lanes);
-        return Body{stmt(For{index, Kind::Serial, n, std::move(moves), std::move(inner)})};
-      });
-    };
-    if (is_const(turns)) return loop(turns);
-    const std::string n = names_.fresh(stem + "_n");
-    return {stmt(Let{n, turns}), stmt(If{less(Expr(std::int64_t{0}), var(n)), loop(var(n)), {}})};
-  }
-
-  const Nest& nest_;
-  const Compute& leaf_;
-  const Storage& storage_;
-  Names& names_;
-  std::vector<std::optional<Expr>> at_;                // value of each dimension that is fixed here
-  std::vector<Interval> limit_;                        // what the group's loops leave of each
-  std::map<std::size_t, Expr> base_;
-  int m_ = -1, n_ = -1;
-  std::vector<std::size_t> outer_, k_;
-  DType type_, target_type_;
-  bool reached_ = false;                               // every output point has a valid reduction point
-  bool flag_ = false;                                  // `hit_` remembers whether one was met
-  Tile tile_;
-  bool whole_mask_ = false;                            // the fold stands inside one mask already
-  Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}, {}};
-  std::string lane_, acc_, hit_;
-  std::vector<std::string> views_;
-};
-
-// ---- groups
 
 Nest leaf_nest(const Plan& plan, const Group& group, const Compute& leaf, const Strides& strides) {
   const poly::Node& node = plan.program.nodes[static_cast<std::size_t>(leaf.node)];
@@ -775,10 +34,11 @@ class GroupLowering {
   Loops spell(std::vector<TensorId>& views) {
     collect_views(views);
     Body turn = allocate_locals();
-    Body leaves;
-    for (std::size_t l = 0; l < group_.body.size(); ++l) append(leaves, spell_leaf(l));
-    append(turn, std::move(leaves));
-    kernel_.body = group_.loops.empty() ? std::move(turn) : parallel(std::move(turn));
+    for (std::size_t l = 0; l < group_.body.size(); ++l) {
+      if (l > 0 && group_.threads) turn.push_back(stmt(Barrier{}));
+      append(turn, group_.threads ? spread_over_threads(l) : one_leaf(l, surroundings(l)));
+    }
+    kernel_.body = group_.loops.empty() ? std::move(turn) : over_turns(std::move(turn));
     return {{kernel_}, {}};
   }
 
@@ -811,7 +71,7 @@ class GroupLowering {
   }
 
   // p → the first value of each loop's index in this turn.
-  Body parallel(Body turn) {
+  Body over_turns(Body turn) {
     std::int64_t turns = 1;
     std::vector<std::int64_t> counts;
     for (const Loop& loop : group_.loops) {
@@ -829,7 +89,7 @@ class GroupLowering {
     }
     append(body, std::move(turn));
     if (turns == 0) return {};
-    return {stmt(For{"p", Kind::Parallel, Expr(turns), {}, std::move(body)})};
+    return {stmt(For{"p", group_.threads ? Kind::Block : Kind::Parallel, Expr(turns), {}, std::move(body)})};
   }
 
   static std::string first(const std::string& index) { return index + "_0"; }
@@ -841,30 +101,87 @@ class GroupLowering {
       const auto shape = extents(plan_.program.tensor(id));
       std::int64_t count = std::min(group_.loops.back().step, shape[group_.loops.size() - 1]);
       for (std::size_t d = group_.loops.size(); d < shape.size(); ++d) count *= shape[d];
-      body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, std::max<std::int64_t>(1, count), Memory::Local}));
+      body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, std::max<std::int64_t>(1, count), group_.threads ? Memory::Shared : Memory::Local}));
     }
     return body;
   }
 
-  Body spell_leaf(std::size_t l) {
+  Surroundings surroundings(std::size_t l) const {
     const Nest& nest = nests_[l];
-    Leaf leaf(nest, group_.body[l], storage_, names_);
+    Surroundings around;
+    around.threads = group_.threads;
     for (const Loop& loop : group_.loops) {
       const auto d = nest.dim(loop.index);
       if (!d) continue;
       const Expr begin = var(first(loop.index));
-      if (loop.step == 1) leaf.fix(*d, begin);
-      else leaf.restrict(*d, {begin, nest.dims[*d].extent % loop.step ? minimum(begin + Expr(loop.step), Expr(nest.dims[*d].extent)) : begin + Expr(loop.step)});
+      if (loop.step == 1) around.fixed.emplace(*d, begin);
+      else around.limits.emplace(*d, part(begin, loop.step, nest.dims[*d].extent));
     }
-    for (std::size_t r = 0; r < nest.reads.size(); ++r) if (local(nest.reads[r].tensor)) leaf.rebase(r, local_base(nest, nest.reads[r]));
-    if (local(nest.target.tensor)) leaf.rebase(Leaf::target_access, local_base(nest, nest.target));
-    return leaf.spell();
+    for (std::size_t r = 0; r < nest.reads.size(); ++r) if (local(nest.reads[r].tensor)) around.base.emplace(r, local_base(nest, nest.reads[r]));
+    if (local(nest.target.tensor)) around.base.emplace(target_access, local_base(nest, nest.target));
+    return around;
+  }
+
+  static Interval part(const Expr& begin, std::int64_t step, std::int64_t extent) {
+    const Expr end = begin + Expr(step);
+    return {begin, extent % step ? minimum(end, Expr(extent)) : end};
+  }
+
+  Body one_leaf(std::size_t l, const Surroundings& around) { return spell_leaf(nests_[l], group_.body[l], storage_, around, names_); }
+
+  // SIMT: a reduction over threads is one leaf a block; of any other, the elements (or blocks of m) that the group's loops leave
+  // are numbered, unit stride last, and each thread takes some.
+  Body spread_over_threads(std::size_t l) {
+    const Compute& leaf = group_.body[l];
+    if (leaf.form == LeafForm::Reduce) return one_leaf(l, surroundings(l));
+    const Nest& nest = nests_[l];
+    Surroundings around = surroundings(l);
+    struct Digit { std::size_t dim; std::int64_t count, step; };
+    std::vector<Digit> digits;
+    std::int64_t total = 1;
+    std::vector<std::string> order = leaf.outer;
+    if (!leaf.m.empty()) order.push_back(leaf.m);
+    if (!leaf.n.empty()) order.push_back(leaf.n);
+    for (const std::string& name : order) {
+      const std::size_t d = *nest.dim(name);
+      const std::int64_t step = name == leaf.m ? leaf.rows : 1;
+      digits.push_back({d, (nest.dims[d].extent + step - 1) / step, step});
+      total *= digits.back().count;
+    }
+    const std::string thread = names_.fresh("l"), element = names_.fresh("e");
+    Body inside;
+    Expr rest = var(element);
+    std::int64_t inner = total;
+    for (const Digit& digit : digits) {
+      inner = digit.count ? inner / digit.count : 0;
+      const std::string name = names_.fresh(nest.dims[digit.dim].name);
+      const Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
+      inside.push_back(stmt(Let{name, index * Expr(digit.step)}));
+      if (inner > 1) rest = Operation{Op::Mod, {rest, Expr(inner)}, DType::I64};
+      if (digit.step == 1) around.fixed.insert_or_assign(digit.dim, var(name));
+      else around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
+    }
+    Compute one = leaf;
+    one.outer.clear();
+    one.n.clear();
+    if (leaf.rows == 1) one.m.clear();
+    append(inside, spell_leaf(nest, one, storage_, around, names_));
+    if (total == 0) return {};
+    const auto take = [&](const Expr& first) {
+      return stmt(For{thread, Kind::Thread, Expr(group_.threads), {},
+                      {stmt(Let{element, first + var(thread)}), stmt(If{less(var(element), Expr(total)), std::move(inside), {}})}});
+    };
+    const std::int64_t turns = (total + group_.threads - 1) / group_.threads;
+    const std::string turn = names_.fresh("turn");
+    const Kind kind = group_.loops.empty() && group_.body.size() == 1 ? Kind::Block : Kind::Serial;
+    return {stmt(For{turn, kind, Expr(turns), {}, {take(var(turn) * Expr(group_.threads))}})};
   }
 
   // What the loops' first values contribute to an offset: the local's buffer starts there.
   Expr local_base(const Nest& nest, const FlatAccess& access) const {
     Expr sum(std::int64_t{0});
-    for (const Loop& loop : group_.loops) sum = sum + var(first(loop.index)) * Expr(access.offset.coefficients[*nest.dim(loop.index)]);
+    for (const Loop& loop : group_.loops)
+      if (const auto d = nest.dim(loop.index)) sum = sum + var(first(loop.index)) * Expr(access.offset.coefficients[*d]);
     return sum;
   }
 
@@ -876,6 +193,13 @@ class GroupLowering {
   Names names_;
   std::vector<Nest> nests_;
 };
+
+// Blocks of a launch: the kernel's Block loop, 1 without.
+std::int64_t blocks(const Body& body) {
+  for (const Stmt& s : body)
+    if (const auto* loop = std::get_if<For>(&s.node); loop && loop->kind == Kind::Block) return loop->extent.as<Constant>()->integer;
+  return 1;
+}
 
 }  // namespace
 
@@ -905,11 +229,13 @@ Package lower(const Plan& plan, const Strides& strides, const Target& target) {
     Step step;
     std::vector<TensorId> views;
     step.kernel = fmt::format("k{}_{}", g, plan.groups[g].name);
+    step.threads = std::max<std::int64_t>(1, plan.groups[g].threads);
     step.loops = GroupLowering(plan, plan.groups[g], strides, shared, step.kernel).spell(views);
     for (const TensorId id : views) {
       if (!position.count(id)) add(id, Buffer::Role::Scratch);
       step.buffers.push_back(position.at(id));
     }
+    step.grid[0] = blocks(step.loops.functions.back().body);
     if (!step.loops.functions.back().body.empty()) package.steps.push_back(std::move(step));
   }
   return package;

@@ -229,6 +229,9 @@ Choice choose_leaf(const Facts& f, int node) {
   return choice;
 }
 
+bool simt(const Target& target) { return target.family == Target::Family::OpenCl || target.family == Target::Family::Cuda; }
+constexpr std::int64_t warp = 32;
+
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
   Facts f{nest, {}, {}, 1, target.vector_registers, 0};
   for (const Dim& dim : nest.dims) {
@@ -238,13 +241,41 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
       if (loop.index == dim.name) f.extent.back() = std::min(loop.step, dim.extent), f.fixed.back() = loop.step == 1;
   }
   const DType type = nest.value->type();
-  f.width = target.vector_bytes / std::max(4, lang::bytes(type));
+  f.width = simt(target) ? warp : target.vector_bytes / std::max(4, lang::bytes(type));
   f.ops = operations(*nest.value);
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();
   const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
   if (folds && !fused) ++f.ops;
   return f;
+}
+
+// SIMT: lanes are the threads of a block. A reduction over threads takes one element a block; everything else numbers its
+// elements over all threads, with `rows` of m to a thread while there are threads enough.
+constexpr std::int64_t threads_of_a_block = 128;
+
+void for_threads(Compute& leaf, const Facts& f, const Target& target) {
+  leaf.lanes = threads_of_a_block;
+  if (leaf.form == LeafForm::Reduce) {
+    const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
+    leaf.vectors = std::clamp<std::int64_t>(extent / threads_of_a_block, 1, 4);
+    return;
+  }
+  leaf.vectors = 1;
+  leaf.rows = std::min<std::int64_t>(leaf.rows, 8);
+  double elements = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.nest.dims[d].reduction) elements *= static_cast<double>(f.extent[d]);
+  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < 1024.0 * target.multiprocessors) leaf.rows /= 2;
+  if (leaf.m.empty() || leaf.rows > 1) return;
+  leaf.outer.push_back(leaf.m);
+  leaf.m.clear();
+}
+
+// Loops of a block when the leaf is a reduction over threads: every output dimension.
+std::vector<Loop> block_loops(const Compute& leaf) {
+  std::vector<Loop> loops;
+  if (leaf.form == LeafForm::Reduce) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
+  return loops;
 }
 
 constexpr double worth_a_thread = 30000;               // cycles
@@ -278,6 +309,7 @@ std::int64_t element_bytes(const poly::Program& program, TensorId id) { return l
 std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
+  if (simt(target)) return loops;
   std::int64_t row_bytes = 1, extent = 1;
   for (const TensorId id : locals) {
     std::int64_t bytes = element_bytes(fused.program, id);
@@ -356,19 +388,28 @@ bool needs_fill(const Fused& fused, const Chains& chain, const poly::Statement& 
   return chain.written[static_cast<std::size_t>(buffer)] < elements(fused.program, s.target.tensor);
 }
 
+// A group of one statement: its leaf, and loops that suit it.
+void place(Group& group, const Nest& nest, int node, const Target& target) {
+  const Choice whole = choose_leaf(facts(nest, {}, target), node);
+  group.loops = simt(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole);
+  const Facts turn = facts(nest, group.loops, target);
+  group.body.push_back(choose_leaf(turn, node).leaf);
+  if (simt(target)) for_threads(group.body.back(), turn, target);
+}
+
 Group fill_group(const Fused& fused, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
-  Choice choice = choose_leaf(facts(nest, {}, target), node);
-  const std::vector<Loop> loops = parallel_loops(nest, choice);
-  choice = choose_leaf(facts(nest, loops, target), node);
-  choice.leaf.form = LeafForm::Fill;
-  return {fused.program.tensor(s.target.tensor).name, loops, {}, {choice.leaf}};
+  Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, simt(target) ? threads_of_a_block : 0};
+  place(group, nest, node, target);
+  group.body.front().form = LeafForm::Fill;
+  return group;
 }
 
 Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) {
   const auto& program = fused.program;
   Group group;
+  group.threads = simt(target) ? threads_of_a_block : 0;
   group.name = std::visit([&](const auto& node) {
     if constexpr (std::is_same_v<std::decay_t<decltype(node)>, poly::Statement>) return program.tensor(node.target.tensor).name;
     else return program.tensor(node.targets.front()).name;
@@ -380,8 +421,13 @@ Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) 
     const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
     const auto* reshape = std::get_if<poly::Intrinsic>(&program.nodes[static_cast<std::size_t>(node)]);
     const Nest nest = s ? nest_of(*s, fused.strides, keep) : reshape_nest(program, reshape->targets[0], reshape->operands[0]);
-    if (set.nodes.size() == 1) group.loops = parallel_loops(nest, choose_leaf(facts(nest, {}, target), node));
-    group.body.push_back(choose_leaf(facts(nest, group.loops, target), node).leaf);
+    if (set.nodes.size() == 1) {
+      place(group, nest, node, target);
+      continue;
+    }
+    const Facts turn = facts(nest, group.loops, target);
+    group.body.push_back(choose_leaf(turn, node).leaf);
+    if (simt(target)) for_threads(group.body.back(), turn, target);
   }
   return group;
 }

@@ -1,0 +1,52 @@
+// One leaf of a plan as Loops: which points, in which blocks, with which values.
+//
+//   contract O  m x  n co  k k ci  block 9x2  lanes 16     ⇒     for x_b, for co_v, for l in vector 16: registers, loops, stores
+//
+// In:  a nest, its leaf, what the group's loops fixed or restricted.  Out: the Body that computes the target's part.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/loops.h"
+#include "codegen/plan.h"
+
+namespace tilec::codegen {
+
+inline Stmt stmt(auto node) { return Stmt{std::move(node)}; }
+inline void append(Body& body, Body more) {
+  for (Stmt& s : more) body.push_back(std::move(s));
+}
+
+struct Interval { Expr lo, hi; };
+
+// Fresh names; indices keep theirs where they can.
+class Names {
+ public:
+  std::string fresh(const std::string& stem);
+
+ private:
+  std::map<std::string, int> used_;
+};
+
+// The tensors of one kernel as views.
+struct Storage {
+  const Plan& plan;
+  const std::vector<TensorId>& buffer;                 // of each tensor, the one whose buffer it lives in
+  std::map<TensorId, std::string> names;               // by buffer
+  const std::string& name(TensorId id) const { return names.at(buffer[static_cast<std::size_t>(id)]); }
+};
+
+// What surrounds a leaf.
+struct Surroundings {
+  std::map<std::size_t, Expr> fixed;                   // dims with one value here
+  std::map<std::size_t, Interval> limits;              // dims of which a part is left
+  std::map<std::size_t, Expr> base;                    // read → what to subtract from its offset; `target_access`: the target
+  std::int64_t threads = 0;                            // lanes are this many threads of a block; 0: lanes of a vector
+};
+inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
+
+Body spell_leaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names);
+
+}  // namespace tilec::codegen
