@@ -1,1 +1,248 @@
-// (to be written)
+// From the tree of a function to a Program: inputs, then statement after statement, then results.
+//
+// Each statement becomes zero or one node and a name: a tensor, a size (`P = K/2;`), a scalar without a type (`Eps = 1e-5;`)
+// or a tuple. A statement that is wrong is reported and its name marked Failed, so that the rest is still checked and one
+// run shows every fault once.
+#include "poly/build.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lang/messages.h"
+#include "poly/contraction.h"
+#include "poly/elementwise.h"
+#include "poly/signature.h"
+
+namespace tilec::poly {
+namespace {
+
+namespace messages = lang::messages;
+
+// Trees are walked recursively; `a + a + …` with more operations than this must not exhaust the stack.
+constexpr int depth_limit = 1000;
+
+bool deeper_than(const lang::Expr& expr, int limit) {
+  if (limit == 0) return true;
+  const auto deep = [&](const lang::Expr& e) { return deeper_than(e, limit - 1); };
+  return expr.match([](const lang::Number&) { return false; }, [](const lang::Variable&) { return false; },
+                    [&](const lang::Unary& u) { return deep(u.operand); },
+                    [&](const lang::Binary& b) { return deep(b.left) || deep(b.right); },
+                    [&](const lang::Access& a) { return std::any_of(a.element.begin(), a.element.end(), deep); },
+                    [&](const lang::Call& c) { return std::any_of(c.arguments.begin(), c.arguments.end(), deep); },
+                    [&](const lang::Select& s) { return deep(s.condition) || deep(s.then) || (s.otherwise && deep(*s.otherwise)); });
+}
+
+std::vector<lang::Expr> expressions_of(const lang::Function& function) {
+  std::vector<lang::Expr> all;
+  const auto add = [&](const std::vector<lang::Expr>& list) { all.insert(all.end(), list.begin(), list.end()); };
+  for (const auto& input : function.inputs)
+    if (input.sizes) add(*input.sizes);
+  for (const auto& statement : function.statements) {
+    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) all.push_back(a->value);
+    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) all.push_back(t->value);
+    const auto* c = std::get_if<lang::Contraction>(&statement.node);
+    if (!c) continue;
+    add(c->element), add(c->sizes), all.push_back(c->body);
+    for (const auto& constraint : c->constraints) {
+      if (constraint.low) all.push_back(*constraint.low);
+      all.insert(all.end(), {constraint.polynomial, constraint.bound});
+    }
+  }
+  return all;
+}
+
+bool within_depth(const lang::Function& function, lang::Diagnostics& diagnostics) {
+  bool within = true;
+  for (const auto& expr : expressions_of(function))
+    if (deeper_than(expr, depth_limit)) {
+      within = false;
+      diagnostics.report(expr.span(), messages::long_expression).hint("split it into several statements");
+    }
+  return within;
+}
+
+// Attributes.
+
+const lang::Word* attribute(const lang::Statement& statement, std::string_view name) {
+  for (const auto& word : statement.attributes)
+    if (word.name.text == name) return &word;
+  return nullptr;
+}
+
+std::string first_word(const lang::Word* word) {
+  if (!word || word->values.empty()) return "";
+  const auto& value = word->values[0].value;
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* inner = std::get_if<std::shared_ptr<const lang::Word>>(&value)) return (*inner)->name.text;
+  return "";
+}
+
+bool read_ties(const lang::Statement& statement, ContractionOptions& options, Scope& scope) {
+  const auto* word = attribute(statement, "ties");
+  if (!word) return true;
+  options.ties_span = word->span;
+  const auto policy = first_word(word);
+  if (policy == "split") options.ties = Ties::Split;
+  else if (policy == "first") options.ties = Ties::First;
+  else if (policy == "all") options.ties = Ties::All;
+  else {
+    scope.diagnostics.report(word->span, messages::unnamed_ties, policy);
+    return false;
+  }
+  return true;
+}
+
+// The type of a target, written where it is assigned or in the list of results.
+bool written_type(Scope& scope, const lang::Function& function, const lang::Target& target, std::optional<DType>& type) {
+  if (target.dtype) type = lang::dtype_named(target.dtype->text);
+  for (const auto& result : function.results) {
+    if (!(result.name == target.name) || !result.dtype) continue;
+    const auto wanted = lang::dtype_named(result.dtype->text);
+    if (type && wanted && *type != *wanted) {
+      scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*wanted), lang::name(*type)).label(target.span, "assigned here");
+      return false;
+    }
+    if (wanted) type = wanted;
+  }
+  return true;
+}
+
+// Statements.
+
+std::optional<Named> tuple_of(Scope& scope, const lang::Call& call, const std::string& name, Span span) {
+  Named tuple;
+  tuple.kind = Named::Kind::Tuple;
+  tuple.span = span;
+  for (const auto& argument : call.arguments) {
+    const auto* variable = argument.as<lang::Variable>();
+    const auto* known = variable ? find(scope, variable->name, argument.span()) : nullptr;
+    if (variable && !known) return std::nullopt;
+    if (known) {
+      tuple.elements.push_back(*known);
+      continue;
+    }
+    const auto id = tensor_of(scope, argument, fresh(scope, name));
+    if (!id) return std::nullopt;
+    tuple.elements.push_back(Named::of_tensor(*id, argument.span()));
+  }
+  return tuple;
+}
+
+bool only_sizes(const Scope& scope, const lang::Expr& expr) {
+  std::vector<lang::Name> names;
+  names_in(expr, names);
+  return std::all_of(names.begin(), names.end(), [&](const lang::Name& name) {
+    const auto at = scope.names.find(name.spelled());
+    return at != scope.names.end() && at->second.kind == Named::Kind::Size;
+  });
+}
+
+// What a name that sizes or indices use is assigned, if it is an integer known before the run: here comparisons count as 0 and 1.
+std::optional<Named> as_size(Scope& scope, const lang::Expr& value, Span span) {
+  if (!only_sizes(scope, value)) return std::nullopt;
+  lang::Diagnostics ignored;
+  Scope quiet{ignored, scope.program, scope.names, scope.declared, scope.used_as_size};
+  if (!size_of(quiet, value)) return std::nullopt;
+  const auto size = size_of(scope, value);
+  return size ? std::optional(Named::of_size(*size, span)) : std::nullopt;
+}
+
+std::optional<Named> assignment(Scope& scope, const lang::Function& function, const lang::Statement& statement, const lang::Assignment& a) {
+  ElementwiseTarget target{.name = a.target.name.spelled(), .kernel_name = first_word(attribute(statement, "name")), .span = a.target.span};
+  if (!written_type(scope, function, a.target, target.dtype)) return std::nullopt;
+  if (const auto* ties = attribute(statement, "ties")) {
+    scope.diagnostics.report(ties->span, messages::ties_misplaced, "=");
+    return std::nullopt;
+  }
+  if (const auto* call = a.value.as<lang::Call>(); call && call->function.text == "tuple") return tuple_of(scope, *call, target.name, a.target.span);
+  if (!target.dtype && (scope.used_as_size.contains(target.name) || is_assertion(a.value)))
+    if (auto size = as_size(scope, a.value, a.target.span)) return size;
+  return elementwise(scope, target, a.value);
+}
+
+std::optional<Named> contracted(Scope& scope, const lang::Function& function, const lang::Statement& statement, const lang::Contraction& c) {
+  ContractionOptions options{.kernel_name = first_word(attribute(statement, "name"))};
+  if (!read_ties(statement, options, scope) || !written_type(scope, function, c.target, options.dtype)) return std::nullopt;
+  return contraction(scope, c, options, statement.span);
+}
+
+void declare(Scope& scope, const lang::Target& target, std::optional<Named> named) {
+  scope.failed |= !named;
+  scope.names[target.name.spelled()] = named ? std::move(*named) : Named{};
+}
+
+// (A, B) = tuple(X, Y);
+void tuple_assigned(Scope& scope, const lang::TupleAssignment& t) {
+  const auto* call = t.value.as<lang::Call>();
+  std::optional<Named> tuple;
+  if (call && call->function.text == "tuple") tuple = tuple_of(scope, *call, t.targets.empty() ? "T" : t.targets[0].name.spelled(), t.value.span());
+  else if (const auto* variable = t.value.as<lang::Variable>()) {
+    if (const auto* known = find(scope, variable->name, t.value.span())) tuple = *known;
+  } else scope.diagnostics.report(t.value.span(), messages::not_elementwise, call ? call->function.text + "(…)" : "this").hint("a tuple is made by `tuple(A, B)`");
+  if (tuple && (tuple->kind != Named::Kind::Tuple || tuple->elements.size() != t.targets.size())) {
+    scope.diagnostics.report(t.value.span(), messages::argument_count, "tuple", counted(t.targets.size(), "component"), std::to_string(tuple->elements.size()));
+    tuple.reset();
+  }
+  for (std::size_t k = 0; k < t.targets.size(); ++k) declare(scope, t.targets[k], tuple ? std::optional(tuple->elements[k]) : std::nullopt);
+}
+
+void add_statement(Scope& scope, const lang::Function& function, const lang::Statement& statement) {
+  try {
+    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) declare(scope, a->target, assignment(scope, function, statement, *a));
+    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) declare(scope, c->target, contracted(scope, function, statement, *c));
+    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) tuple_assigned(scope, *t);
+  } catch (const SizeError& error) {                    // of products and strides formed on the way
+    scope.failed = true;
+    scope.diagnostics.report(statement.span, messages::size_arithmetic, error.what());
+  }
+}
+
+void add_result(Scope& scope, const lang::Function& function, const lang::Target& result) {
+  const auto name = result.name.spelled();
+  const auto* named = find(scope, result.name, result.span);
+  if (!named) {
+    scope.failed = true;
+    return;
+  }
+  const auto type = result.dtype ? lang::dtype_named(result.dtype->text) : std::nullopt;
+  std::optional<DType> stored_type;
+  if (!written_type(scope, function, result, stored_type)) return;
+  if (named->kind == Named::Kind::Tuple) {
+    scope.failed = true;
+    scope.diagnostics.report(result.span, messages::not_elementwise, name).hint("a result is one tensor; list the components");
+    return;
+  }
+  const bool made = named->kind != Named::Kind::Tensor;
+  const auto id = stored(scope, *named, {.name = made && std::find(scope.program.sizes.begin(), scope.program.sizes.end(), name) != scope.program.sizes.end() ? fresh(scope, name) : name,
+                                         .dtype = stored_type, .span = result.span});
+  if (!id) {
+    scope.failed = true;
+    return;
+  }
+  if (made) scope.names[name] = Named::of_tensor(*id, result.span);
+  if (type && scope.tensor(*id).dtype != *type) {
+    scope.failed = true;
+    scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(*id).dtype)).label(scope.tensor(*id).span, "declared here");
+    return;
+  }
+  scope.program.outputs.push_back(*id);
+}
+
+}  // namespace
+
+std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics) {
+  const auto* function = chosen_function(file, signature, diagnostics);
+  if (!function || !within_depth(*function, diagnostics)) return std::nullopt;
+  Scope scope{.diagnostics = diagnostics};
+  scope.program.name = function->name ? function->name->text : "";
+  find_declared(*function, scope);
+  find_used_as_size(*function, scope);
+  declare_inputs(*function, signature, scope);
+  for (const auto& statement : function->statements) add_statement(scope, *function, statement);
+  for (const auto& result : function->results) add_result(scope, *function, result);
+  if (scope.failed || diagnostics.has_errors()) return std::nullopt;
+  return std::move(scope.program);
+}
+
+}  // namespace tilec::poly

@@ -1,0 +1,389 @@
+// From a contraction of the text to a Statement.
+//
+// The text leaves the iteration ranges unsaid: a point counts when every access is inside its tensor and every constraint
+// holds. Here that becomes a list of rows that belongs to the statement, so that a bound survives when the read it came from
+// is differentiated away. Indices are numbered by first appearance, target first; rows follow the same order: target, reads,
+// constraints.
+//
+// Constraints lose their fractions, except Tile's own form: `i/2 < 5` also demands that i/2 is an integer (it keeps even i),
+// `i/2 <= 4` and all newer forms compare rationals, so i/2 <= 4 is 8 - i >= 0.
+#include "poly/contraction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "lang/messages.h"
+#include "lang/print.h"
+#include "poly/elementwise.h"
+#include "poly/recession.h"
+#include "poly/scalar.h"
+
+namespace tilec::poly {
+namespace {
+
+namespace messages = lang::messages;
+using Form = lang::Constraint::Form;
+
+// Indices in the order of the text: target, body, constraints. Names inside a call's brackets count as well.
+void collect_indices(const Scope& scope, const lang::Expr& expr, std::vector<std::string>& indices) {
+  std::vector<lang::Name> names;
+  names_in(expr, names);
+  for (const auto& name : names)
+    if (is_index(scope, name) && std::find(indices.begin(), indices.end(), name.spelled()) == indices.end()) indices.push_back(name.spelled());
+}
+
+// In a body `inf` and `nan` are constants; between brackets they are indices like any other name.
+void collect_from_body(const Scope& scope, const lang::Expr& expr, std::vector<std::string>& indices) {
+  const auto go = [&](const lang::Expr& e) { collect_from_body(scope, e, indices); };
+  expr.match([](const lang::Number&) {},
+             [&](const lang::Variable& v) {
+               if (v.name.text != "inf" && v.name.text != "nan") collect_indices(scope, expr, indices);
+             },
+             [&](const lang::Unary& u) { go(u.operand); }, [&](const lang::Binary& b) { go(b.left), go(b.right); },
+             [&](const lang::Access& a) {
+               for (const auto& e : a.element) collect_indices(scope, e, indices);
+             },
+             [&](const lang::Call& c) {
+               for (const auto& e : c.arguments) go(e);
+             },
+             [&](const lang::Select& s) {
+               go(s.condition), go(s.then);
+               if (s.otherwise) go(*s.otherwise);
+             });
+}
+
+struct Indices { std::vector<std::string> all; std::size_t in_accesses = 0; };  // those after `in_accesses` occur in constraints only
+
+Indices indices_of(const Scope& scope, const lang::Contraction& c) {
+  Indices result;
+  for (const auto& e : c.element) collect_indices(scope, e, result.all);
+  collect_from_body(scope, c.body, result.all);
+  result.in_accesses = result.all.size();
+  for (const auto& constraint : c.constraints) {
+    if (constraint.low) collect_indices(scope, *constraint.low, result.all);
+    collect_indices(scope, constraint.polynomial, result.all);
+    collect_indices(scope, constraint.bound, result.all);
+  }
+  return result;
+}
+
+// Constraints.
+
+// `/` is exact where an index is mentioned and truncates where none is.
+std::optional<Affine> side(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr) {
+  if (mentions_index(scope, expr)) return affine_of(scope, indices, expr);
+  const auto size = size_of(scope, expr);
+  return size ? std::optional(Affine::of(*size, indices.size())) : std::nullopt;
+}
+
+Affine minus(const Affine& a, const Affine& b) { return a.plus(b.times(-1)); }
+
+Affine numerator(Affine form) {
+  form.divisor = 1;
+  return form;
+}
+
+// 0 <= form, or 0 < form, as rationals: no integrality is asked for.
+Range not_negative(const Affine& form) { return {numerator(form), std::nullopt}; }
+Range positive(const Affine& form) {
+  Affine below = numerator(form);
+  below.constant = below.constant - 1;
+  return {below, std::nullopt};
+}
+
+// low <= form < high, in one row when high - low is a size.
+void add_between(const Affine& low, const Affine& form, const Affine& high, std::vector<Range>& rows) {
+  const Affine above = minus(form, low), width = minus(high, low);
+  if (width.is_constant() && width.divisor.is(1)) {
+    rows.push_back({numerator(above), width.constant * above.divisor});
+    return;
+  }
+  rows.push_back(not_negative(above));
+  rows.push_back(positive(minus(high, form)));
+}
+
+void add_tile_form(const Affine& form, const Affine& bound, std::vector<Range>& rows) {
+  if (bound.is_constant() && bound.divisor.is(1)) rows.push_back({form, bound.constant});
+  else rows.insert(rows.end(), {Range{form, std::nullopt}, positive(minus(bound, form))});
+}
+
+bool add_constraint(Scope& scope, const std::vector<std::string>& indices, const lang::Constraint& c, std::vector<Range>& rows) {
+  const auto form = side(scope, indices, c.polynomial), bound = side(scope, indices, c.bound);
+  const auto low = c.low ? side(scope, indices, *c.low) : std::optional(Affine::of(0, indices.size()));
+  if (!form || !bound || !low) return false;
+  try {
+    Affine next = *bound;
+    next.constant = next.constant + next.divisor;      // bound + 1
+    switch (c.form) {
+      case Form::Less: add_tile_form(*form, *bound, rows); break;
+      case Form::LessEqual: rows.push_back(not_negative(minus(*bound, *form))); break;
+      case Form::GreaterEqual: rows.push_back(not_negative(minus(*form, *bound))); break;
+      case Form::Equal: rows.push_back({numerator(minus(*form, *bound)), Size(1)}); break;
+      case Form::BetweenLess: add_between(*low, *form, *bound, rows); break;
+      case Form::BetweenLessEqual:
+        // On integers p <= e is p < e + 1; with fractions the two rows are kept apart.
+        if (form->divisor.is(1) && low->divisor.is(1) && bound->divisor.is(1)) add_between(*low, *form, next, rows);
+        else rows.insert(rows.end(), {not_negative(minus(*form, *low)), not_negative(minus(*bound, *form))});
+        break;
+    }
+  } catch (const SizeError& error) {
+    scope.diagnostics.report(c.span, messages::size_arithmetic, error.what());
+    return false;
+  }
+  return true;
+}
+
+// Checks of the whole domain.
+
+void add_row(std::vector<Range>& rows, Range row) {
+  if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
+}
+
+// (2*i + 1)/2 has no integer value: the gcd of coefficients and divisor must divide the constant.
+bool never_integral(const Affine& form) {
+  const auto divisor = form.divisor.value(), constant = form.constant.value();
+  if (!divisor || !constant || *divisor == 1) return false;
+  std::int64_t shared = *divisor;
+  for (const auto& coefficient : form.coefficients) {
+    if (!coefficient.value()) return false;
+    shared = std::gcd(shared, *coefficient.value());
+  }
+  return shared != 0 && *constant % shared != 0;
+}
+
+void warn_never_integral(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr) {
+  lang::Diagnostics ignored;
+  Scope quiet{ignored, scope.program, scope.names, scope.declared, scope.used_as_size};
+  const auto form = affine_of(quiet, indices, expr);
+  if (!form || !never_integral(*form)) return;
+  auto entry = scope.diagnostics.report(expr.span(), messages::never_integral, form->print(indices));
+  entry.hint("`/` is exact in an index; assign a truncated quotient first: `P = K/2;`, then use `P`");
+}
+
+void warn_in_accesses(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& body) {
+  const auto go = [&](const lang::Expr& e) { warn_in_accesses(scope, indices, e); };
+  body.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { go(u.operand); },
+             [&](const lang::Binary& b) { go(b.left), go(b.right); },
+             [&](const lang::Access& a) {
+               for (const auto& e : a.element) warn_never_integral(scope, indices, e);
+             },
+             [&](const lang::Call& c) {
+               for (const auto& e : c.arguments) go(e);
+             },
+             [&](const lang::Select& s) {
+               go(s.condition), go(s.then);
+               if (s.otherwise) go(*s.otherwise);
+             });
+}
+
+bool mentions(const lang::Expr& expr, const std::string& index) {
+  std::vector<lang::Name> names;
+  names_in(expr, names);
+  return std::any_of(names.begin(), names.end(), [&](const lang::Name& name) { return name.spelled() == index; });
+}
+
+Span place_of(const lang::Contraction& c, const std::string& index, Span otherwise) {
+  std::optional<Span> found;
+  const auto look = [&](const lang::Expr& root) {
+    const auto visit = [&](const auto& self, const lang::Expr& e) -> void {
+      const auto go = [&](const lang::Expr& inner) { self(self, inner); };
+      if (found) return;
+      e.match([](const lang::Number&) {},
+              [&](const lang::Variable& v) {
+                if (v.name.spelled() == index) found = e.span();
+              },
+              [&](const lang::Unary& u) { go(u.operand); }, [&](const lang::Binary& b) { go(b.left), go(b.right); },
+              [&](const lang::Access& a) { std::for_each(a.element.begin(), a.element.end(), go); },
+              [&](const lang::Call& call) { std::for_each(call.arguments.begin(), call.arguments.end(), go); },
+              [&](const lang::Select& s) {
+                go(s.condition), go(s.then);
+                if (s.otherwise) go(*s.otherwise);
+              });
+    };
+    visit(visit, root);
+  };
+  for (const auto& e : c.element) look(e);
+  look(c.body);
+  for (const auto& constraint : c.constraints) look(constraint.polynomial), look(constraint.bound);
+  return found.value_or(otherwise);
+}
+
+bool check_bounded(Scope& scope, const lang::Contraction& c, const Indices& indices, const std::vector<Range>& rows, Span span) {
+  bool bounded = true;
+  for (std::size_t k = indices.in_accesses; k < indices.all.size(); ++k) {
+    const auto two_sided = [&](const lang::Constraint& constraint) { return constraint.low && mentions(constraint.polynomial, indices.all[k]); };
+    if (std::any_of(c.constraints.begin(), c.constraints.end(), two_sided)) continue;
+    bounded = false;
+    scope.diagnostics.report(place_of(c, indices.all[k], span), messages::constraint_only_index, indices.all[k])
+        .hint(fmt::format("use it in an access, or bound it on both sides: `0 <= {} < 3`", indices.all[k]));
+  }
+  if (!bounded) return false;
+  const auto escape = escapes(rows, indices.all.size());
+  for (std::size_t k = 0; k < indices.all.size(); ++k) {
+    if (!escape[k].down && !escape[k].up) continue;
+    bounded = false;
+    scope.diagnostics.report(place_of(c, indices.all[k], span), messages::unbounded_index, indices.all[k],
+                             escape[k].down ? escape[k].up ? "lower or upper" : "lower" : "upper")
+        .hint(fmt::format("a constraint limits it: `, {} < 3`", indices.all[k]));
+  }
+  return bounded;
+}
+
+// The target.
+
+std::optional<std::vector<Size>> target_shape(Scope& scope, const lang::Contraction& c) {
+  if (c.sizes.size() != c.element.size()) {
+    auto entry = scope.diagnostics.report(c.target.span, messages::sizes_count, c.target.name.spelled(), counted(c.element.size(), "index"), counted(c.sizes.size(), "size"));
+    if (c.sizes.empty()) entry.hint(fmt::format("sizes follow the indices: `{}[{}: N{}]`", c.target.name.spelled(), lang::print(c.element[0]), c.element.size() > 1 ? ", …" : ""));
+    return std::nullopt;
+  }
+  std::vector<Size> shape;
+  bool whole = true;
+  for (const auto& expr : c.sizes) {
+    auto size = size_of(scope, expr);
+    whole &= size.has_value();
+    if (!size) continue;
+    if (size->value().value_or(0) < 0) {
+      scope.diagnostics.report(expr.span(), messages::negative_size, lang::print(expr), std::to_string(*size->value()));
+      whole = false;
+    }
+    shape.push_back(std::move(*size));
+  }
+  return whole ? std::optional(shape) : std::nullopt;
+}
+
+std::optional<Aggregation> aggregation_of(Scope& scope, const lang::Contraction& c) {
+  using lang::AggregationSyntax;
+  switch (c.aggregation) {
+    case AggregationSyntax::Sum: return Aggregation::Sum;
+    case AggregationSyntax::Product: return Aggregation::Product;
+    case AggregationSyntax::Max: return Aggregation::Max;
+    case AggregationSyntax::Min: return Aggregation::Min;
+    case AggregationSyntax::Assign: return Aggregation::Assign;
+    case AggregationSyntax::Named: break;
+  }
+  const std::string name = c.aggregation_name ? c.aggregation_name->text : "";
+  if (name == "sum") return Aggregation::Sum;
+  if (name == "product") return Aggregation::Product;
+  if (name == "max") return Aggregation::Max;
+  if (name == "min") return Aggregation::Min;
+  if (name == "assign") return Aggregation::Assign;
+  scope.diagnostics.report(c.aggregation_name ? c.aggregation_name->span : c.target.span, messages::not_elementwise, name)
+      .hint("aggregations are `+ * > < =`, or sum, product, max, min, assign");
+  return std::nullopt;
+}
+
+// The types of the result and of the fold (L8).
+struct Folded { DType result; Expr value; };
+
+std::optional<Folded> folded(Scope& scope, Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span) {
+  const bool adds = aggregation == Aggregation::Sum || aggregation == Aggregation::Product;
+  DType natural = type_alone(scalar);
+  if (scalar.weak != Scalar::Weak::No && written) natural = *written;
+  if (adds && natural == DType::Bool) natural = DType::I32;
+  const DType result = written.value_or(natural);
+  if (!adds) {
+    auto value = resolve(scalar, result, span, scope.diagnostics);
+    return value ? std::optional(Folded{result, std::move(*value)}) : std::nullopt;
+  }
+  const DType fold = lang::accumulator(result == DType::Bool ? natural : lang::promote(natural, result));
+  const auto value = resolve(scalar, scalar.weak == Scalar::Weak::No ? type_alone(scalar) : natural, span, scope.diagnostics);
+  return value ? std::optional(Folded{result, accumulate_in(*value, fold)}) : std::nullopt;
+}
+
+// The fill.
+
+std::optional<Number> default_number(Scope& scope, const Scalar& scalar, DType type, Span span) {
+  const auto value = resolve(scalar, type, span, scope.diagnostics);
+  if (!value) return std::nullopt;
+  if (const auto* number = value->as<Number>()) return *number;
+  scope.diagnostics.report(span, messages::not_known_yet);
+  return std::nullopt;
+}
+
+std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const lang::Name& name, const Named& named, const std::vector<Size>& shape, DType type, Span span) {
+  if (named.kind == Named::Kind::Size) return default_number(scope, affine_value(Affine::of(named.size, 0), named.literal), type, span);
+  if (named.kind == Named::Kind::Weak) return default_number(scope, *named.scalar, type, span);
+  if (named.kind != Named::Kind::Tensor) {
+    scope.diagnostics.report(span, messages::not_elementwise, name.spelled());
+    return std::nullopt;
+  }
+  const Tensor tensor = scope.tensor(named.tensor);
+  const auto differs = [&](const std::string& is, const std::string& wanted) {
+    scope.diagnostics.report(span, messages::default_differs, name.spelled(), is, wanted).label(tensor.span, "declared here");
+    return std::nullopt;
+  };
+  if (tensor.shape.size() != shape.size()) return differs(shape_text(tensor.shape), shape_text(shape));
+  for (std::size_t k = 0; k < shape.size(); ++k)
+    if (!require_equal(scope, tensor.shape[k], shape[k], fmt::format("`default {}` is {}, but the result is {}", name.spelled(), shape_text(tensor.shape), shape_text(shape)), span,
+                       {{tensor.span, "declared here"}}))
+      return differs(shape_text(tensor.shape), shape_text(shape));
+  if (tensor.dtype != type) return differs(std::string(lang::name(tensor.dtype)), std::string(lang::name(type)));
+  return named.tensor;
+}
+
+std::optional<std::variant<Number, TensorId>> fill_of(Scope& scope, const lang::Contraction& c, const std::vector<Size>& shape, DType type) {
+  if (!c.default_value) return Number{.type = type};
+  const Span span = c.default_value->span;
+  if (const auto* number = std::get_if<lang::Number>(&c.default_value->value)) {
+    const auto scalar = number->is_float ? float_literal(number->negative && number->real > 0 ? -number->real : number->real)
+                                         : integer_literal(number->integer, number->negative, 0);
+    return default_number(scope, scalar, type, span);
+  }
+  const auto& name = std::get<lang::Name>(c.default_value->value);
+  if (!name.upper && !scope.declared.contains(name.spelled()) && (name.text == "inf" || name.text == "nan"))
+    return default_number(scope, float_literal(name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN()), type, span);
+  const auto* named = find(scope, name, span);
+  return named ? default_tensor(scope, name, *named, shape, type, span) : std::nullopt;
+}
+
+std::vector<Range> domain_of(const Scope& scope, const std::vector<Affine>& element, const std::vector<Size>& shape, const std::vector<Access>& reads, const std::vector<Range>& constraints) {
+  std::vector<Range> rows;
+  for (std::size_t k = 0; k < element.size(); ++k) add_row(rows, {element[k], shape[k]});
+  for (const auto& read : reads)
+    for (std::size_t k = 0; k < read.element.size(); ++k) add_row(rows, {read.element[k], scope.tensor(read.tensor).shape[k]});
+  for (const auto& row : constraints) add_row(rows, row);
+  return rows;
+}
+
+}  // namespace
+
+std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span) {
+  const auto indices = indices_of(scope, c);
+  const auto shape = target_shape(scope, c);
+  const auto aggregation = aggregation_of(scope, c);
+  std::vector<Affine> element;
+  for (const auto& e : c.element)
+    if (auto form = affine_of(scope, indices.all, e)) element.push_back(std::move(*form));
+  Body body{.scope = scope, .indices = indices.all};
+  const auto scalar = scalar_of(body, c.body);
+  std::vector<Range> constraints;
+  bool whole = shape && aggregation && scalar && element.size() == c.element.size();
+  for (const auto& constraint : c.constraints) whole &= add_constraint(scope, indices.all, constraint, constraints);
+  if (!whole) return std::nullopt;
+
+  for (const auto& e : c.element) warn_never_integral(scope, indices.all, e);
+  warn_in_accesses(scope, indices.all, c.body);
+  auto domain = domain_of(scope, element, *shape, body.reads, constraints);
+  if (!check_bounded(scope, c, indices, domain, span)) return std::nullopt;
+  if (options.ties_span && *aggregation != Aggregation::Max && *aggregation != Aggregation::Min) {
+    scope.diagnostics.report(*options.ties_span, messages::ties_misplaced, *aggregation == Aggregation::Sum ? "+" : *aggregation == Aggregation::Product ? "*" : "=");
+    return std::nullopt;
+  }
+  auto fold = folded(scope, *aggregation, *scalar, options.dtype, c.body.span());
+  if (!fold) return std::nullopt;
+  const auto fill = fill_of(scope, c, *shape, fold->result);
+  if (!fill) return std::nullopt;
+
+  const auto id = add_tensor(scope, {c.target.name.spelled(), fold->result, *shape, c.target.span});
+  scope.program.nodes.push_back(Statement{.target = {id, std::move(element)}, .indices = indices.all, .domain = std::move(domain), .aggregation = *aggregation,
+                                          .value = std::move(fold->value), .reads = std::move(body.reads), .fill = *fill, .ties = options.ties,
+                                          .kernel_name = options.kernel_name, .span = span});
+  return Named::of_tensor(id, c.target.span);
+}
+
+}  // namespace tilec::poly

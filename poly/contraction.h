@@ -1,0 +1,21 @@
+// Contractions: index expressions, domain, fold and fill written out.
+//
+//   O[i: N/2] = >(X[2*i + j]), j < 2    ⇒   domain 0 <= i < N/2, 0 <= 2*i + j < N, 0 <= j < 2; fold Max; fill 0
+//
+// In:  a contraction.   Out: one Statement at the end of the scope's Program.
+#pragma once
+
+#include "poly/scope.h"
+
+namespace tilec::poly {
+
+struct ContractionOptions {
+  std::optional<DType> dtype = {};                     // of the target, written by the user
+  Ties ties = Ties::Split;
+  std::string kernel_name = {};
+  std::optional<Span> ties_span = {};                  // where `[[ties(…)]]` stands
+};
+
+std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span);
+
+}  // namespace tilec::poly

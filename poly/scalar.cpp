@@ -1,0 +1,341 @@
+// From the text of a value to a typed expression.
+#include "poly/scalar.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lang/messages.h"
+#include "lang/print.h"
+#include "poly/elementwise.h"
+
+namespace tilec::poly {
+namespace {
+
+namespace messages = lang::messages;
+
+std::optional<Scalar> refuse(Body& body, Span span, const std::string& what, const std::string& hint = "") {
+  auto entry = body.scope.diagnostics.report(span, messages::not_elementwise, what);
+  if (!hint.empty()) entry.hint(hint);
+  return std::nullopt;
+}
+
+bool arity_is(Body& body, const lang::Call& call, std::size_t count, Span span) {
+  if (call.arguments.size() == count) return true;
+  body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(count, "argument"), std::to_string(call.arguments.size()));
+  return false;
+}
+
+// `as_float(X, 16)` ⇒ f16; also `f16(X)`, `as_bool(X)`.
+bool is_cast(const lang::Name& function) {
+  const auto& name = function.text;
+  return name == "as_float" || name == "as_int" || name == "as_uint" || name == "as_bool" || lang::dtype_named(name);
+}
+
+std::optional<DType> cast_type(Body& body, const lang::Call& call, Span span) {
+  const auto& name = call.function.text;
+  if (const auto type = lang::dtype_named(name)) return arity_is(body, call, 1, span) ? type : std::nullopt;
+  if (name == "as_bool") return arity_is(body, call, 1, span) ? std::optional(DType::Bool) : std::nullopt;
+  if (!arity_is(body, call, 2, span)) return std::nullopt;
+  const auto width = size_of(body.scope, call.arguments[1]);
+  if (!width) return std::nullopt;
+  const std::string prefix = name == "as_float" ? "f" : name == "as_int" ? "i" : "u";
+  const auto type = width->value() ? lang::dtype_named(prefix + std::to_string(*width->value())) : std::nullopt;
+  if (!type) body.scope.diagnostics.report(call.arguments[1].span(), messages::cast_width, name, name == "as_float" ? "16, 32 or 64" : "8, 16, 32 or 64");
+  return type;
+}
+
+// The k-th component of a tuple, or what a name stands for.
+const Named* named_value(Body& body, const lang::Expr& expr) {
+  if (const auto* variable = expr.as<lang::Variable>()) return find(body.scope, variable->name, expr.span());
+  const auto* call = expr.as<lang::Call>();
+  if (!call || call->function.text != "element" || !arity_is(body, *call, 2, expr.span())) return nullptr;
+  const auto* tuple = named_value(body, call->arguments[0]);
+  const auto at = size_of(body.scope, call->arguments[1]);
+  if (!tuple || !at) return nullptr;
+  if (tuple->kind != Named::Kind::Tuple) {
+    body.scope.diagnostics.report(call->arguments[0].span(), messages::not_elementwise, lang::print(call->arguments[0])).hint("`element` takes a tuple apart");
+    return nullptr;
+  }
+  if (!at->value() || *at->value() < 0 || *at->value() >= static_cast<std::int64_t>(tuple->elements.size())) {
+    body.scope.diagnostics.report(call->arguments[1].span(), messages::bad_axis, at->print(), counted(tuple->elements.size(), "component"));
+    return nullptr;
+  }
+  return &tuple->elements[static_cast<std::size_t>(*at->value())];
+}
+
+bool is_constant_name(const Scope& scope, const lang::Name& name) {
+  return !name.upper && (name.text == "inf" || name.text == "nan") && !scope.declared.contains(name.spelled());
+}
+
+Scalar constant_named(const lang::Name& name) {
+  return float_literal(name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN());
+}
+
+Scalar read_scalar(Body& body, Access access, bool weak) {
+  const auto type = body.scope.tensor(access.tensor).dtype;
+  const auto expr = read(body, std::move(access));
+  if (!weak) return {expr};
+  return {expr, lang::is_float(type) ? Scalar::Weak::Float : Scalar::Weak::Integer, false};
+}
+
+std::optional<Scalar> value_of(Body& body, const Named& named, const lang::Expr& expr) {
+  const Span span = expr.span();
+  switch (named.kind) {
+    case Named::Kind::Size: return affine_value(Affine::of(named.size, body.indices.size()), named.literal);
+    case Named::Kind::Weak: return carried_here(body, named);
+    case Named::Kind::Tensor: break;
+    case Named::Kind::Tuple: return refuse(body, span, lang::print(expr), "a tuple is taken apart by `element`");
+    case Named::Kind::Failed: return std::nullopt;
+  }
+  const auto& tensor = body.scope.tensor(named.tensor);
+  if (body.result) return read_scalar(body, {named.tensor, aligned(tensor.shape, *body.result)}, named.weak);
+  if (tensor.shape.empty()) return read_scalar(body, {named.tensor, {}}, named.weak);
+  body.scope.diagnostics.report(span, messages::rank_mismatch, tensor.name, counted(tensor.shape.size(), "dimension"), "read", "0 indices")
+      .label(tensor.span, "declared here").hint(fmt::format("in a contraction a tensor is read at indices: `{}[…]`", tensor.name));
+  return std::nullopt;
+}
+
+std::optional<Scalar> variable(Body& body, const lang::Name& name, const lang::Expr& expr) {
+  if (!body.result && is_index(body.scope, name))
+    for (std::size_t k = 0; k < body.indices.size(); ++k)
+      if (body.indices[k] == name.spelled()) return affine_value(Affine::index(k, body.indices.size()));
+  if (is_constant_name(body.scope, name)) return constant_named(name);
+  const auto* named = find(body.scope, name, expr.span());
+  return named ? value_of(body, *named, expr) : std::nullopt;
+}
+
+std::optional<Scalar> access(Body& body, const lang::Access& a, const lang::Expr& expr) {
+  const Span span = expr.span();
+  if (body.result) return refuse(body, span, lang::print(expr), "indices are for contractions: `O[i: N] = =(…);`");
+  const auto* named = find(body.scope, a.tensor, span);
+  if (!named) return std::nullopt;
+  const std::size_t rank = named->kind == Named::Kind::Tensor ? body.scope.tensor(named->tensor).shape.size() : 0;
+  if (a.element.size() != rank) {
+    auto entry = body.scope.diagnostics.report(span, messages::rank_mismatch, a.tensor.spelled(), counted(rank, "dimension"), "read", counted(a.element.size(), "index"));
+    entry.label(named->span, "declared here");
+    return std::nullopt;
+  }
+  if (named->kind != Named::Kind::Tensor) return value_of(body, *named, expr);
+  Access result{named->tensor, {}};
+  bool whole = true;
+  for (const auto& e : a.element) {
+    auto form = affine_of(body.scope, body.indices, e);
+    whole &= form.has_value();
+    if (form) result.element.push_back(std::move(*form));
+  }
+  return whole ? std::optional(read_scalar(body, std::move(result), named->weak)) : std::nullopt;
+}
+
+std::optional<Scalar> apply_to(Body& body, Op op, const std::vector<lang::Expr>& arguments, Span span) {
+  std::vector<Scalar> operands;
+  bool whole = true;
+  for (const auto& argument : arguments) {
+    auto value = scalar_of(body, argument);
+    whole &= value.has_value();
+    if (value) operands.push_back(std::move(*value));
+  }
+  return whole ? apply(op, operands, span, body.scope.diagnostics) : std::nullopt;
+}
+
+const View* view_of(const Body& body, const lang::Expr& expr) {
+  for (const auto& [node, view] : body.views)
+    if (node.same_as(expr)) return &view;
+  return nullptr;
+}
+
+Scalar read_view(Body& body, const View& view) {
+  const auto outer = aligned(view.shape, *body.result);
+  Access access{view.tensor, {}};
+  for (const auto& becomes : view.becomes) access.element.push_back(becomes ? outer[*becomes] : Affine::of(0, body.result->size()));
+  return read_scalar(body, std::move(access), false);
+}
+
+// The coordinate along an axis of T, as an i32 (Tile's type for it).
+std::optional<Scalar> coordinate(Body& body, const lang::Call& call) {
+  const auto shape = shape_of(body, call.arguments[0], "");
+  const auto axis = size_of(body.scope, call.arguments[1]);
+  if (!shape || !axis) return std::nullopt;
+  if (!axis->value()) {
+    body.scope.diagnostics.report(call.arguments[1].span(), messages::not_known_yet);
+    return std::nullopt;
+  }
+  if (*axis->value() < 0 || *axis->value() >= static_cast<std::int64_t>(shape->size())) {
+    body.scope.diagnostics.report(call.arguments[1].span(), messages::bad_axis, axis->print(), counted(shape->size(), "dimension"));
+    return std::nullopt;
+  }
+  return Scalar{Index{aligned(*shape, *body.result)[static_cast<std::size_t>(*axis->value())], DType::I32}};
+}
+
+// The extents of T along the last dimension of the result: a chain of choices, as the rank is known.
+std::optional<Scalar> extents(Body& body, const lang::Call& call) {
+  const auto shape = shape_of(body, call.arguments[0], "");
+  if (!shape) return std::nullopt;
+  const std::size_t count = body.result->size();
+  if (shape->empty()) return Scalar{Number{.type = DType::I32}};
+  const auto size = [&](std::size_t k) { return Expr{Index{Affine::of((*shape)[k], count), DType::I32}}; };
+  Expr value = size(shape->size() - 1);
+  for (std::size_t k = shape->size() - 1; k-- > 0;) {
+    const Expr here = Apply{Op::Eq, {Index{Affine::index(count - 1, count), DType::I32}, Number{.type = DType::I32, .integer = static_cast<std::int64_t>(k)}}, DType::Bool};
+    value = Apply{Op::Select, {here, size(k), value}, DType::I32};
+  }
+  return Scalar{value};
+}
+
+std::optional<Scalar> called(Body& body, const lang::Call& call, const lang::Expr& expr) {
+  const Span span = expr.span();
+  const auto& name = call.function.text;
+  if (is_cast(call.function)) {
+    const auto type = cast_type(body, call, span);
+    const auto value = type ? scalar_of(body, call.arguments[0]) : std::nullopt;
+    return value ? std::optional(cast(*value, *type)) : std::nullopt;
+  }
+  if (name == "ident") return arity_is(body, call, 1, span) ? scalar_of(body, call.arguments[0]) : std::nullopt;
+  if (is_assertion(expr)) {
+    const auto size = size_of(body.scope, expr);
+    return size ? std::optional(affine_value(Affine::of(*size, body.indices.size()))) : std::nullopt;
+  }
+  if (name == "element") {
+    const auto* named = named_value(body, expr);
+    return named ? value_of(body, *named, expr) : std::nullopt;
+  }
+  if (body.result && (name == "reshape" || name == "index" || name == "shape")) {
+    if (const auto* view = view_of(body, expr)) return read_view(body, *view);
+    return name == "index" ? coordinate(body, call) : extents(body, call);
+  }
+  const auto op = lang::function_named(name);
+  if (!op) return refuse(body, span, name + "(…)", body.result ? "" : "a contraction's body holds scalar functions of elements only");
+  if (!arity_is(body, call, static_cast<std::size_t>(lang::info(*op).arity), span)) return std::nullopt;
+  return apply_to(body, *op, call.arguments, span);
+}
+
+// `a == b ? c`, also written with `*` or `+` between the first two (Tile ignored the symbol): c where a equals b, else 0, in
+// the type of c.
+std::optional<Scalar> masked(Body& body, const lang::Select& s, Span span) {
+  const auto* test = s.condition.as<lang::Binary>();
+  const bool compares = test && (test->op == Op::Eq || test->op == Op::Add || test->op == Op::Mul);
+  const auto equal = compares ? apply_to(body, Op::Eq, {test->left, test->right}, span) : scalar_of(body, s.condition);
+  const auto then = scalar_of(body, s.then);
+  if (!equal || !then) return std::nullopt;
+  return apply(Op::Select, {*equal, *then, integer_literal(0, false, body.indices.size())}, span, body.scope.diagnostics);
+}
+
+// Shapes.
+
+std::optional<Shape> broadcast_all(Body& body, const std::vector<lang::Expr>& operands, const std::string& name, Span span) {
+  std::optional<Shaped> all;
+  bool whole = true;
+  for (const auto& operand : operands) {
+    const auto shape = shape_of(body, operand, name);
+    if (!shape || !whole) {
+      whole = false;
+      continue;
+    }
+    if (!all) {
+      all = Shaped{*shape, operand.span()};
+      continue;
+    }
+    auto met = broadcast(body.scope, *all, {*shape, operand.span()}, span);
+    if (!met) return std::nullopt;
+    all = Shaped{std::move(*met), span};
+  }
+  return whole ? std::optional(all ? all->shape : Shape{}) : std::nullopt;
+}
+
+std::optional<Shape> reshaped(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
+  if (const auto* known = view_of(body, expr)) return known->shape;
+  if (call.arguments.empty()) {
+    arity_is(body, call, 1, expr.span());
+    return std::nullopt;
+  }
+  Shape to;
+  for (std::size_t k = 1; k < call.arguments.size(); ++k) {
+    auto size = size_of(body.scope, call.arguments[k]);
+    if (!size) return std::nullopt;
+    to.push_back(std::move(*size));
+  }
+  const auto operand = tensor_of(body.scope, call.arguments[0], fresh(body.scope, name));
+  if (!operand) return std::nullopt;
+  auto view = reshape(body.scope, *operand, to, fresh(body.scope, name), expr.span());
+  if (!view) return std::nullopt;
+  body.views.emplace_back(expr, std::move(*view));
+  return to;
+}
+
+std::optional<Shape> shape_of_call(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
+  const auto& function = call.function.text;
+  if (is_assertion(expr)) return Shape{};
+  if (function == "reshape") return reshaped(body, call, expr, name);
+  if (function == "index") return arity_is(body, call, 2, expr.span()) ? shape_of(body, call.arguments[0], name) : std::nullopt;
+  if (function == "shape") {
+    if (!arity_is(body, call, 1, expr.span())) return std::nullopt;
+    const auto shape = shape_of(body, call.arguments[0], name);
+    return shape ? std::optional(Shape{static_cast<std::int64_t>(shape->size())}) : std::nullopt;
+  }
+  if (function == "element") {
+    const auto* named = named_value(body, expr);
+    if (!named) return std::nullopt;
+    return named->kind == Named::Kind::Tensor ? body.scope.tensor(named->tensor).shape : Shape{};
+  }
+  if (is_cast(call.function) && !call.arguments.empty()) return shape_of(body, call.arguments[0], name);
+  return broadcast_all(body, call.arguments, name, expr.span());
+}
+
+}  // namespace
+
+Expr read(Body& body, Access access) {
+  const auto type = body.scope.tensor(access.tensor).dtype;
+  for (std::size_t k = 0; k < body.reads.size(); ++k)
+    if (body.reads[k] == access) return Read{static_cast<int>(k), type};
+  body.reads.push_back(std::move(access));
+  return Read{static_cast<int>(body.reads.size()) - 1, type};
+}
+
+Scalar carried_here(Body& body, const Named& weak) {
+  std::vector<int> where;
+  for (const auto tensor : weak.reads) where.push_back(read(body, {tensor, {}}).as<Read>()->read);
+  return {carried(weak.scalar->expr, where, body.indices.size()), weak.scalar->weak, weak.scalar->literal};
+}
+
+std::optional<Scalar> scalar_of(Body& body, const lang::Expr& expr) {
+  const Span span = expr.span();
+  return expr.match(
+      [&](const lang::Number& n) -> std::optional<Scalar> {
+        if (n.is_float) return float_literal(n.negative && n.real > 0 ? -n.real : n.real);
+        return integer_literal(n.integer, n.negative, body.indices.size());
+      },
+      [&](const lang::Variable& v) { return variable(body, v.name, expr); },
+      [&](const lang::Unary& u) {
+        const auto* literal = u.op == Op::Neg ? u.operand.as<lang::Number>() : nullptr;
+        if (literal && !literal->is_float && !literal->negative) return std::optional(integer_literal(literal->integer, true, body.indices.size()));
+        return apply_to(body, u.op, {u.operand}, span);
+      },
+      [&](const lang::Binary& b) { return apply_to(body, b.op, {b.left, b.right}, span); },
+      [&](const lang::Access& a) { return access(body, a, expr); },
+      [&](const lang::Call& c) { return called(body, c, expr); },
+      [&](const lang::Select& s) { return s.otherwise ? apply_to(body, Op::Select, {s.condition, s.then, *s.otherwise}, span) : masked(body, s, span); });
+}
+
+std::optional<Shape> shape_of(Body& body, const lang::Expr& expr, const std::string& name) {
+  const Span span = expr.span();
+  return expr.match(
+      [](const lang::Number&) -> std::optional<Shape> { return Shape{}; },
+      [&](const lang::Variable& v) -> std::optional<Shape> {
+        if (is_constant_name(body.scope, v.name)) return Shape{};
+        const auto* named = find(body.scope, v.name, span);
+        if (!named) return std::nullopt;
+        return named->kind == Named::Kind::Tensor ? body.scope.tensor(named->tensor).shape : Shape{};
+      },
+      [&](const lang::Unary& u) { return shape_of(body, u.operand, name); },
+      [&](const lang::Binary& b) { return broadcast_all(body, {b.left, b.right}, name, span); },
+      [](const lang::Access&) -> std::optional<Shape> { return Shape{}; },  // refused by scalar_of
+      [&](const lang::Call& c) { return shape_of_call(body, c, expr, name); },
+      [&](const lang::Select& s) {
+        std::vector<lang::Expr> all{s.condition, s.then};
+        if (s.otherwise) all.push_back(*s.otherwise);
+        return broadcast_all(body, all, name, span);
+      });
+}
+
+}  // namespace tilec::poly

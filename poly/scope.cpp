@@ -1,0 +1,360 @@
+// Names, sizes and index expressions of one function.
+#include "poly/scope.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "lang/messages.h"
+#include "lang/print.h"
+#include "poly/interpret.h"
+
+namespace tilec::poly {
+namespace {
+
+namespace messages = lang::messages;
+
+std::optional<Size> fault(Scope& scope, Span span, const std::string& what) {
+  scope.diagnostics.report(span, messages::size_arithmetic, what);
+  return std::nullopt;
+}
+
+std::string what_it_is(const Scope& scope, const Named& named) {
+  switch (named.kind) {
+    case Named::Kind::Tensor: {
+      const auto& tensor = scope.tensor(named.tensor);
+      return tensor.shape.empty() ? fmt::format("a {} computed or given as a tensor", lang::name(tensor.dtype)) : fmt::format("a tensor with {}", counted(tensor.shape.size(), "dimension"));
+    }
+    case Named::Kind::Weak: return "not an integer";
+    case Named::Kind::Tuple: return "a tuple";
+    default: return "not a size";
+  }
+}
+
+std::optional<Size> size_named(Scope& scope, const lang::Name& name, Span span) {
+  const auto* named = find(scope, name, span);
+  if (!named) return std::nullopt;
+  if (named->kind == Named::Kind::Size) return named->size;
+  scope.diagnostics.report(span, messages::not_a_size, name.spelled(), what_it_is(scope, *named)).label(named->span, "declared here");
+  return std::nullopt;
+}
+
+// Bit operations and comparisons of numbers; what sizes have as operations of their own stays symbolic.
+Size size_apply(Op op, const std::vector<Size>& a) {
+  using Kind = Size::Kind;
+  const auto less = [](const Size& x, const Size& y) { return Size::apply(Kind::Less, {x, y}); };
+  switch (op) {
+    case Op::Add: return a[0] + a[1];
+    case Op::Sub: return a[0] - a[1];
+    case Op::Mul: return a[0] * a[1];
+    case Op::Div: return a[0] / a[1];
+    case Op::Neg: return -a[0];
+    case Op::Eq: return Size::apply(Kind::Equal, a);
+    case Op::Ne: return Size(1) - Size::apply(Kind::Equal, a);
+    case Op::Lt: return less(a[0], a[1]);
+    case Op::Gt: return less(a[1], a[0]);
+    case Op::Le: return Size(1) - less(a[1], a[0]);
+    case Op::Ge: return Size(1) - less(a[0], a[1]);
+    case Op::Max: return Size::apply(Kind::Max, a);
+    case Op::Min: return Size::apply(Kind::Min, a);
+    case Op::Mod: return Size::apply(Kind::Mod, a);
+    case Op::Abs: return Size::apply(Kind::Max, {a[0], -a[0]});
+    case Op::Relu: return Size::apply(Kind::Max, {a[0], 0});
+    case Op::Fma: return a[0] * a[1] + a[2];
+    case Op::Select: return Size::apply(Kind::Cond, a);
+    case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc: return a[0];
+    default: break;
+  }
+  std::vector<Number> numbers;
+  for (const auto& size : a) {
+    if (!size.value()) throw SizeError(fmt::format("`{}` needs numbers, not size names", lang::info(op).name));
+    numbers.push_back({.type = DType::I64, .integer = *size.value()});
+  }
+  return evaluate(op, numbers, DType::I64).integer;
+}
+
+std::optional<Size> size_applied(Scope& scope, Op op, const std::vector<lang::Expr>& arguments, Span span) {
+  const auto& facts = lang::info(op);
+  if (static_cast<std::size_t>(facts.arity) != arguments.size()) {
+    scope.diagnostics.report(span, messages::argument_count, facts.name, counted(static_cast<std::size_t>(facts.arity), "argument"), std::to_string(arguments.size()));
+    return std::nullopt;
+  }
+  if (facts.result == lang::Result::Float || op == Op::IsNan || op == Op::IsFinite)
+    return fault(scope, span, fmt::format("`{}` does not give an integer", facts.name));
+  std::vector<Size> values;
+  for (const auto& argument : arguments) {
+    auto value = size_of(scope, argument);
+    if (!value) return std::nullopt;
+    values.push_back(std::move(*value));
+  }
+  try {
+    return size_apply(op, values);
+  } catch (const SizeError& error) {
+    return fault(scope, span, error.what());
+  }
+}
+
+std::optional<Size> size_called(Scope& scope, const lang::Call& call, Span span) {
+  if (call.function.text.starts_with("assert_") && call.arguments.size() == 1) {
+    const auto value = size_of(scope, call.arguments[0]);
+    if (value) scope.program.requirements.push_back({*value, 0, true, call.function.text, span, {}});
+    return value;
+  }
+  if (call.function.text == "ident" && call.arguments.size() == 1) return size_of(scope, call.arguments[0]);
+  if (const auto op = lang::function_named(call.function.text)) return size_applied(scope, *op, call.arguments, span);
+  if (call.function.text == "div") return size_applied(scope, Op::Div, call.arguments, span);
+  return fault(scope, span, fmt::format("`{}` is no function of sizes", call.function.text));
+}
+
+std::optional<Size> size_literal(Scope& scope, const lang::Number& number, Span span) {
+  if (number.is_float) {
+    scope.diagnostics.report(span, messages::not_a_size, number.text, "not an integer");
+    return std::nullopt;
+  }
+  if (number.integer > static_cast<std::uint64_t>(INT64_MAX)) return fault(scope, span, fmt::format("`{}` does not fit a 64-bit size", number.text));
+  const auto value = static_cast<std::int64_t>(number.integer);
+  return Size(number.negative ? -value : value);
+}
+
+std::optional<Affine> not_affine(Scope& scope, Span span, const std::string& what) {
+  scope.diagnostics.report(span, messages::not_affine, what);
+  return std::nullopt;
+}
+
+std::optional<Affine> combine(Scope& scope, Op op, const Affine& left, const Affine& right, Span span) {
+  switch (op) {
+    case Op::Add: return left.plus(right);
+    case Op::Sub: return left.plus(right.times(-1));
+    case Op::Mul: {
+      if (!left.is_constant() && !right.is_constant()) return not_affine(scope, span, "it multiplies two indices");
+      const Affine& factor = left.is_constant() ? left : right;
+      Affine product = left.is_constant() ? right : left;
+      product.divisor = product.divisor * factor.divisor;
+      return product.times(factor.constant);
+    }
+    case Op::Div: {
+      if (!right.is_constant()) return not_affine(scope, span, "it divides by an index");
+      if (right.constant.is(0)) {
+        fault(scope, span, "an index expression divides by zero");
+        return std::nullopt;
+      }
+      const bool negative = right.constant.value().value_or(0) < 0;
+      Affine quotient = left.times(negative ? -right.divisor : right.divisor);
+      quotient.divisor = quotient.divisor * (negative ? -right.constant : right.constant);
+      return quotient.times(1);
+    }
+    default: return not_affine(scope, span, fmt::format("`{}` of an index", lang::info(op).symbol));
+  }
+}
+
+}  // namespace
+
+Named Named::of_tensor(TensorId id, Span span, bool weak) {
+  Named named;
+  named.kind = Kind::Tensor;
+  named.tensor = id;
+  named.weak = weak;
+  named.span = span;
+  return named;
+}
+
+Named Named::of_size(Size size, Span span, bool literal) {
+  Named named;
+  named.kind = Kind::Size;
+  named.size = std::move(size);
+  named.literal = literal;
+  named.span = span;
+  return named;
+}
+
+std::string counted(std::size_t count, const std::string& noun) {
+  if (count == 1) return "1 " + noun;
+  return fmt::format("{} {}", count, noun == "index" ? "indices" : noun + "s");
+}
+
+std::string shape_text(const std::vector<Size>& shape) {
+  std::string text;
+  for (const auto& size : shape) text += (text.empty() ? "" : ", ") + size.print();
+  return "[" + text + "]";
+}
+
+std::string fresh(const Scope& scope, const std::string& wish) {
+  const bool primed = wish.ends_with('\'');
+  const std::string stem = primed ? wish.substr(0, wish.size() - 1) : wish;
+  const auto taken = [&](const std::string& name) { return scope.declared.contains(name) || scope.names.contains(name); };
+  std::string name = wish;
+  for (int k = 1; taken(name); ++k) name = fmt::format("{}_{}{}", stem, k, primed ? "'" : "");
+  return name;
+}
+
+TensorId add_tensor(Scope& scope, Tensor tensor) {
+  scope.program.tensors.push_back(std::move(tensor));
+  return static_cast<TensorId>(scope.program.tensors.size()) - 1;
+}
+
+bool is_index(const Scope& scope, const lang::Name& name) { return !name.upper && !scope.declared.contains(name.spelled()); }
+
+const Named* find(const Scope& scope, const lang::Name& name, Span span) {
+  const auto at = scope.names.find(name.spelled());
+  if (at == scope.names.end()) {
+    scope.diagnostics.report(span, messages::no_such_value, name.spelled());
+    return nullptr;
+  }
+  return at->second.kind == Named::Kind::Failed ? nullptr : &at->second;
+}
+
+void names_in(const lang::Expr& expr, std::vector<lang::Name>& names) {
+  const auto all = [&](const std::vector<lang::Expr>& list) {
+    for (const auto& e : list) names_in(e, names);
+  };
+  expr.match([](const lang::Number&) {}, [&](const lang::Variable& v) { names.push_back(v.name); },
+             [&](const lang::Unary& u) { names_in(u.operand, names); },
+             [&](const lang::Binary& b) { names_in(b.left, names), names_in(b.right, names); },
+             [&](const lang::Access& a) { all(a.element); }, [&](const lang::Call& c) { all(c.arguments); },
+             [&](const lang::Select& s) {
+               names_in(s.condition, names), names_in(s.then, names);
+               if (s.otherwise) names_in(*s.otherwise, names);
+             });
+}
+
+bool mentions_index(const Scope& scope, const lang::Expr& expr) {
+  std::vector<lang::Name> names;
+  names_in(expr, names);
+  return std::any_of(names.begin(), names.end(), [&](const lang::Name& name) { return is_index(scope, name); });
+}
+
+bool is_assertion(const lang::Expr& expr) {
+  const auto* call = expr.as<lang::Call>();
+  return call && call->function.text.starts_with("assert_");
+}
+
+std::optional<Size> size_of(Scope& scope, const lang::Expr& expr) {
+  const Span span = expr.span();
+  return expr.match(
+      [&](const lang::Number& n) { return size_literal(scope, n, span); },
+      [&](const lang::Variable& v) { return size_named(scope, v.name, span); },
+      [&](const lang::Unary& u) { return size_applied(scope, u.op, {u.operand}, span); },
+      [&](const lang::Binary& b) { return size_applied(scope, b.op, {b.left, b.right}, span); },
+      [&](const lang::Access& a) -> std::optional<Size> {
+        if (a.element.empty()) return size_named(scope, a.tensor, span);
+        scope.diagnostics.report(span, messages::not_a_size, lang::print(expr), "an element of a tensor");
+        return std::nullopt;
+      },
+      [&](const lang::Call& c) { return size_called(scope, c, span); },
+      [&](const lang::Select& s) -> std::optional<Size> {
+        if (!s.otherwise) return fault(scope, span, "`?` without `:`");
+        return size_applied(scope, Op::Select, {s.condition, s.then, *s.otherwise}, span);
+      });
+}
+
+std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr) {
+  const Span span = expr.span();
+  const auto constant = [&](const std::optional<Size>& size) { return size ? std::optional(Affine::of(*size, indices.size())) : std::nullopt; };
+  try {
+    return expr.match(
+        [&](const lang::Variable& v) -> std::optional<Affine> {
+          if (!is_index(scope, v.name)) return constant(size_named(scope, v.name, span));
+          const auto at = std::find(indices.begin(), indices.end(), v.name.spelled());
+          if (at == indices.end()) throw lang::InternalError("index `" + v.name.spelled() + "` was not collected");
+          return Affine::index(static_cast<std::size_t>(at - indices.begin()), indices.size());
+        },
+        [&](const lang::Unary& u) -> std::optional<Affine> {
+          const auto operand = affine_of(scope, indices, u.operand);
+          if (!operand) return std::nullopt;
+          return u.op == Op::Neg ? std::optional(operand->times(-1)) : not_affine(scope, span, "`~` of an index expression");
+        },
+        [&](const lang::Binary& b) -> std::optional<Affine> {
+          const auto left = affine_of(scope, indices, b.left), right = affine_of(scope, indices, b.right);
+          return left && right ? combine(scope, b.op, *left, *right, span) : std::nullopt;
+        },
+        [&](const auto&) -> std::optional<Affine> {
+          if (mentions_index(scope, expr)) return not_affine(scope, span, fmt::format("`{}` works on an index", lang::print(expr)));
+          return constant(size_of(scope, expr));
+        });
+  } catch (const SizeError& error) {
+    fault(scope, span, error.what());
+    return std::nullopt;
+  }
+}
+
+bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span, std::vector<lang::Label> labels) {
+  if (left == right) return true;
+  if (left.value() && right.value()) return false;
+  for (const auto& known : scope.program.requirements)
+    if (!known.assertion && ((known.left == left && known.right == right) || (known.left == right && known.right == left))) return true;
+  scope.program.requirements.push_back({left, right, false, std::move(message), span, std::move(labels)});
+  return true;
+}
+
+void find_declared(const lang::Function& function, Scope& scope) {
+  for (const auto& input : function.inputs) {
+    scope.declared.insert(input.target.name.spelled());
+    if (!input.sizes) continue;
+    for (const auto& size : *input.sizes)
+      if (const auto* variable = size.as<lang::Variable>()) scope.declared.insert(variable->name.spelled());
+  }
+  for (const auto& parameter : function.parameters) scope.declared.insert(parameter.name.spelled());
+  for (const auto& statement : function.statements) {
+    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) scope.declared.insert(a->target.name.spelled());
+    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) scope.declared.insert(c->target.name.spelled());
+    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node))
+      for (const auto& target : t->targets) scope.declared.insert(target.name.spelled());
+  }
+}
+
+namespace {
+
+void mark(const lang::Expr& expr, Scope& scope) {
+  std::vector<lang::Name> names;
+  names_in(expr, names);
+  for (const auto& name : names) scope.used_as_size.insert(name.spelled());
+}
+
+// The places inside a value where only sizes can stand.
+void mark_inside(const lang::Expr& expr, Scope& scope) {
+  const auto inside = [&](const lang::Expr& e) { mark_inside(e, scope); };
+  expr.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { inside(u.operand); },
+             [&](const lang::Binary& b) { inside(b.left), inside(b.right); },
+             [&](const lang::Access& a) {
+               for (const auto& e : a.element) mark(e, scope);
+             },
+             [&](const lang::Call& c) {
+               const auto& name = c.function.text;
+               const bool asserts = name.starts_with("assert_");
+               const bool sizes_follow = name == "reshape" || name == "index" || name == "as_float" || name == "as_int" || name == "as_uint";
+               for (std::size_t k = 0; k < c.arguments.size(); ++k)
+                 asserts || (sizes_follow && k > 0) ? mark(c.arguments[k], scope) : inside(c.arguments[k]);
+             },
+             [&](const lang::Select& s) {
+               inside(s.condition), inside(s.then);
+               if (s.otherwise) inside(*s.otherwise);
+             });
+}
+
+void mark_contraction(const lang::Contraction& c, Scope& scope) {
+  for (const auto& e : c.element) mark(e, scope);
+  for (const auto& e : c.sizes) mark(e, scope);
+  mark_inside(c.body, scope);
+  for (const auto& constraint : c.constraints) {
+    if (constraint.low) mark(*constraint.low, scope);
+    mark(constraint.polynomial, scope), mark(constraint.bound, scope);
+  }
+}
+
+}  // namespace
+
+void find_used_as_size(const lang::Function& function, Scope& scope) {
+  for (const auto& input : function.inputs)
+    if (input.sizes)
+      for (const auto& size : *input.sizes) mark(size, scope);
+  for (const auto& statement : function.statements) {
+    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) mark_contraction(*c, scope);
+    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) mark_inside(a->value, scope);
+  }
+  // `P = S/2;` with P a size makes S one: from the last statement to the first, because names are assigned before use.
+  for (auto statement = function.statements.rbegin(); statement != function.statements.rend(); ++statement)
+    if (const auto* a = std::get_if<lang::Assignment>(&statement->node); a && scope.used_as_size.contains(a->target.name.spelled())) mark(a->value, scope);
+}
+
+}  // namespace tilec::poly

@@ -1,0 +1,77 @@
+// What the names of one function stand for while it is built, and the two kinds of integers known before the run: sizes,
+// where `/` truncates, and affine index expressions, where `/` is exact.
+//
+//   P = K/2;  A[x - P, (y - K)/2]     K = 5   ⇒   P is the size 2; the elements are x - 2 and (y - 5)/2
+//
+// Nothing here throws: what cannot be understood is reported and comes back as nullopt.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lang/ast.h"
+#include "lang/diagnostic.h"
+#include "poly/program.h"
+#include "poly/typing.h"
+
+namespace tilec::poly {
+
+struct Named {
+  enum class Kind {
+    Tensor,
+    Size,
+    Weak,                                              // a scalar without a type: `Eps = 1e-5;`
+    Tuple,
+    Failed                                             // its statement was reported; uses stay silent
+  };
+  Kind kind = Kind::Failed;
+  TensorId tensor = -1;
+  bool weak = false;                                   // a tensor that is a Python number: takes the other operand's type
+  Size size;
+  bool literal = false;                                // a size made of literals alone
+  std::optional<Scalar> scalar = {};                   // of Weak, without indices
+  std::vector<TensorId> reads = {};                    // what its Read k reads
+  std::vector<Named> elements = {};                    // of Tuple
+  Span span = {};
+
+  static Named of_tensor(TensorId id, Span span, bool weak = false);
+  static Named of_size(Size size, Span span, bool literal = false);
+};
+
+struct Scope {
+  lang::Diagnostics& diagnostics;
+  Program program = {};
+  std::map<std::string, Named> names = {};             // by the name as spelled
+  std::set<std::string> declared = {};                 // anywhere in the function (L14): such a name is never an index
+  std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
+  bool failed = false;
+
+  const Tensor& tensor(TensorId id) const { return program.tensor(id); }
+};
+
+// Also of what is assigned later: `declared` and `used_as_size` from the text alone.
+void find_declared(const lang::Function& function, Scope& scope);
+void find_used_as_size(const lang::Function& function, Scope& scope);
+
+std::string fresh(const Scope& scope, const std::string& wish);          // `Y`, else `Y_1`, …
+TensorId add_tensor(Scope& scope, Tensor tensor);
+bool is_index(const Scope& scope, const lang::Name& name);
+const Named* find(const Scope& scope, const lang::Name& name, Span span);  // reports when there is none; null for Failed too
+
+std::optional<Size> size_of(Scope& scope, const lang::Expr& expr);
+std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
+bool mentions_index(const Scope& scope, const lang::Expr& expr);
+// Every name in `expr` outside the functions of calls, in the order of the text.
+void names_in(const lang::Expr& expr, std::vector<lang::Name>& names);
+bool is_assertion(const lang::Expr& expr);             // assert_…(condition)
+
+// left == right: true when so, a Requirement when only bind can tell, false when not.
+bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span, std::vector<lang::Label> labels = {});
+
+std::string counted(std::size_t count, const std::string& noun);         // "1 index", "3 indices"
+std::string shape_text(const std::vector<Size>& shape);                  // "[M, 3]"
+
+}  // namespace tilec::poly

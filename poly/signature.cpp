@@ -1,0 +1,205 @@
+// Inputs and the sizes they bind.
+//
+// A size name that occurs twice must agree, always (L6): PlaidML let the last input win and silently contracted over the
+// smaller extent. With numbers the comparison happens here, with names it becomes a Requirement for bind.
+#include "poly/signature.h"
+
+#include <fmt/format.h>
+
+#include "lang/messages.h"
+#include "lang/print.h"
+
+namespace tilec::poly {
+namespace {
+
+namespace messages = lang::messages;
+
+const Given* given_for(const Signature& signature, const lang::Name& name) {
+  for (const auto& given : signature.inputs)
+    if (given.name == name.text) return &given;
+  return nullptr;
+}
+
+std::optional<DType> declared_type(const lang::Target& target) {
+  return target.dtype ? lang::dtype_named(target.dtype->text) : std::nullopt;
+}
+
+void fail(Scope& scope, const lang::Input& input) {
+  scope.failed = true;
+  Named named;
+  named.span = input.target.span;
+  scope.names[input.target.name.spelled()] = named;
+}
+
+// A scalar that sizes, indices or constraints use.
+void declare_size(const lang::Input& input, const Given* given, Scope& scope) {
+  const auto name = input.target.name.spelled();
+  const auto type = declared_type(input.target) ? declared_type(input.target) : given ? given->dtype : std::nullopt;
+  if ((type && lang::is_float(*type)) || (given && given->shape && !given->shape->empty())) {
+    const std::string is = given && given->shape && !given->shape->empty() ? "a tensor" : fmt::format("a {}", lang::name(*type));
+    scope.diagnostics.report(input.target.span, messages::not_a_size, name, is).hint("the program uses it as a size: give an integer");
+    return fail(scope, input);
+  }
+  scope.names[name] = Named::of_size(given && given->integer ? Size(*given->integer) : Size::named(name), input.target.span);
+  if (!given || !given->integer) scope.program.sizes.push_back(name);
+}
+
+std::optional<DType> input_type(const lang::Input& input, const Given* given, Scope& scope) {
+  const auto written = declared_type(input.target);
+  if (written && given && given->dtype && *given->dtype != *written && !given->weak) {
+    scope.diagnostics.report(input.target.span, messages::given_type, input.target.name.spelled(), lang::name(*written), lang::name(*given->dtype));
+    return std::nullopt;
+  }
+  if (written) return written;
+  if (given && given->dtype) return given->dtype;
+  if (given && given->weak) return given->integer ? DType::I64 : DType::F64;
+  return DType::F32;
+}
+
+// The names or expressions of the text, where nothing was given.
+std::optional<std::vector<Size>> written_shape(const lang::Input& input, Scope& scope) {
+  std::vector<Size> shape;
+  for (const auto& expr : *input.sizes) {
+    auto size = size_of(scope, expr);
+    if (!size) return std::nullopt;
+    shape.push_back(std::move(*size));
+  }
+  return shape;
+}
+
+bool check_rank(const lang::Input& input, const Given* given, Scope& scope) {
+  const auto name = input.target.name.spelled();
+  const bool shaped = given && given->shape;
+  if (!shaped && !input.sizes && !(given && (given->weak || given->integer))) {
+    scope.diagnostics.report(input.target.span, messages::unknown_rank, name).hint(fmt::format("name its sizes: `{}[M, N]`, or `{}[]` for a scalar", name, name));
+    return false;
+  }
+  if (!input.sizes || !shaped || given->shape->size() == input.sizes->size()) return true;
+  scope.diagnostics.report(input.span, messages::given_rank, name, counted(input.sizes->size(), "dimension"), shape_text(*given->shape));
+  return false;
+}
+
+// What one name stood for first, to say so when it stands for something else later.
+struct Bound { std::string tensor; Span span; };
+
+void bind_name(const lang::Input& input, const lang::Expr& expr, const lang::Name& name, const Size& size, std::map<std::string, Bound>& bound, Scope& scope) {
+  const auto key = name.spelled(), tensor = input.target.name.spelled();
+  const auto [at, first] = bound.try_emplace(key, Bound{tensor, expr.span()});
+  if (!scope.names.contains(key)) {
+    scope.names[key] = Named::of_size(size, expr.span());
+    return;
+  }
+  const Named& known = scope.names[key];
+  if (known.kind != Named::Kind::Size) return;          // reported where it was declared
+  const Bound before = first ? Bound{key, known.span} : at->second;
+  const auto message = fmt::format("`{}` is `{}` in `{}` but `{}` in `{}`", key, known.size.print(), before.tensor, size.print(), tensor);
+  if (require_equal(scope, known.size, size, message, expr.span(), {{before.span, "bound here"}})) return;
+  scope.failed = true;
+  scope.diagnostics.report(expr.span(), messages::size_mismatch, key, known.size.print(), before.tensor, size.print(), tensor).label(before.span, "bound here");
+}
+
+void check_expression(const lang::Input& input, std::size_t k, const Size& size, Scope& scope) {
+  const auto& expr = (*input.sizes)[k];
+  const auto expected = size_of(scope, expr);
+  if (!expected) {
+    scope.failed = true;
+    return;
+  }
+  const auto text = lang::print(expr), tensor = input.target.name.spelled();
+  const auto message = fmt::format("dimension {} of `{}` is {}, but `{}` is {}", k + 1, tensor, size.print(), text, expected->print());
+  if (require_equal(scope, size, *expected, message, expr.span())) return;
+  scope.failed = true;
+  scope.diagnostics.report(expr.span(), messages::size_expression_mismatch, k + 1, tensor, size.print(), text, expected->print());
+}
+
+void check_not_negative(const lang::Input& input, const std::vector<Size>& shape, Scope& scope) {
+  for (const auto& size : shape)
+    if (size.value().value_or(0) < 0) {
+      scope.failed = true;
+      scope.diagnostics.report(input.span, messages::negative_size, input.target.name.spelled(), size.print());
+    }
+}
+
+bool is_size_input(const lang::Input& input, const Scope& scope) {
+  return (!input.sizes || input.sizes->empty()) && scope.used_as_size.contains(input.target.name.spelled());
+}
+
+void declare_tensor(const lang::Input& input, const Given* given, Scope& scope) {
+  const auto name = input.target.name.spelled();
+  const auto type = input_type(input, given, scope);
+  if (!type || !check_rank(input, given, scope)) return fail(scope, input);
+  auto shape = given && given->shape ? std::optional(*given->shape) : input.sizes ? written_shape(input, scope) : std::optional(std::vector<Size>{});
+  if (!shape) return fail(scope, input);
+  check_not_negative(input, *shape, scope);
+  const bool weak = given && given->weak && !declared_type(input.target) && shape->empty();
+  const auto id = add_tensor(scope, {name, *type, std::move(*shape), input.span});
+  scope.program.inputs.push_back(id);
+  scope.names[name] = Named::of_tensor(id, input.span, weak);
+}
+
+// Plain names first, over all inputs, because an expression may use a name that a later input binds.
+void bind_names(const lang::Function& function, const Signature& signature, Scope& scope) {
+  std::map<std::string, Bound> bound;
+  for (const auto& input : function.inputs) {
+    if (!input.sizes) continue;
+    const auto* given = given_for(signature, input.target.name);
+    const bool shaped = given && given->shape && given->shape->size() == input.sizes->size();
+    for (std::size_t k = 0; k < input.sizes->size(); ++k)
+      if (const auto* variable = (*input.sizes)[k].as<lang::Variable>())
+        bind_name(input, (*input.sizes)[k], variable->name, shaped ? (*given->shape)[k] : Size::named(variable->name.spelled()), bound, scope);
+  }
+}
+
+void note_free_sizes(Scope& scope) {
+  auto& sizes = scope.program.sizes;
+  const auto note = [&](const Size& size) {
+    for (const auto& term : size.terms())
+      for (const auto& factor : term.factors)
+        if (factor.kind == Size::Kind::Name && std::find(sizes.begin(), sizes.end(), factor.name) == sizes.end()) sizes.push_back(factor.name);
+    for (const auto& name : size.names())
+      if (std::find(sizes.begin(), sizes.end(), name) == sizes.end()) sizes.push_back(name);
+  };
+  for (const auto id : scope.program.inputs)
+    for (const auto& size : scope.tensor(id).shape) note(size);
+}
+
+}  // namespace
+
+const lang::Function* chosen_function(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics) {
+  std::vector<const lang::Function*> functions;
+  std::string names;
+  for (const auto& item : file.items)
+    if (const auto* f = std::get_if<lang::Function>(&item); f && f->role == lang::Function::Role::Function) {
+      functions.push_back(f);
+      names += (names.empty() ? "" : ", ") + (f->name ? "`" + f->name->text + "`" : std::string("one without a name"));
+    }
+  const auto report = [&](Span span, const std::string& what) -> const lang::Function* {
+    diagnostics.report(span, messages::no_function, what);
+    return nullptr;
+  };
+  if (functions.empty()) return report({}, "the file has no function");
+  for (const auto* f : functions)
+    if (signature.function ? f->name && f->name->text == *signature.function : !f->name) return f;
+  if (signature.function) return report({}, fmt::format("there is no function `{}`; the file has {}", *signature.function, names));
+  if (functions.size() == 1) return functions[0];
+  diagnostics.report(functions[0]->span, messages::no_function, fmt::format("the file has several functions: {}", names))
+      .hint(fmt::format("choose one: `--function {}`", functions[0]->name->text));
+  return nullptr;
+}
+
+void declare_inputs(const lang::Function& function, const Signature& signature, Scope& scope) {
+  for (const auto& input : function.inputs)
+    if (is_size_input(input, scope)) declare_size(input, given_for(signature, input.target.name), scope);
+  bind_names(function, signature, scope);
+  for (const auto& input : function.inputs)
+    if (!is_size_input(input, scope)) declare_tensor(input, given_for(signature, input.target.name), scope);
+  for (const auto& input : function.inputs) {
+    const auto* given = given_for(signature, input.target.name);
+    if (!input.sizes || !given || !given->shape || given->shape->size() != input.sizes->size()) continue;
+    for (std::size_t k = 0; k < input.sizes->size(); ++k)
+      if (!(*input.sizes)[k].as<lang::Variable>()) check_expression(input, k, (*given->shape)[k], scope);
+  }
+  note_free_sizes(scope);
+}
+
+}  // namespace tilec::poly
