@@ -46,6 +46,7 @@ class Expr {
   using Node = std::variant<Constant, Variable, Load, Operation, Convert>;
   template <class T> Expr(T node);                     // NOLINT: implicit on purpose
   Expr(std::int64_t value);                            // NOLINT: an i64
+  Expr(int value) : Expr(std::int64_t{value}) {}       // NOLINT
   template <class... Cases> decltype(auto) match(Cases&&... cases) const;
   template <class T> const T* as() const;
   DType type() const;
