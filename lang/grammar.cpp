@@ -11,6 +11,7 @@
 
 #include <boost/spirit/home/x3.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -475,6 +476,12 @@ constexpr auto compare = [](auto form) {
     x3::_val(context).form = form;
   };
 };
+// `f32 Y`: the name read first was a type.
+constexpr auto typed = [](auto& context) {
+  Target& target = x3::_val(context);
+  target.dtype = std::move(target.name);
+  target.name = std::move(x3::_attr(context));
+};
 constexpr auto nested_word = [](auto& context) { x3::_val(context).value = std::make_shared<const Word>(std::move(x3::_attr(context))); };
 constexpr auto minus_inf = [](auto& context) {
   const Name& name = x3::_attr(context);
@@ -490,7 +497,7 @@ constexpr auto aggregation_name = [](auto& context) {
   x3::_val(context).aggregation_name = std::move(x3::_attr(context));
 };
 
-const auto target_def = placed[name[put(&Target::dtype)] >> quiet[name][put(&Target::name)] | name[put(&Target::name)]];
+const auto target_def = placed[name[put(&Target::name)] >> -quiet[name][typed]];
 const auto word_def = placed[name[put(&Word::name)] >> -(open[set(&Word::parentheses, true)] >> -(nested[value][push(&Word::values)] % comma) >> close)];
 const auto value_def = placed[named("a word, a number or a string")[word[nested_word] | signed_number[put(&Value::value)] | string[put(&Value::value)]]];
 const auto attribute_def = attribute_open >> word[keep] >> attribute_close;
@@ -694,10 +701,12 @@ std::optional<File> parse(const Source& source, Diagnostics& diagnostics, std::u
     diagnostics.report({0, 0, number}, messages::syntax, "a program of less than 4 GiB", "more");
     return std::nullopt;
   }
-  const std::size_t before = diagnostics.all().size();
-  File file = grammar::Driver(source, number, diagnostics).run();
-  for (std::size_t i = before; i < diagnostics.all().size(); ++i)
-    if (diagnostics.all()[i].severity == Severity::Error) return std::nullopt;
+  Diagnostics found;                                   // characters first, then the grammar: shown in the order of the text
+  File file = grammar::Driver(source, number, found).run();
+  std::vector<Diagnostic> sorted = found.all();
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
+  for (Diagnostic& diagnostic : sorted) diagnostics.add(std::move(diagnostic));
+  if (found.has_errors()) return std::nullopt;
   return file;
 }
 

@@ -111,9 +111,8 @@ inline constexpr Message<Text, Text, Text> wrong_type{"E0516", Severity::Error, 
 inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error, "`{}` is {} but is given {}"};
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};
 inline constexpr Message<Text, Text> stage_needs_sizes{"E0519", Severity::Error, "stage `{}` needs numbers for {}"};
-inline constexpr Message<Text, Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage{}"};
-inline constexpr Message<Text, Text> foreign_output{"E0531", Severity::Error, "`{}` holds type `{}`, which the file format does not have"};
-inline constexpr Message<Text> not_a_number{"E0532", Severity::Error, "`{}` is used as a size and takes an integer"};
+inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};
+inline constexpr Message<Text> not_a_number{"E0531", Severity::Error, "`{}` is used as a size and takes an integer"};
 // devices
 inline constexpr Message<Text, Text> no_device{"E0520", Severity::Error, "target `{}` has no device here: {}"};
 inline constexpr Message<Text, Text, Text> device_compile{"E0521", Severity::Error, "the compiler of {} refused the text that was emitted for it, saved as `{}`:\n{}"};

@@ -122,12 +122,12 @@ inline constexpr Grouping groups[] = {
     {R"~(A < B << C + D)~", R"~((A < (B << (C + D))))~"},
     {R"~(A - B - C)~", R"~(((A - B) - C))~"},
     {R"~(A / B * C)~", R"~(((A / B) * C))~"},
-    {R"~(-A * B)~", R"~(((- A) * B))~"},
-    {R"~(~A << -B)~", R"~(((~ A) << (- B)))~"},
+    {R"~(-A * B)~", R"~(((-A) * B))~"},
+    {R"~(~A << -B)~", R"~(((~A) << (-B)))~"},
     {R"~(A << B >> C)~", R"~(((A << B) >> C))~"},
-    {R"~(max(A < B, C > (D)))~", R"~(max ( (A < B) , (C > ( D )) ))~"},
-    {R"~(f<B, C>(D))~", R"~(f < B , C > ( D ))~"},
-    {R"~(f<2>(D) < 3)~", R"~((f < 2 > ( D ) < 3))~"},
+    {R"~(max(A < B, C > (D)))~", R"~(max((A < B), (C > D)))~"},
+    {R"~(f<B, C>(D))~", R"~(f<B, C>(D))~"},
+    {R"~(f<2>(D) < 3)~", R"~((f<2>(D) < 3))~"},
 };
 
 inline std::string program(std::string_view line) {
