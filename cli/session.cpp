@@ -78,6 +78,7 @@ codegen::Request Session::request() const {
   request.signature.function = options.function;
   request.signature.defines = options.defines;
   request.sizes = options.sizes;
+  for (const auto& [name, value] : options.sizes) request.sizes.emplace("#" + name, value);  // a size the text spells in lower case
   request.gradient = options.gradient;
   request.of = options.of;
   request.wrt = options.wrt;

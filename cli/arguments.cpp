@@ -1,0 +1,211 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "runtime/error.h"
+#include "runtime/npy.h"
+
+namespace tilec::cli {
+
+namespace {
+
+using lang::DType;
+using runtime::Tensor;
+namespace messages = lang::messages;
+
+constexpr const char* forms = "values are a file (`x.npy`), a number, `2x3xf32=[1 2 3][4 5 6]`, `random:2x3xf32`, `arange:6`, `ones:4` or `zeros:4`";
+
+[[noreturn]] void refuse(const std::string& name, const std::string& why) { throw runtime::argument_error(messages::bad_value, name, why).hint(forms); }
+
+struct Form { std::vector<std::int64_t> shape; std::optional<DType> dtype; };
+
+// `2x3xf32`, `2x3`, `f32` (a scalar).
+std::optional<Form> parse_form(std::string_view text) {
+  Form form;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find('x'));
+    const bool last = part.size() == text.size();
+    std::int64_t extent = 0;
+    const auto [end, fault] = std::from_chars(part.data(), part.data() + part.size(), extent);
+    if (fault == std::errc() && end == part.data() + part.size() && extent >= 0) form.shape.push_back(extent);
+    else if (last && lang::dtype_named(part)) form.dtype = lang::dtype_named(part);
+    else return std::nullopt;
+    if (last) return form;
+    text.remove_prefix(part.size() + 1);
+  }
+  return std::nullopt;
+}
+
+struct Scalar { bool is_integer = false; std::int64_t integer = 0; double real = 0; };
+
+std::optional<Scalar> parse_number(std::string_view text) {
+  if (text == "true" || text == "false") return Scalar{true, text == "true", text == "true" ? 1.0 : 0.0};
+  if (text.starts_with('+')) text.remove_prefix(1);
+  Scalar scalar;
+  const char* const stop = text.data() + text.size();
+  if (const auto [end, fault] = std::from_chars(text.data(), stop, scalar.integer); fault == std::errc() && end == stop) {
+    scalar.is_integer = true;
+    scalar.real = static_cast<double>(scalar.integer);
+    return scalar;
+  }
+  std::uint64_t large = 0;                               // the upper half of u64, as its bits
+  if (const auto [end, fault] = std::from_chars(text.data(), stop, large); fault == std::errc() && end == stop) return Scalar{true, static_cast<std::int64_t>(large), static_cast<double>(large)};
+  const auto [end, fault] = std::from_chars(text.data(), stop, scalar.real);
+  if (fault != std::errc() || end != stop || text.empty()) return std::nullopt;
+  return scalar;
+}
+
+void set(poly::Array& array, std::size_t n, const Scalar& value) {
+  if (lang::is_float(array.dtype)) array.reals[n] = value.real;
+  else if (value.is_integer) array.integers[n] = poly::wrap_to(array.dtype, value.integer);
+  else array.integers[n] = poly::convert(poly::Number{DType::F64, 0, value.real}, array.dtype).integer;
+}
+
+poly::Array empty_array(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) {
+  const auto bytes = runtime::byte_count(name, DType::F64, shape);
+  poly::Array array{dtype, shape, {}, {}};
+  const auto count = static_cast<std::size_t>(bytes / 8);
+  if (lang::is_float(dtype)) array.reals.resize(count);
+  else array.integers.resize(count);
+  return array;
+}
+
+Tensor tensor_of(const std::string& name, const poly::Array& array) {
+  Tensor tensor = runtime::allocate(name, array.dtype, array.shape);
+  runtime::from_array(array, tensor);
+  return tensor;
+}
+
+// `[1 2 3][4 5 6]`, `[[1 2 3] [4 5 6]]`, `1,2,3`: brackets and commas are spaces, the shape says the rest.
+Tensor parse_elements(const std::string& name, const Form& form, std::string text, DType dtype) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return c == '[' || c == ']' || c == ',' || c == '\t' || c == '\n'; }, ' ');
+  poly::Array array = empty_array(name, dtype, form.shape);
+  const std::size_t count = static_cast<std::size_t>(array.count());
+  std::size_t n = 0;
+  for (std::size_t at = text.find_first_not_of(' '); at != std::string::npos; at = text.find_first_not_of(' ', at)) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const std::optional<Scalar> value = parse_number(word);
+    if (!value) refuse(name, fmt::format("`{}` is not a number", word));
+    if (n < count) set(array, n, *value);
+    ++n;
+    at = end;
+  }
+  if (n != count) refuse(name, fmt::format("its shape {} has {} elements, {} are written", runtime::print_shape(form.shape), count, n));
+  return tensor_of(name, array);
+}
+
+Tensor made(const std::string& name, std::string_view kind, const Form& form, DType dtype, std::uint64_t seed) {
+  if (kind == "random") {
+    const Tensor tensor = runtime::allocate(name, dtype, form.shape);
+    fill_random(tensor, name, seed);
+    return tensor;
+  }
+  poly::Array array = empty_array(name, dtype, form.shape);
+  const std::size_t count = static_cast<std::size_t>(array.count());
+  for (std::size_t n = 0; n < count; ++n) {
+    const std::int64_t value = kind == "arange" ? static_cast<std::int64_t>(n) : kind == "ones" ? 1 : 0;
+    set(array, n, Scalar{true, value, static_cast<double>(value)});
+  }
+  return tensor_of(name, array);
+}
+
+Tensor read_file(const std::string& name, const std::string& path) {
+  const auto archive = path.find(".npz");
+  if (archive == std::string::npos) return runtime::read_npy(path);
+  const std::string file = path.substr(0, archive + 4), member = path.size() > archive + 5 && path[archive + 4] == ':' ? path.substr(archive + 5) : name;
+  std::string held;
+  for (auto& [called, tensor] : runtime::read_npz(file)) {
+    if (called == member) return tensor;
+    held += fmt::format("{}`{}`", held.empty() ? "" : ", ", called);
+  }
+  throw runtime::machine_error(messages::no_member, file, member).hint(held.empty() ? "it is empty" : fmt::format("it holds {}; write `{}={}:…`", held, name, file));
+}
+
+std::optional<Tensor> tensor_value(const std::string& name, const std::string& value, std::optional<DType> declared, std::uint64_t seed) {
+  if (const auto colon = value.find(':'); colon != std::string::npos) {
+    const std::string kind = value.substr(0, colon);
+    if (kind == "random" || kind == "arange" || kind == "ones" || kind == "zeros") {
+      const std::optional<Form> form = parse_form(value.substr(colon + 1));
+      if (!form) refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(colon + 1)));
+      return made(name, kind, *form, form->dtype.value_or(declared.value_or(DType::F32)), seed);
+    }
+  }
+  if (const auto equals = value.find('='); equals != std::string::npos) {
+    if (const std::optional<Form> form = parse_form(value.substr(0, equals)))
+      return parse_elements(name, *form, value.substr(equals + 1), form->dtype.value_or(declared.value_or(DType::F32)));
+    refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(0, equals)));
+  }
+  return std::nullopt;
+}
+
+std::string print_element(const poly::Array& array, std::size_t n) {
+  if (array.dtype == DType::Bool) return array.integers[n] != 0 ? "true" : "false";
+  if (array.dtype == DType::U64) return fmt::format("{}", static_cast<std::uint64_t>(array.integers[n]));
+  if (!lang::is_float(array.dtype)) return fmt::format("{}", array.integers[n]);
+  return array.dtype == DType::F64 ? fmt::format("{:.10g}", array.reals[n]) : fmt::format("{:.6g}", array.reals[n]);
+}
+
+std::string statistics(const poly::Array& array) {
+  const bool real = lang::is_float(array.dtype);
+  double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
+  const std::size_t count = static_cast<std::size_t>(array.count());
+  for (std::size_t n = 0; n < count; ++n) {
+    const double value = real ? array.reals[n] : array.dtype == DType::U64 ? static_cast<double>(static_cast<std::uint64_t>(array.integers[n])) : static_cast<double>(array.integers[n]);
+    low = std::fmin(low, value);
+    high = std::fmax(high, value);
+    sum += value;
+  }
+  return fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}\n", low, high, sum / static_cast<double>(count));
+}
+
+}  // namespace
+
+runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<DType> declared, std::uint64_t seed) {
+  runtime::Argument argument{name, std::nullopt, false, 0, 0};
+  if (value.empty()) refuse(name, "nothing is written behind `=`");
+  if (const std::optional<Scalar> number = parse_number(value)) {
+    argument.is_integer = number->is_integer;
+    argument.integer = number->integer;
+    argument.real = number->real;
+    return argument;
+  }
+  std::optional<Tensor> tensor = tensor_value(name, value, declared, seed);
+  if (!tensor) tensor = read_file(name, value);
+  argument.tensor = declared && tensor->dtype != *declared ? runtime::convert(name, *tensor, *declared) : *tensor;
+  return argument;
+}
+
+void fill_random(const Tensor& tensor, std::string_view name, std::uint64_t seed) {
+  std::uint64_t mixed = seed + 0x9e3779b97f4a7c15;
+  for (const char c : name) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  std::mt19937_64 generator(mixed);
+  poly::Array array = empty_array(std::string(name), tensor.dtype, tensor.shape);
+  const bool low = tensor.dtype == DType::Bool, negative = lang::is_signed(tensor.dtype);
+  for (double& x : array.reals) x = poly::round_to(tensor.dtype, static_cast<double>(generator() >> 11) * 0x1p-52 - 1.0);
+  for (std::int64_t& x : array.integers) x = low ? static_cast<std::int64_t>(generator() & 1) : static_cast<std::int64_t>(generator() & 15) - (negative ? 8 : 0);
+  runtime::from_array(array, tensor);
+}
+
+std::string summary(const std::string& name, const Tensor& tensor) {
+  std::string text = fmt::format("{}: {} {}\n", name, runtime::print_shape(tensor.shape), lang::name(tensor.dtype));
+  const std::int64_t count = tensor.count();
+  if (count == 0) return text;
+  const poly::Array array = runtime::to_array(tensor);
+  if (count > 64) return text + statistics(array);
+  const std::size_t row = tensor.shape.empty() ? 1 : static_cast<std::size_t>(tensor.shape.back());
+  for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n) {
+    text += n % row == 0 ? "  [" : " ";
+    text += print_element(array, n);
+    if (n % row == row - 1) text += "]\n";
+  }
+  return text;
+}
+
+}  // namespace tilec::cli

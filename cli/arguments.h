@@ -1,0 +1,26 @@
+// NAME=VALUE words of `tilec run` as tensors: files, inline values, random and counted ones, plain numbers.
+//
+//   A=2x3xf32=[1 2 3][4 5 6]   ⇒   a 2 by 3 tensor          A=random:2x3xf32   uniform in [-1, 1), integers in [-8, 8)
+//   S=0.5                      ⇒   a weak scalar             A=file.npz:weight  one member of an archive
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lang/type.h"
+#include "runtime/specialise.h"
+
+namespace tilec::cli {
+
+// `declared`: the type in the signature; a file of another type is converted, and it is what an inline value defaults to.
+runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<lang::DType> declared, std::uint64_t seed);
+
+// Seeded by name, so that another argument changes nothing.
+void fill_random(const runtime::Tensor& tensor, std::string_view name, std::uint64_t seed);
+
+// `O: 2x3 f32`, and the elements of a tensor small enough to read.
+std::string summary(const std::string& name, const runtime::Tensor& tensor);
+
+}  // namespace tilec::cli

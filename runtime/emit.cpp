@@ -1,0 +1,116 @@
+#include "runtime/emit.h"
+
+#include <algorithm>
+
+#include "codegen/simt/emit.h"
+#include "lang/print.h"
+#include "poly/print.h"
+#include "runtime/error.h"
+#ifdef TILEC_CPU
+#include "codegen/llvm/emit.h"
+#endif
+
+namespace tilec::runtime {
+
+namespace {
+
+using codegen::Until;
+using Family = codegen::Target::Family;
+
+constexpr StageInfo stages_in_order[] = {
+    {"ast", Until::Contraction, std::nullopt, ".txt", false, false},
+    {"source", Until::Contraction, std::nullopt, ".tile", false, false},
+    {"contraction", Until::Contraction, std::nullopt, ".tile"},
+    {"gradient", Until::Gradient, std::nullopt, ".tile"},
+    {"bound", Until::Bound, std::nullopt, ".tile"},
+    {"bounded", Until::Bound, std::nullopt, ".tile"},
+    {"reduced", Until::Reduced, std::nullopt, ".tile"},
+    {"plan", Until::Plan, std::nullopt, ".plan"},
+    {"loops", Until::Package, std::nullopt, ".loops"},
+    {"llvm", Until::Package, Family::Cpu, ".ll"},
+    {"asm", Until::Package, Family::Cpu, ".s"},
+    {"object", Until::Package, Family::Cpu, ".o", true},
+    {"opencl", Until::Package, Family::OpenCl, ".cl"},
+    {"cuda", Until::Package, Family::Cuda, ".cu"},
+    {"ptx", Until::Package, Family::Cuda, ".ptx"},
+    {"cubin", Until::Package, Family::Cuda, ".cubin", true},
+};
+
+// Each kernel once: steps that call the same one share it.
+std::vector<const codegen::Loops*> kernels_of(const codegen::Package& package) {
+  std::vector<const codegen::Loops*> kernels;
+  std::vector<std::string_view> seen;
+  for (const codegen::Step& step : package.steps) {
+    if (std::ranges::count(seen, step.kernel) > 0) continue;
+    seen.push_back(step.kernel);
+    kernels.push_back(&step.loops);
+  }
+  return kernels;
+}
+
+std::string print_loops(const codegen::Package& package) {
+  std::string text;
+  for (const codegen::Loops* loops : kernels_of(package)) text += (text.empty() ? "" : "\n") + codegen::print(*loops);
+  return text;
+}
+
+std::string emit_cpu(std::string_view stage, const codegen::Package& package, const codegen::Target& target) {
+#ifdef TILEC_CPU
+  codegen::llvm_backend::Options options{stage == "llvm", stage == "asm", stage == "object"};
+  codegen::llvm_backend::Module module = codegen::llvm_backend::emit(kernels_of(package), target, options);
+  return stage == "llvm" ? module.ir : stage == "asm" ? module.assembly : module.object;
+#else
+  static_cast<void>(stage), static_cast<void>(package), static_cast<void>(target);
+  throw machine_error(messages::target_not_built, "cpu");
+#endif
+}
+
+std::string emit_cuda(std::string_view stage, const codegen::Package& package, const codegen::Target& target) {
+  const std::string source = codegen::simt::emit(kernels_of(package), codegen::simt::Dialect::Cuda);
+  if (stage == "cuda") return source;
+  static_cast<void>(target);
+  throw machine_error(messages::target_not_built, "cuda");
+}
+
+}  // namespace
+
+std::span<const StageInfo> all_stages() { return stages_in_order; }
+
+const StageInfo* stage_named(std::string_view name) {
+  const auto at = std::ranges::find(stages_in_order, name, &StageInfo::name);
+  return at == std::end(stages_in_order) ? nullptr : at;
+}
+
+bool reached(const StageInfo& stage, const codegen::Stages& stages) {
+  if (!stage.needs_program) return true;
+  if (stage.name == "contraction") return stages.contraction.has_value();
+  if (stage.name == "gradient") return stages.gradient.has_value();
+  if (stage.name == "bound") return stages.bound.has_value();
+  if (stage.name == "bounded") return stages.bounded.has_value();
+  if (stage.name == "reduced") return stages.reduced.has_value();
+  if (stage.name == "plan") return stages.plan.has_value();
+  return stages.package.has_value();
+}
+
+std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Target& target) {
+  if (!reached(stage, stages)) throw lang::InternalError("stage " + std::string(stage.name) + " was not computed");
+  if (stage.name == "ast") return lang::dump(file);
+  if (stage.name == "source") return lang::print(file);
+  if (stage.name == "contraction") return poly::print(*stages.contraction);
+  if (stage.name == "gradient") return poly::print(*stages.gradient);
+  if (stage.name == "bound") return poly::print(*stages.bound);
+  if (stage.name == "bounded") return poly::print(*stages.bounded);
+  if (stage.name == "reduced") return poly::print(*stages.reduced);
+  if (stage.name == "plan") return codegen::print(*stages.plan);
+  if (stage.name == "loops") return print_loops(*stages.package);
+  if (stage.family == Family::Cpu) return emit_cpu(stage.name, *stages.package, target);
+  if (stage.family == Family::OpenCl) return codegen::simt::emit(kernels_of(*stages.package), codegen::simt::Dialect::OpenCl);
+  return emit_cuda(stage.name, *stages.package, target);
+}
+
+std::string default_target(const StageInfo& stage, const std::string& target, bool given) {
+  if (given || !stage.family) return target;
+  return *stage.family == Family::Cpu ? "cpu" : *stage.family == Family::Cuda ? "cuda" : "opencl";
+}
+
+}  // namespace tilec::runtime

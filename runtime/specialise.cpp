@@ -1,0 +1,240 @@
+#include "runtime/specialise.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/error.h"
+
+namespace tilec::runtime {
+
+namespace {
+
+using Family = codegen::Target::Family;
+
+const Argument* find(const std::vector<Argument>& arguments, std::string_view name) {
+  const auto at = std::find_if(arguments.begin(), arguments.end(), [&](const Argument& a) { return a.name == name; });
+  return at == arguments.end() ? nullptr : &*at;
+}
+
+std::optional<DType> declared_type(const lang::Input& input) {
+  return input.target.dtype ? lang::dtype_named(input.target.dtype->text) : std::nullopt;
+}
+
+poly::Given given_of(const Argument& argument) {
+  poly::Given given{argument.name, std::nullopt, std::vector<poly::Size>{}, std::nullopt, !argument.tensor};
+  if (!argument.tensor) return given;
+  given.dtype = argument.tensor->dtype;
+  for (const std::int64_t extent : argument.tensor->shape) given.shape->push_back(extent);
+  return given;
+}
+
+bool is_read(const poly::Program& program, poly::TensorId id) {
+  const auto reads_it = [&](const poly::Statement& s) {
+    const auto* fill = std::get_if<poly::TensorId>(&s.fill);
+    return (fill != nullptr && *fill == id) || std::any_of(s.reads.begin(), s.reads.end(), [&](const poly::Access& a) { return a.tensor == id; });
+  };
+  for (const poly::Node& node : program.nodes) {
+    if (const auto* statement = std::get_if<poly::Statement>(&node); statement != nullptr ? reads_it(*statement) : std::ranges::count(std::get<poly::Intrinsic>(node).operands, id) > 0) return true;
+  }
+  return std::ranges::count(program.outputs, id) > 0;
+}
+
+std::string describe(const std::vector<std::int64_t>& shape) { return shape.empty() ? "a scalar" : fmt::format("{}", fmt::join(shape, " by ")); }
+
+std::int64_t integer_of(const Argument& argument) {
+  if (!argument.tensor) return argument.integer;
+  return to_array(*argument.tensor).integers.at(0);
+}
+
+// Where an argument's shape and the program's symbolic shape meet: a lone name takes the extent, everything else must agree.
+bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::string, std::int64_t>& sizes, lang::Diagnostics& diagnostics) {
+  const std::vector<std::int64_t> shape = argument.tensor ? argument.tensor->shape : std::vector<std::int64_t>{};
+  bool same = shape.size() == tensor.shape.size();
+  std::vector<std::string> wanted;
+  for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+    const poly::Size& extent = tensor.shape[d];
+    const auto& terms = extent.terms();
+    if (same && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == poly::Size::Kind::Name)
+      sizes.emplace(terms[0].factors[0].name, shape[d]);
+    const poly::Size bound = extent.substitute(sizes);
+    wanted.push_back(bound.print());
+    same = same && (!bound.value() || bound.is(shape[d]));
+  }
+  if (!same) diagnostics.report(tensor.span, messages::wrong_shape, without_mark(tensor.name), wanted.empty() ? "a scalar" : fmt::format("{}", fmt::join(wanted, " by ")), describe(shape));
+  return same;
+}
+
+}  // namespace
+
+const lang::Function* entry_of(const lang::File& file, const std::optional<std::string>& name) {
+  const lang::Function* only = nullptr;
+  int count = 0;
+  for (const auto& item : file.items) {
+    const auto* function = std::get_if<lang::Function>(&item);
+    if (function == nullptr || function->role != lang::Function::Role::Function) continue;
+    if (name ? function->name && function->name->text == *name : !function->name) return function;
+    only = function;
+    ++count;
+  }
+  return count == 1 && !name ? only : nullptr;
+}
+
+std::vector<Tensor> bind_inputs(const Module& module, const std::vector<Argument>& arguments) {
+  std::vector<Tensor> tensors;
+  for (const Port& port : module.inputs) {
+    const Argument* argument = find(arguments, port.name);
+    if (argument != nullptr && argument->tensor) {
+      tensors.push_back(*argument->tensor);
+      continue;
+    }
+    Tensor tensor = allocate(port.name, port.dtype, port.shape);
+    if (argument == nullptr) std::memset(tensor.data, 0, static_cast<std::size_t>(byte_count(port.name, port.dtype, port.shape)));
+    else from_array(argument->is_integer ? poly::Array{DType::I64, {}, {}, {argument->integer}} : poly::Array{DType::F64, {}, {argument->real}, {}}, tensor);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::vector<Tensor> allocate_outputs(const Module& module) {
+  std::vector<Tensor> tensors;
+  for (const Port& port : module.outputs) tensors.push_back(allocate(port.name, port.dtype, port.shape));
+  return tensors;
+}
+
+void run(const Module& module, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  std::vector<void*> in, out;
+  for (const Tensor& tensor : inputs) in.push_back(tensor.data);
+  for (const Tensor& tensor : outputs) out.push_back(tensor.data);
+  module.run(in.data(), out.data());
+}
+
+Callable::Callable(lang::Source source, lang::File file, codegen::Request request)
+    : source_(std::move(source)), file_(std::move(file)), request_(std::move(request)), function_(entry_of(file_, request_.signature.function)) {}
+
+std::vector<std::string> Callable::input_names() const {
+  std::vector<std::string> names;
+  if (function_ == nullptr) return names;
+  for (const lang::Input& input : function_->inputs) names.push_back(input.target.name.text);
+  return names;
+}
+
+std::vector<std::string> Callable::result_names() const {
+  std::vector<std::string> names;
+  if (function_ == nullptr) return names;
+  for (const lang::Target& result : function_->results) names.push_back(result.name.text);
+  return names;
+}
+
+std::optional<poly::Program> Callable::outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {
+  request = request_;
+  request.signature.inputs.clear();
+  bool fits = true;
+  for (const lang::Input& input : function_ == nullptr ? std::vector<lang::Input>{} : function_->inputs) {
+    const Argument* argument = find(arguments, input.target.name.text);
+    if (argument == nullptr) continue;
+    const std::optional<DType> declared = declared_type(input);
+    if (declared && argument->tensor && argument->tensor->dtype != *declared) {
+      diagnostics.report(input.span, messages::wrong_type, argument->name, lang::name(*declared), lang::name(argument->tensor->dtype));
+      fits = false;
+    }
+    request.signature.inputs.push_back(given_of(*argument));
+  }
+  if (!fits) return std::nullopt;
+  const codegen::Until until = request.gradient ? codegen::Until::Gradient : codegen::Until::Contraction;
+  std::optional<codegen::Stages> stages = codegen::compile(file_, request, until, diagnostics);
+  if (!stages) return std::nullopt;
+  return stages->gradient ? *stages->gradient : *stages->contraction;
+}
+
+// Scalars that the text uses as sizes: their values become numbers of the program.
+bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {
+  bool fits = true;
+  for (poly::Given& given : request.signature.inputs) {
+    const bool is_size = std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
+    if (!is_size || !given.shape->empty()) continue;
+    const Argument& argument = *find(arguments, given.name);
+    if (argument.tensor ? !lang::is_integer(argument.tensor->dtype) : !argument.is_integer) {
+      diagnostics.report({}, messages::not_a_number, given.name);
+      fits = false;
+      continue;
+    }
+    given.integer = integer_of(argument);
+  }
+  return fits;
+}
+
+std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const {
+  codegen::Request request;
+  const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
+  if (!program || !bind_scalars(*program, arguments, request, diagnostics)) return std::nullopt;
+  bool fits = true;
+  for (const poly::TensorId id : program->inputs) {
+    const poly::Tensor& tensor = program->tensor(id);
+    const std::string name = without_mark(tensor.name);
+    const Argument* argument = find(arguments, name);
+    if (argument == nullptr) {
+      if (!is_read(*program, id)) continue;
+      diagnostics.report(tensor.span, messages::missing_input, name).hint(fmt::format("give it as `{}=…`", name));
+      fits = false;
+      continue;
+    }
+    if (argument->tensor && argument->tensor->dtype != tensor.dtype) {
+      diagnostics.report(tensor.span, messages::wrong_type, name, lang::name(tensor.dtype), lang::name(argument->tensor->dtype));
+      fits = false;
+    }
+    fits = unify(tensor, *argument, request.sizes, diagnostics) && fits;
+    if (argument->tensor && !argument->tensor->is_row_major()) request.strides[tensor.name] = argument->tensor->strides;
+  }
+  for (const poly::TensorId id : program->outputs) {
+    const std::string name = without_mark(program->tensor(id).name);
+    const Argument* result = find(results, name);
+    if (result == nullptr) continue;
+    fits = unify(program->tensor(id), *result, request.sizes, diagnostics) && fits;
+    if (!result->tensor->is_row_major()) request.strides[program->tensor(id).name] = result->tensor->strides;
+  }
+  if (!fits) return std::nullopt;
+  return request;
+}
+
+std::string Callable::key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const {
+  std::string key;
+  const auto add = [&](const Argument& a) {
+    if (!a.tensor) key += fmt::format("{}:{}", a.name, a.is_integer ? "integer" : "real");
+    else key += fmt::format("{}:{}[{}|{}]", a.name, lang::name(a.tensor->dtype), fmt::join(a.tensor->shape, ","), fmt::join(a.tensor->strides, ","));
+    if (size_scalars_.contains(a.name)) key += fmt::format("={}", integer_of(a));
+    key += ';';
+  };
+  for (const Argument& a : arguments) add(a);
+  key += "->";
+  for (const Argument& a : results) add(a);
+  return key;
+}
+
+std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const {
+  std::string key;
+  {
+    const std::lock_guard lock(mutex_);
+    key = key_of(arguments, results);
+    const auto found = cache_.find(key);
+    if (found != cache_.end()) return found->second;
+  }
+  const std::optional<codegen::Request> request = request_for(arguments, results, diagnostics);
+  if (!request) return nullptr;
+  codegen::Request compiled = *request;
+  const bool packs = request->target.family == Family::OpenCl || request->target.family == Family::Cuda;
+  if (packs) compiled.strides.clear();                   // a device module packs on the way: one kernel for all strides
+  std::optional<codegen::Stages> stages = codegen::compile(file_, compiled, until_for(request->target), diagnostics);
+  if (!stages) return nullptr;
+  auto made = std::make_shared<Specialisation>();
+  made->module = load(*stages, *request);
+  made->stages = std::move(*stages);
+  const std::lock_guard lock(mutex_);
+  for (const poly::Given& given : request->signature.inputs)
+    if (given.integer) size_scalars_.insert(given.name);
+  return cache_.emplace(key_of(arguments, results), std::move(made)).first->second;  // another thread may have been faster
+}
+
+}  // namespace tilec::runtime

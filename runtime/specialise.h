@@ -1,0 +1,81 @@
+// A program as a caller holds it, and its specialisations: one Module per shapes, types and strides it was called with.
+//
+//   Callable f{source, file, options};
+//   f.specialise({{"A", a 512x512 f32}, {"B", …}}, {}, diagnostics)   ⇒   a Module; the second such call finds it in the cache
+//
+// Scalars given as plain numbers are weak (language.md L8); one that is used as a size is part of the key, any other is data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lang/source.h"
+#include "runtime/module.h"
+
+namespace tilec::runtime {
+
+// What one input is called with. The bytes matter only for scalars that are used as sizes.
+struct Argument {
+  std::string name;
+  std::optional<Tensor> tensor;                        // else a plain number:
+  bool is_integer = false;
+  std::int64_t integer = 0;
+  double real = 0;                                     // its value, always
+};
+
+struct Specialisation {
+  std::shared_ptr<const Module> module;
+  codegen::Stages stages;                              // how it came about
+};
+
+class Callable {
+ public:
+  // A parsed and checked file. `request` holds function, defines, sizes, gradient, of, wrt, target and threads.
+  Callable(lang::Source source, lang::File file, codegen::Request request);
+
+  const lang::Source& source() const { return source_; }
+  const lang::File& file() const { return file_; }
+  const codegen::Request& request() const { return request_; }
+  const lang::Function* function() const { return function_; }  // null when it is ambiguous: specialise says so
+
+  std::vector<std::string> input_names() const;        // of the function; a gradient's cotangents follow them
+  std::vector<std::string> result_names() const;
+
+  // The program these arguments make, sizes still names where no argument says more: its inputs and outputs in order, with types.
+  // `request` becomes the one it was built with. nullopt: errors are in `diagnostics`.
+  std::optional<poly::Program> outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
+
+  // The request for these arguments: types, shapes, sizes and strides filled in. `results` are the outputs that the caller
+  // allocated, by name; others are row-major.
+  std::optional<codegen::Request> request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
+
+  // Null: errors are in `diagnostics`. Modules are kept for the life of the Callable.
+  std::shared_ptr<const Specialisation> specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
+
+ private:
+  bool bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
+  std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
+
+  lang::Source source_;
+  lang::File file_;
+  codegen::Request request_;
+  const lang::Function* function_ = nullptr;
+  mutable std::mutex mutex_;                           // of what follows
+  mutable std::map<std::string, std::shared_ptr<const Specialisation>> cache_;
+  mutable std::set<std::string> size_scalars_;         // inputs that turned out to be sizes: their values are part of the key
+};
+
+// One tensor per input of the module: the argument's own, a scalar made of its number, or zeros for an input that is not read.
+std::vector<Tensor> bind_inputs(const Module& module, const std::vector<Argument>& arguments);
+std::vector<Tensor> allocate_outputs(const Module& module);
+void run(const Module& module, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+
+const lang::Function* entry_of(const lang::File& file, const std::optional<std::string>& name);  // unnamed, else the only one; null: ambiguous or absent
+
+}  // namespace tilec::runtime
