@@ -1,79 +1,58 @@
-// Prints a Program as Tile.
+// A Program as Tile that reads back to the same Program.
+//
+// What the text leaves unsaid is left unsaid: the rows that the printed accesses imply, the types that build infers. What
+// the accesses do not imply is a constraint: after `dA[i] = +(dO[i])` lost its read of B[i + j], the point set is kept by
+// `0 <= i + j < M`. The implied rows follow in a comment, for the reader.
+//
+// Constraints, as contraction.cpp reads them:      0 <= p < e     {p, e}, without asking that p is an integer
+//                                                  p < e          {p, e}, and p is an integer
+//                                                  p >= 0         {p, -}
 #include "poly/print.h"
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
+#include <set>
+
+#include "poly/interpret.h"
+#include "poly/print_value.h"
 
 namespace tilec::poly {
 namespace {
 
-// Binding strength, as in the grammar: ?: ^ | & == < << + * unary primary.
-enum Strength { Choice, XorLevel, OrLevel, AndLevel, EqualLevel, RelationLevel, ShiftLevel, SumLevel, ProductLevel, UnaryLevel, Primary };
-struct Text { std::string text; Strength strength; };
+using Names = std::vector<std::string>;
 
-Strength strength_of(Op op) {
-  switch (op) {
-    case Op::Add: case Op::Sub: return SumLevel;
-    case Op::Mul: case Op::Div: return ProductLevel;
-    case Op::Neg: case Op::Not: return UnaryLevel;
-    case Op::Eq: case Op::Ne: return EqualLevel;
-    case Op::Lt: case Op::Le: case Op::Gt: case Op::Ge: return RelationLevel;
-    case Op::And: return AndLevel;
-    case Op::Or: return OrLevel;
-    case Op::Xor: return XorLevel;
-    case Op::Shl: case Op::Shr: return ShiftLevel;
-    case Op::Select: return Choice;
-    default: return Primary;
-  }
-}
-
-std::string at_least(const Text& text, int strength) { return text.strength >= strength ? text.text : "(" + text.text + ")"; }
-
-Text print_number(const Number& number) {
+std::string joined(const Names& parts, std::string_view separator = ", ") {
   std::string text;
-  if (lang::is_float(number.type)) {
-    if (std::isnan(number.real)) return {"nan", Primary};
-    text = std::isinf(number.real) ? (number.real < 0 ? "-inf" : "inf") : fmt::format("{}", number.real);
-    if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
-  } else if (number.type == DType::U64) {
-    text = std::to_string(static_cast<std::uint64_t>(number.integer));
-  } else {
-    text = std::to_string(number.integer);
-  }
-  return {text, text[0] == '-' ? UnaryLevel : Primary};
-}
-
-std::string list(const std::vector<Affine>& element, const std::vector<std::string>& indices) {
-  std::string text;
-  for (const auto& affine : element) text += (text.empty() ? "" : ", ") + affine.print(indices);
+  for (const auto& part : parts) text += (text.empty() ? "" : std::string(separator)) + part;
   return text;
 }
 
-std::string print_access(const Program& program, const Access& access, const std::vector<std::string>& indices) {
-  return fmt::format("{}[{}]", program.tensor(access.tensor).name, list(access.element, indices));
+std::string sizes_text(const std::vector<Size>& shape) {
+  Names all;
+  for (const auto& size : shape) all.push_back(size.print());
+  return joined(all);
 }
 
-Text print_expr(const Program& program, const Statement& statement, const Expr& value) {
-  return value.match(
-      [](const Number& n) { return print_number(n); },
-      [&](const Read& r) { return Text{print_access(program, statement.reads[static_cast<std::size_t>(r.read)], statement.indices), Primary}; },
-      [&](const Index& i) { return Text{i.value.print(statement.indices), i.value.single_index() ? Primary : SumLevel}; },
-      [&](const Cast& c) { return Text{fmt::format("{}({})", lang::name(c.type), print_expr(program, statement, c.operand).text), Primary}; },
-      [&](const Apply& a) {
-        const auto operand = [&](std::size_t k) { return print_expr(program, statement, a.operands[k]); };
-        const auto strength = strength_of(a.op);
-        const auto& op = lang::info(a.op);
-        if (a.op == Op::Select) return Text{fmt::format("{} ? {} : {}", at_least(operand(0), XorLevel), at_least(operand(1), XorLevel), at_least(operand(2), XorLevel)), Choice};
-        if (strength == UnaryLevel) return Text{std::string(op.symbol) + at_least(operand(0), Primary), UnaryLevel};
-        if (strength != Primary) {
-          const bool associates = strength != EqualLevel && strength != RelationLevel;
-          return Text{fmt::format("{} {} {}", at_least(operand(0), strength + !associates), op.symbol, at_least(operand(1), strength + 1)), strength};
-        }
-        std::string arguments;
-        for (std::size_t k = 0; k < a.operands.size(); ++k) arguments += (k ? ", " : "") + operand(k).text;
-        return Text{fmt::format("{}({})", op.name, arguments), Primary};
-      });
+// Index names that nothing else in the program has.
+Names free_names(const Program& program, const Names& indices) {
+  std::set<std::string> taken{"function", "default", "no_defract", "inf", "nan"};
+  for (const auto& tensor : program.tensors) taken.insert(tensor.name);
+  taken.insert(program.sizes.begin(), program.sizes.end());
+  Names names;
+  for (const auto& wish : indices) {
+    std::string name = wish;
+    for (int k = 1; taken.contains(name); ++k) name = fmt::format("{}_{}", wish, k);
+    taken.insert(name);
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::string access_text(const Program& program, const Access& access, const Names& indices) {
+  Names element;
+  for (const auto& affine : access.element) element.push_back(affine.print(indices));
+  return fmt::format("{}[{}]", program.tensor(access.tensor).name, joined(element));
 }
 
 std::string_view symbol(Aggregation aggregation) {
@@ -87,43 +66,212 @@ std::string_view symbol(Aggregation aggregation) {
   return "";
 }
 
-std::string sizes(const std::vector<Size>& shape) {
+// The value and its type.
+
+struct Folded { DType result; Expr value; };
+
+// What build makes of a body in a contraction (L8): contraction.cpp's rule.
+std::optional<Folded> read_back(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written) {
+  lang::Diagnostics ignored;
+  const bool adds = aggregation == Aggregation::Sum || aggregation == Aggregation::Product;
+  const bool weak = scalar.weak != Scalar::Weak::No;
+  DType natural = weak && written ? *written : type_alone(scalar);
+  if (adds && natural == DType::Bool) natural = DType::I32;
+  const DType result = written.value_or(natural);
+  const auto value = resolve(scalar, !adds ? result : weak ? natural : type_alone(scalar), {}, ignored);
+  if (!value) return std::nullopt;
+  if (!adds) return Folded{result, *value};
+  return Folded{result, accumulate_in(*value, lang::accumulator(result == DType::Bool ? natural : lang::promote(natural, result)))};
+}
+
+// The other way round from accumulate_in: f32(A[i]) * f32(B[i])   ⇒   A[i] * B[i], in f16
+Expr narrowed(const Expr& value, DType wide, DType type) {
+  if (const auto* cast = value.as<Cast>(); cast && cast->type == wide && cast->operand.type() == type) return cast->operand;
+  if (const auto* number = value.as<Number>(); number && number->type == wide) return convert(*number, type);
+  const auto* apply = value.as<Apply>();
+  if (!apply || apply->type != wide) return value;
+  Apply narrow{apply->op, {}, type};
+  for (std::size_t k = 0; k < apply->operands.size(); ++k)
+    narrow.operands.push_back(apply->op == Op::Select && k == 0 ? apply->operands[k] : narrowed(apply->operands[k], wide, type));
+  return narrow;
+}
+
+void cast_types(const Expr& value, DType wide, std::set<DType>& types) {
+  if (const auto* cast = value.as<Cast>(); cast && cast->type == wide) types.insert(cast->operand.type());
+  if (const auto* apply = value.as<Apply>(); apply && apply->type == wide)
+    for (const auto& operand : apply->operands) cast_types(operand, wide, types);
+}
+
+struct Body { std::string text; bool typed; };         // typed: the target's type has to be written
+
+Body body_text(const Program& program, const Statement& s, const Names& reads, const Names& indices) {
+  const auto target = program.tensor(s.target.tensor).dtype;
+  std::vector<PrintedValue> candidates;
+  std::set<DType> types;
+  cast_types(s.value, s.value.type(), types);
+  for (const auto type : types)
+    if (const auto narrow = narrowed(s.value, s.value.type(), type); accumulate_in(narrow, s.value.type()) == s.value) candidates.push_back(print_value(narrow, reads, indices));
+  if (const auto* cast = s.value.as<Cast>()) candidates.push_back(print_value(cast->operand, reads, indices));
+  candidates.push_back(print_value(s.value, reads, indices));
+  candidates.push_back({fmt::format("{}({})", lang::name(s.value.type()), candidates.back().text), Primary, cast(candidates.back().scalar, s.value.type())});
+  for (const bool typed : {false, true})
+    for (const auto& candidate : candidates) {
+      const auto folded = read_back(s.aggregation, candidate.scalar, typed ? std::optional(target) : std::nullopt);
+      if (folded && folded->result == target && folded->value == s.value) return {candidate.text, typed};
+    }
+  return {candidates[candidates.size() - 2].text, true};
+}
+
+// The domain.
+
+void find_reads(const Expr& value, std::set<int>& reads) {
+  value.match([](const Number&) {}, [](const Index&) {}, [&](const Read& r) { reads.insert(r.read); },
+              [&](const Cast& c) { find_reads(c.operand, reads); },
+              [&](const Apply& a) {
+                for (const auto& operand : a.operands) find_reads(operand, reads);
+              });
+}
+
+void find_indices(const Affine& affine, std::set<std::size_t>& indices) {
+  for (std::size_t k = 0; k < affine.coefficients.size(); ++k)
+    if (!affine.coefficients[k].is(0)) indices.insert(k);
+}
+
+void find_indices(const Expr& value, std::set<std::size_t>& indices) {
+  value.match([](const Number&) {}, [](const Read&) {}, [&](const Index& i) { find_indices(i.value, indices); },
+              [&](const Cast& c) { find_indices(c.operand, indices); },
+              [&](const Apply& a) {
+                for (const auto& operand : a.operands) find_indices(operand, indices);
+              });
+}
+
+std::string row_text(const Range& row, const Names& indices) {
+  const auto value = row.value.print(indices);
+  if (row.extent) return fmt::format("{}{} < {}", row.value.divisor.is(1) ? "0 <= " : "", value, row.extent->print(true));
+  // Only `p < e` asks that p is an integer; no size reaches 2⁶².
+  return row.value.divisor.is(1) ? value + " >= 0" : fmt::format("{} < {}", value, std::int64_t{1} << 62);
+}
+
+bool says_nothing(const Range& row) {
+  const auto number = row.value.is_constant() && row.value.divisor.is(1) ? row.value.constant.value() : std::nullopt;
+  if (!number || *number < 0) return false;
+  return !row.extent || (row.extent->value() && *number < *row.extent->value());
+}
+
+struct Domain { Names implied, constraints; };
+
+Domain domain_text(const Program& program, const Statement& s, const Names& indices) {
+  std::set<int> read;
+  find_reads(s.value, read);
+  std::vector<Range> from_accesses;
+  std::set<std::size_t> mentioned;
+  const auto access = [&](const Access& a) {
+    for (std::size_t d = 0; d < a.element.size() && d < program.tensor(a.tensor).shape.size(); ++d) {
+      from_accesses.push_back({a.element[d], program.tensor(a.tensor).shape[d]});
+      find_indices(a.element[d], mentioned);
+    }
+  };
+  access(s.target);
+  for (const int k : read)
+    if (k >= 0 && static_cast<std::size_t>(k) < s.reads.size()) access(s.reads[static_cast<std::size_t>(k)]);
+  find_indices(s.value, mentioned);
+  Domain domain;
+  for (const auto& row : s.domain) {
+    if (says_nothing(row)) continue;
+    const bool implied = std::find(from_accesses.begin(), from_accesses.end(), row) != from_accesses.end();
+    (implied ? domain.implied : domain.constraints).push_back(row_text(row, indices));
+    if (!implied && row.extent && row.value.divisor.is(1)) find_indices(row.value, mentioned);
+  }
+  // An index that only constraints mention needs a two-sided one.
+  for (const auto& row : s.domain) {
+    std::set<std::size_t> here;
+    find_indices(row.value, here);
+    if (!row.extent || row.value.divisor.is(1) || std::includes(mentioned.begin(), mentioned.end(), here.begin(), here.end())) continue;
+    mentioned.merge(here);
+    domain.constraints.push_back(row_text({Affine{row.value.coefficients, row.value.constant, 1}, *row.extent * row.value.divisor}, indices));
+  }
+  return domain;
+}
+
+// Statements.
+
+bool is_elementwise(const Statement& s) {
+  if (s.aggregation != Aggregation::Assign || s.target.element.size() != s.indices.size()) return false;
+  for (std::size_t k = 0; k < s.indices.size(); ++k)
+    if (s.target.element[k].single_index() != k) return false;
+  return true;
+}
+
+std::string attributes(const Statement& s) {
   std::string text;
-  for (const auto& size : shape) text += (text.empty() ? "" : ", ") + size.print();
+  const bool extreme = s.aggregation == Aggregation::Max || s.aggregation == Aggregation::Min;
+  if (!s.kernel_name.empty()) text += fmt::format("[[name({})]] ", s.kernel_name);
+  if (extreme && s.ties != Ties::Split) text += fmt::format("[[ties({})]] ", s.ties == Ties::First ? "first" : "all");
   return text;
+}
+
+std::string fill_text(const Program& program, const Statement& s) {
+  if (const auto* tensor = std::get_if<TensorId>(&s.fill)) return " default " + program.tensor(*tensor).name;
+  const auto& number = std::get<Number>(s.fill);
+  return number == Number{number.type} ? "" : " default " + print_number(number);
+}
+
+std::string statement_text(const Program& program, const Statement& s, bool comments) {
+  const auto indices = free_names(program, s.indices);
+  const auto& target = program.tensor(s.target.tensor);
+  Names reads;
+  for (const auto& read : s.reads) reads.push_back(access_text(program, read, indices));
+  const auto body = body_text(program, s, reads, indices);
+  auto access = access_text(program, s.target, indices);
+  if (!target.shape.empty()) access.insert(access.size() - 1, ": " + sizes_text(target.shape));
+  const auto domain = domain_text(program, s, indices);
+  std::string text = fmt::format("{}{}{} = {}({})", attributes(s), body.typed ? fmt::format("{} ", lang::name(target.dtype)) : "", access, symbol(s.aggregation), body.text);
+  for (const auto& constraint : domain.constraints) text += ", " + constraint;
+  text += fill_text(program, s) + ";";
+  if (comments && !domain.implied.empty() && !is_elementwise(s)) text += "  // domain " + joined(domain.implied);
+  return text;
+}
+
+std::string intrinsic_text(const Program& program, const Intrinsic& intrinsic) {
+  Names targets, arguments;
+  for (const auto id : intrinsic.targets) targets.push_back(program.tensor(id).name);
+  for (const auto id : intrinsic.operands) arguments.push_back(program.tensor(id).name);
+  for (const auto& size : intrinsic.parameters) arguments.push_back(size.print());
+  const std::string_view names[] = {"reshape", "gather", "scatter", "random", "sort", "call"};
+  const auto left = targets.size() == 1 ? targets[0] : "(" + joined(targets) + ")";
+  return fmt::format("{} = {}({});", left, names[static_cast<std::size_t>(intrinsic.op)], joined(arguments));
+}
+
+// Inputs, then the scalars that are sizes: names that no input's shape declares.
+Names parameters(const Program& program) {
+  Names all;
+  std::set<std::string> declared;
+  for (const auto id : program.inputs) {
+    const auto& tensor = program.tensor(id);
+    all.push_back(fmt::format("{} {}[{}]", lang::name(tensor.dtype), tensor.name, sizes_text(tensor.shape)));
+    for (const auto& size : tensor.shape)
+      if (const auto names = size.names(); names.size() == 1 && size == Size::named(*names.begin())) declared.merge(size.names());
+  }
+  for (const auto& size : program.sizes)
+    if (!declared.contains(size)) all.push_back(size);
+  return all;
 }
 
 }  // namespace
 
-std::string print(const Program& program, const Statement& s) {
-  const auto& target = program.tensor(s.target.tensor);
-  std::string text = fmt::format("{} {}[{}", lang::name(target.dtype), target.name, list(s.target.element, s.indices));
-  if (!target.shape.empty()) text += ": " + sizes(target.shape);
-  text += fmt::format("] = {}({})", symbol(s.aggregation), print_expr(program, s, s.value).text);
-  for (const auto& row : s.domain) text += ", 0 <= " + row.value.print(s.indices) + (row.extent ? " < " + row.extent->print(true) : "");
-  if (const auto* tensor = std::get_if<TensorId>(&s.fill)) text += " default " + program.tensor(*tensor).name;
-  else if (std::get<Number>(s.fill) != Number{target.dtype}) text += " default " + print_number(std::get<Number>(s.fill)).text;
-  return text + ";";
-}
+std::string print(const Program& program, const Statement& statement) { return statement_text(program, statement, false); }
 
 std::string print(const Program& program) {
-  std::string text = "function " + program.name + "(";
-  const auto names = [&](const std::vector<TensorId>& ids, bool shapes) {
-    std::string all;
-    for (const auto id : ids) {
-      const auto& tensor = program.tensor(id);
-      all += fmt::format("{}{} {}", all.empty() ? "" : ", ", lang::name(tensor.dtype), tensor.name);
-      if (shapes && !tensor.shape.empty()) all += "[" + sizes(tensor.shape) + "]";
-    }
-    return all;
-  };
-  text += names(program.inputs, true) + ") -> (" + names(program.outputs, false) + ") {\n";
+  Names results;
+  for (const auto id : program.outputs) results.push_back(fmt::format("{} {}", lang::name(program.tensor(id).dtype), program.tensor(id).name));
+  std::string text = fmt::format("function{}{}({}) -> ({}) {{\n", program.name.empty() ? "" : " ", program.name, joined(parameters(program)), joined(results));
+  for (const auto& requirement : program.requirements) {
+    const auto condition = requirement.assertion ? requirement.left.print() : fmt::format("{} == {}", requirement.left.print(), requirement.right.print());
+    text += fmt::format("  // assumes {}\n", condition);
+  }
   for (const auto& node : program.nodes) {
-    if (const auto* statement = std::get_if<Statement>(&node)) text += "  " + print(program, *statement) + "\n";
-    else {
-      const auto& intrinsic = std::get<Intrinsic>(node);
-      text += fmt::format("  {} = reshape({}, {});\n", program.tensor(intrinsic.targets[0]).name, program.tensor(intrinsic.operands[0]).name, sizes(intrinsic.parameters));
-    }
+    const auto* statement = std::get_if<Statement>(&node);
+    text += "  " + (statement ? statement_text(program, *statement, true) : intrinsic_text(program, std::get<Intrinsic>(node))) + "\n";
   }
   return text + "}\n";
 }
