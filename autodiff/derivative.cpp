@@ -24,17 +24,16 @@ std::optional<Expr> bracket(const Expr& condition, const std::optional<Expr>& p)
   return select(condition, *p, number(p->type(), 0));
 }
 
-// Max, Min: all to the operand that wins, half to each of two equal ones.
-std::optional<Expr> extreme(Op wins, const Expr& mine, const Expr& other, const std::optional<Expr>& p) {
-  if (!p) return std::nullopt;
-  const Expr zero = number(p->type(), 0), half = mul(*p, number(p->type(), 0.5));
-  return select(compare(wins, mine, other), *p, select(compare(Op::Eq, mine, other), half, zero));
+// Max, Min: all to the operand that wins, half to each of two equal ones. What is under the operand is spelled once, so that
+// nested extremes do not double it at every level.
+std::optional<Expr> extreme(Op wins_or_ties, const Expr& mine, const Expr& other, const Expr& c, const Through& through) {
+  const Expr share = select(compare(Op::Eq, mine, other), number(c.type(), 0.5), number(c.type(), 1));
+  return bracket(compare(wins_or_ties, mine, other), through(mul(c, share)));
 }
 
-std::optional<Expr> absolute(const Expr& x, const std::optional<Expr>& p) {
-  if (!p) return std::nullopt;
-  const Expr zero = number(x.type(), 0);
-  return select(compare(Op::Gt, x, zero), *p, select(compare(Op::Lt, x, zero), neg(*p), number(p->type(), 0)));
+std::optional<Expr> absolute(const Expr& x, const Expr& result, const Expr& c, const Through& through) {
+  const Expr sign = select(compare(Op::Lt, x, number(x.type(), 0)), number(c.type(), -1), number(c.type(), 1));
+  return bracket(compare(Op::Gt, result, number(result.type(), 0)), through(mul(c, sign)));
 }
 
 // The constant that an exponent is, through casts and signs.
@@ -95,9 +94,9 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
       if (const auto p = through(c))
         return k == 1 ? select(operands[0], *p, number(p->type(), 0)) : select(operands[0], number(p->type(), 0), *p);
       return std::nullopt;
-    case Op::Max: return extreme(Op::Gt, operands.at(k), operands.at(1 - k), through(c));
-    case Op::Min: return extreme(Op::Lt, operands.at(k), operands.at(1 - k), through(c));
-    case Op::Abs: return absolute(operands[0], through(c));
+    case Op::Max: return extreme(Op::Ge, operands.at(k), operands.at(1 - k), c, through);
+    case Op::Min: return extreme(Op::Le, operands.at(k), operands.at(1 - k), c, through);
+    case Op::Abs: return absolute(operands[0], result, c, through);
     case Op::Relu: return bracket(compare(Op::Gt, operands[0], number(operands[0].type(), 0)), through(c));
 
     case Op::Pow: return k == 0 ? power_base(operands[0], operands.at(1), c, through) : power_exponent(operands[0], operands.at(1), result, c, through);

@@ -1,7 +1,7 @@
 // The table of scalar derivatives: what one operation hands to one of its operands.
 //
 //   exp(x)     c  ⇒  c · result              x * y, to y   c  ⇒  x · c
-//   max(x, y)  to x  ⇒  x > y ? (what is under x) : x == y ? (what is under x) / 2 : 0
+//   max(x, y), to x   c  ⇒  x >= y ? (what comes from under x for c · (x == y ? 0.5 : 1)) : 0
 //
 // A derivative is linear in `c`, and comes in two parts: a factor put on `c` before it goes on to the operand, and a bracket
 // put around everything that came from under the operand. The bracket is a select and not a product with 0 or 1, because
