@@ -93,7 +93,7 @@ const std::vector<Row> programs{
     {"default under a reduction", "function f(f64 A[N], f64 B[M, K]) -> (O) { O[i: N] = >(B[i, k]) default A; }", {{"N", 5}, {"M", 3}, {"K", 2}}},
     {"conditional combination", "function f(f64 A[N], f64 B[M], f64 C[M]) -> (O) { O[i: N] = +(A[i] < B[j] ? C[j] : A[i] * B[j]); }", {{"N", 4}, {"M", 3}}},
     {"chain", "function f(f64 A[N]) -> (O) { B = tanh(A); C = B * B + sin(A); O[] = +(C[i] * B[i]); }", {{"N", 5}}},
-    {"broadcasting", "function f(f64 A[M, N], f64 B[N], f64 C[M, 1], f64 D) -> (O) { O = (A + B) * C - D; }", {{"M", 3}, {"N", 4}}},
+    {"broadcasting", "function f(f64 A[M, N], f64 B[N], f64 C[M, 1], f64 D[]) -> (O) { O = (A + B) * C - D; }", {{"M", 3}, {"N", 4}}},
     {"two uses of one tensor", "function f(f64 A[N, N]) -> (O) { O[i, j: N, N] = +(A[i, k] * A[k, j]); }", {{"N", 3}}},
     {"slices", "function f(f64 A[N, M]) -> (O) { O[i: N - 2] = =(A[i + 1, 0] * A[i, 2]); }", {{"N", 5}, {"M", 3}}},
     {"diagonal", "function f(f64 A[N, N]) -> (O) { D[i: N] = =(A[i, i]); O[i, i: N, N] = =(D[i] * D[i]); }", {{"N", 4}}},
@@ -223,14 +223,14 @@ TEST_CASE("what has no gradient is refused by name") {
 }
 
 TEST_CASE("an intrinsic without a rule and ties without an order are refused") {
-  Program program = built("function f(f64 A[N]) -> (O) { O = reshape(A, N, 1); }");
+  Program program = built("function f(f64 A[M, N]) -> (O) { O = reshape(A, M * N); }");
   for (auto& node : program.nodes)
     if (auto* intrinsic = std::get_if<Intrinsic>(&node)) intrinsic->op = IntrinsicOp::Sort;
   lang::Diagnostics diagnostics;
   CHECK_FALSE(autodiff::reverse(program, {}, {}, diagnostics));
   CHECK(messages(diagnostics) == "E0308: `sort`, which makes `O`, has no gradient rule yet\n");
 
-  Program open = built("function f(f64 A) -> (O) { [[ties(first)]] O[] = >(A[] * i * j), 0 <= i < 3, 0 <= j < 3; }");
+  Program open = built("function f(f64 A[]) -> (O) { [[ties(first)]] O[] = >(A[] * i * j), 0 <= i < 3, 0 <= j < 3; }");
   for (auto& row : std::get<Statement>(open.nodes[0]).domain) row.extent.reset();
   lang::Diagnostics refused;
   CHECK_FALSE(autodiff::reverse(open, {}, {}, refused));
