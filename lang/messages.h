@@ -31,7 +31,22 @@ inline constexpr Message<Text> chained_comparison{"E0108", Severity::Error, "`{}
 inline constexpr Message<> nested_select{"W0101", Severity::Warning, "`a ? b : c ? d : e` means `(a ? b : c) ? d : e`"};
 inline constexpr Message<> mixed_xor{"W0102", Severity::Warning, "`|` binds tighter than `^` here, other than in C"};
 
-// ---- lang: checking -------------------------------------------------------------------------------------------------------------
+// ---- lang: checking (further messages that poly/build shares: E0208 E0211 E0213 E0220 E0221) ------------------------------------
+
+inline constexpr Message<Text> redeclared{"E0110", Severity::Error, "`{}` already has a value"};
+inline constexpr Message<Text> used_early{"E0111", Severity::Error, "`{}` is used before it is assigned"};
+inline constexpr Message<Text> result_missing{"E0112", Severity::Error, "result `{}` is never assigned"};
+inline constexpr Message<Text, Text> element_misplaced{"E0113", Severity::Error, "`{}` reads one element, which {} cannot do"};
+inline constexpr Message<Text> whole_tensor{"E0114", Severity::Error, "`{}` is a whole tensor, but a contraction works on elements"};
+inline constexpr Message<> half_select_form{"E0115", Severity::Error, "a `?` without `:` stands behind two accesses only: `A[…] == B[…] ? C[…]`"};
+inline constexpr Message<Text> unknown_function{"E0116", Severity::Error, "there is no function `{}`"};
+inline constexpr Message<Text> unknown_type{"E0117", Severity::Error, "`{}` is not an element type"};
+inline constexpr Message<Text> function_redefined{"E0118", Severity::Error, "{} is defined twice"};
+inline constexpr Message<Text> not_yet{"E0119", Severity::Error, "{} is not part of this version of tilec"};
+inline constexpr Message<Text> unknown_aggregation{"E0120", Severity::Error, "there is no aggregation `{}`"};
+
+inline constexpr Message<Text> half_select_operator{"W0103", Severity::Warning, "`{}` means `==` in front of a `?` without `:`"};
+inline constexpr Message<Text> unknown_attribute{"W0104", Severity::Warning, "there is no attribute `{}`, so it has no effect"};
 
 // ---- poly -----------------------------------------------------------------------------------------------------------------------
 
@@ -59,7 +74,6 @@ inline constexpr Message<Text, Text, Text> argument_count{"E0220", Severity::Err
 inline constexpr Message<Text> no_such_value{"E0221", Severity::Error, "`{}` is not defined here"};
 inline constexpr Message<Text, Text> type_conflict{"E0222", Severity::Error, "the result is declared `{}` but has type `{}`"};
 inline constexpr Message<Text> ties_misplaced{"E0223", Severity::Error, "`ties` is for `>` and `<`, not for `{}`"};
-inline constexpr Message<> long_expression{"E0224", Severity::Error, "this expression has too many operations in a row"};
 inline constexpr Message<Text> not_elementwise{"E0225", Severity::Error, "`{}` cannot stand here"};
 inline constexpr Message<Text> no_function{"E0226", Severity::Error, "{}"};
 inline constexpr Message<Text> unnamed_ties{"E0227", Severity::Error, "`ties` takes split, first or all, not `{}`"};

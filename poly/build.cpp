@@ -19,49 +19,6 @@ namespace {
 
 namespace messages = lang::messages;
 
-// Trees are walked recursively; `a + a + …` with more operations than this must not exhaust the stack.
-constexpr int depth_limit = 1000;
-
-bool deeper_than(const lang::Expr& expr, int limit) {
-  if (limit == 0) return true;
-  const auto deep = [&](const lang::Expr& e) { return deeper_than(e, limit - 1); };
-  return expr.match([](const lang::Number&) { return false; }, [](const lang::Variable&) { return false; },
-                    [&](const lang::Unary& u) { return deep(u.operand); },
-                    [&](const lang::Binary& b) { return deep(b.left) || deep(b.right); },
-                    [&](const lang::Access& a) { return std::any_of(a.element.begin(), a.element.end(), deep); },
-                    [&](const lang::Call& c) { return std::any_of(c.arguments.begin(), c.arguments.end(), deep); },
-                    [&](const lang::Select& s) { return deep(s.condition) || deep(s.then) || (s.otherwise && deep(*s.otherwise)); });
-}
-
-std::vector<lang::Expr> expressions_of(const lang::Function& function) {
-  std::vector<lang::Expr> all;
-  const auto add = [&](const std::vector<lang::Expr>& list) { all.insert(all.end(), list.begin(), list.end()); };
-  for (const auto& input : function.inputs)
-    if (input.sizes) add(*input.sizes);
-  for (const auto& statement : function.statements) {
-    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) all.push_back(a->value);
-    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) all.push_back(t->value);
-    const auto* c = std::get_if<lang::Contraction>(&statement.node);
-    if (!c) continue;
-    add(c->element), add(c->sizes), all.push_back(c->body);
-    for (const auto& constraint : c->constraints) {
-      if (constraint.low) all.push_back(*constraint.low);
-      all.insert(all.end(), {constraint.polynomial, constraint.bound});
-    }
-  }
-  return all;
-}
-
-bool within_depth(const lang::Function& function, lang::Diagnostics& diagnostics) {
-  bool within = true;
-  for (const auto& expr : expressions_of(function))
-    if (deeper_than(expr, depth_limit)) {
-      within = false;
-      diagnostics.report(expr.span(), messages::long_expression).hint("split it into several statements");
-    }
-  return within;
-}
-
 // Attributes.
 
 const lang::Word* attribute(const lang::Statement& statement, std::string_view name) {
@@ -233,7 +190,7 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
 
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics) {
   const auto* function = chosen_function(file, signature, diagnostics);
-  if (!function || !within_depth(*function, diagnostics)) return std::nullopt;
+  if (!function) return std::nullopt;
   Scope scope{.diagnostics = diagnostics};
   scope.program.name = function->name ? function->name->text : "";
   find_declared(*function, scope);

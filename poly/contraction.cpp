@@ -319,7 +319,7 @@ std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const
   };
   if (tensor.shape.size() != shape.size()) return differs(shape_text(tensor.shape), shape_text(shape));
   for (std::size_t k = 0; k < shape.size(); ++k)
-    if (!require_equal(scope, tensor.shape[k], shape[k], fmt::format("`default {}` is {}, but the result is {}", name.spelled(), shape_text(tensor.shape), shape_text(shape)), span,
+    if (!require_equal(scope, tensor.shape[k], shape[k], fmt::format("`default {}` has the shape of the result", name.spelled()), span,
                        {{tensor.span, "declared here"}}))
       return differs(shape_text(tensor.shape), shape_text(shape));
   if (tensor.dtype != type) return differs(std::string(lang::name(tensor.dtype)), std::string(lang::name(type)));

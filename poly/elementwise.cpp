@@ -62,10 +62,10 @@ std::optional<Named> waiting(const Scalar& scalar, const Body& body, Span span) 
 
 // `Y = reshape(X, …)`: the tensor that the Reshape fills is Y itself.
 std::optional<TensorId> reshape_alone(Body& body, const ElementwiseTarget& target, const lang::Expr& expr) {
-  if (target.dtype || body.views.empty() || !body.views.back().first.same_as(expr)) return std::nullopt;
+  if (body.views.empty() || !body.views.back().first.same_as(expr)) return std::nullopt;
   const auto id = body.views.back().second.tensor;
   const auto* last = body.scope.program.nodes.empty() ? nullptr : std::get_if<Intrinsic>(&body.scope.program.nodes.back());
-  if (!last || last->targets[0] != id) return std::nullopt;
+  if (!last || last->targets[0] != id || target.dtype.value_or(body.scope.tensor(id).dtype) != body.scope.tensor(id).dtype) return std::nullopt;
   auto& tensor = body.scope.program.tensors[static_cast<std::size_t>(id)];
   body.scope.names.erase(tensor.name);
   tensor.name = target.name;
@@ -139,7 +139,7 @@ std::optional<View> reshape(Scope& scope, TensorId operand, const Shape& shape, 
   if (auto becomes = same_but_ones(from.shape, shape)) return View{operand, shape, std::move(*becomes)};
   const auto before = product(scope, from.shape, span), after = product(scope, shape, span);
   if (!before || !after) return std::nullopt;
-  if (!require_equal(scope, *before, *after, fmt::format("`reshape` keeps the number of elements: {} becomes {}", shape_text(from.shape), shape_text(shape)), span)) {
+  if (!require_equal(scope, *before, *after, "`reshape` keeps the number of elements", span)) {
     scope.diagnostics.report(span, messages::reshape_count, after->print(), before->print()).label(from.span, fmt::format("`{}` is {}", from.name, shape_text(from.shape)));
     return std::nullopt;
   }

@@ -82,20 +82,20 @@ bool check_rank(const lang::Input& input, const Given* given, Scope& scope) {
 // What one name stood for first, to say so when it stands for something else later.
 struct Bound { std::string tensor; Span span; };
 
-void bind_name(const lang::Input& input, const lang::Expr& expr, const lang::Name& name, const Size& size, std::map<std::string, Bound>& bound, Scope& scope) {
+bool bind_name(const lang::Input& input, const lang::Expr& expr, const lang::Name& name, const Size& size, std::map<std::string, Bound>& bound, Scope& scope) {
   const auto key = name.spelled(), tensor = input.target.name.spelled();
   const auto [at, first] = bound.try_emplace(key, Bound{tensor, expr.span()});
   if (!scope.names.contains(key)) {
     scope.names[key] = Named::of_size(size, expr.span());
-    return;
+    return true;
   }
   const Named& known = scope.names[key];
-  if (known.kind != Named::Kind::Size) return;          // reported where it was declared
+  if (known.kind != Named::Kind::Size) return true;     // reported where it was declared
   const Bound before = first ? Bound{key, known.span} : at->second;
-  const auto message = fmt::format("`{}` is `{}` in `{}` but `{}` in `{}`", key, known.size.print(), before.tensor, size.print(), tensor);
-  if (require_equal(scope, known.size, size, message, expr.span(), {{before.span, "bound here"}})) return;
-  scope.failed = true;
+  const auto message = fmt::format("`{}` is one size in `{}` and `{}`", key, before.tensor, tensor);
+  if (require_equal(scope, known.size, size, message, expr.span(), {{before.span, "bound here"}})) return true;
   scope.diagnostics.report(expr.span(), messages::size_mismatch, key, known.size.print(), before.tensor, size.print(), tensor).label(before.span, "bound here");
+  return false;
 }
 
 void check_expression(const lang::Input& input, std::size_t k, const Size& size, Scope& scope) {
@@ -106,7 +106,7 @@ void check_expression(const lang::Input& input, std::size_t k, const Size& size,
     return;
   }
   const auto text = lang::print(expr), tensor = input.target.name.spelled();
-  const auto message = fmt::format("dimension {} of `{}` is {}, but `{}` is {}", k + 1, tensor, size.print(), text, expected->print());
+  const auto message = fmt::format("dimension {} of `{}` is declared `{}`", k + 1, tensor, text);
   if (require_equal(scope, size, *expected, message, expr.span())) return;
   scope.failed = true;
   scope.diagnostics.report(expr.span(), messages::size_expression_mismatch, k + 1, tensor, size.print(), text, expected->print());
@@ -137,17 +137,21 @@ void declare_tensor(const lang::Input& input, const Given* given, Scope& scope) 
   scope.names[name] = Named::of_tensor(id, input.span, weak);
 }
 
-// Plain names first, over all inputs, because an expression may use a name that a later input binds.
-void bind_names(const lang::Function& function, const Signature& signature, Scope& scope) {
+// Plain names first, over all inputs, because an expression may use a name that a later input binds. Returns the inputs that
+// disagree with earlier ones: nothing that follows from them is reported.
+std::set<std::string> bind_names(const lang::Function& function, const Signature& signature, Scope& scope) {
   std::map<std::string, Bound> bound;
+  std::set<std::string> disagree;
   for (const auto& input : function.inputs) {
     if (!input.sizes) continue;
     const auto* given = given_for(signature, input.target.name);
     const bool shaped = given && given->shape && given->shape->size() == input.sizes->size();
     for (std::size_t k = 0; k < input.sizes->size(); ++k)
       if (const auto* variable = (*input.sizes)[k].as<lang::Variable>())
-        bind_name(input, (*input.sizes)[k], variable->name, shaped ? (*given->shape)[k] : Size::named(variable->name.spelled()), bound, scope);
+        if (!bind_name(input, (*input.sizes)[k], variable->name, shaped ? (*given->shape)[k] : Size::named(variable->name.spelled()), bound, scope))
+          disagree.insert(input.target.name.spelled());
   }
+  return disagree;
 }
 
 void note_free_sizes(Scope& scope) {
@@ -190,9 +194,10 @@ const lang::Function* chosen_function(const lang::File& file, const Signature& s
 void declare_inputs(const lang::Function& function, const Signature& signature, Scope& scope) {
   for (const auto& input : function.inputs)
     if (is_size_input(input, scope)) declare_size(input, given_for(signature, input.target.name), scope);
-  bind_names(function, signature, scope);
+  const auto disagree = bind_names(function, signature, scope);
   for (const auto& input : function.inputs)
-    if (!is_size_input(input, scope)) declare_tensor(input, given_for(signature, input.target.name), scope);
+    if (disagree.contains(input.target.name.spelled())) fail(scope, input);
+    else if (!is_size_input(input, scope)) declare_tensor(input, given_for(signature, input.target.name), scope);
   for (const auto& input : function.inputs) {
     const auto* given = given_for(signature, input.target.name);
     if (!input.sizes || !given || !given->shape || given->shape->size() != input.sizes->size()) continue;
