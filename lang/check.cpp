@@ -1,7 +1,415 @@
+// Names first (L14: inputs, sizes, assigned names and compile-time parameters of a function share one space), then one walk over
+// the statements in which an expression is always read in a role: an elementwise value, a contraction's body, an index expression,
+// a constraint or a size. The role decides what a name may be and whether an access may stand there.
+//
+//   Y = A[i] + b;       an elementwise value reads whole tensors: write `Y[i: N] = =(A[i] + …)`
+//   Y[i: N] = +(A);     a body reads elements: write `A[…]`
+//
+// A lower-case name that the function does not declare is an index; only contractions have indices.
+
 #include "lang/check.h"
 
-namespace tilec::lang {
+#include <algorithm>
+#include <map>
+#include <set>
 
-bool check(const File&, Diagnostics& diagnostics) { return !diagnostics.has_errors(); }
+#include "lang/later.h"
+#include "lang/messages.h"
+#include "lang/nearest.h"
+#include "lang/print.h"
+#include "lang/type.h"
+
+namespace tilec::lang {
+namespace {
+
+constexpr std::string_view aggregations[] = {"sum", "product", "max", "min", "assign"};
+constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid"};
+
+std::string counted(std::size_t count, std::string_view one, std::string_view many) { return fmt::format("{} {}", count, count == 1 ? one : many); }
+
+// How many arguments a built-in takes: {least, most}.
+struct Arity { std::size_t least, most; };
+constexpr std::size_t any_number = 1000000;
+std::optional<Arity> arity(std::string_view name) {
+  if (const std::optional<Op> op = function_named(name)) {
+    const auto count = static_cast<std::size_t>(info(*op).arity);
+    return Arity{count, count};
+  }
+  if (dtype_named(name)) return Arity{1, 1};
+  if (name == "ident" || name == "shape" || name == "as_bool" || name.starts_with("assert_")) return Arity{1, 1};
+  if (name == "as_float" || name == "as_int" || name == "as_uint" || name == "index" || name == "element") return Arity{2, 2};
+  if (name == "reshape" || name == "tuple") return Arity{1, any_number};
+  return std::nullopt;
+}
+
+std::vector<std::string> builtin_names() {
+  std::vector<std::string> all = {"ident", "shape", "as_bool", "as_float", "as_int", "as_uint", "index", "element", "reshape", "tuple", "mad", "select"};
+  for (int op = 0; op <= static_cast<int>(Op::IsFinite); ++op) all.emplace_back(info(static_cast<Op>(op)).name);
+  for (const DType type : all_dtypes) all.emplace_back(name(type));
+  return all;
+}
+
+enum class Role { Elementwise, Body, Index, Constraint, Size, Signature };
+
+std::string_view described(Role role) {
+  switch (role) {
+    case Role::Elementwise: return "an elementwise statement";
+    case Role::Body: return "a body";
+    case Role::Index: return "an index";
+    case Role::Constraint: return "a constraint";
+    case Role::Size: return "a size";
+    default: return "a signature";
+  }
+}
+
+// What a name of the function is.
+struct Known {
+  enum class Kind { Parameter, Input, Size, Assigned } kind;
+  Span where;
+  int statement = -1;                                  // that assigns it; -1 in the signature
+  std::size_t rank = 0;                                // where the text shows it; else 0
+};
+
+class Checker {
+ public:
+  Checker(const File& file, Diagnostics& diagnostics) : file_(file), diagnostics_(diagnostics) {}
+
+  void function(const Function& f) {
+    known_.clear();
+    now_ = -1;
+    declare_all(f);
+    attribute_names(f.attributes);
+    for (const Input& i : f.inputs) signature(i);
+    for (const Statement& s : f.statements) {
+      ++now_;
+      attribute_names(s.attributes);
+      std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) { type(a.target); expression(a.value, Role::Elementwise); },
+                            [&](const TupleAssignment& t) {
+                              for (const Target& each : t.targets) type(each);
+                              expression(t.value, Role::Elementwise);
+                            },
+                            [&](const Contraction& c) { contraction(c); }},
+                 s.node);
+    }
+    for (const Target& r : f.results) result(r);
+  }
+
+ private:
+  const File& file_;
+  Diagnostics& diagnostics_;
+  std::map<std::string, Known> known_;                 // by the name as spelled
+  int now_ = -1;                                       // the statement being checked
+
+  // ---- names ----
+
+  void declare(const Name& name, Known fresh) {
+    const auto [at, is_new] = known_.emplace(name.spelled(), fresh);
+    if (!is_new) diagnostics_.report(name.span, messages::redeclared, name.spelled()).label(at->second.where, "declared here").hint("every name is given once: choose another");
+  }
+
+  void declare_all(const Function& f) {
+    for (const Parameter& p : f.parameters) declare(p.name, {Known::Kind::Parameter, p.name.span});
+    for (const Input& i : f.inputs) declare(i.target.name, {Known::Kind::Input, i.target.name.span, -1, i.sizes ? i.sizes->size() : 0});
+    for (const Input& i : f.inputs)
+      for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
+        if (const auto* v = size.as<Variable>()) declare_size(v->name);
+    int statement = 0;
+    for (const Statement& s : f.statements) {
+      std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) { declare(a.target.name, {Known::Kind::Assigned, a.target.name.span, statement}); },
+                            [&](const TupleAssignment& t) { for (const Target& each : t.targets) declare(each.name, {Known::Kind::Assigned, each.name.span, statement}); },
+                            [&](const Contraction& c) { declare(c.target.name, {Known::Kind::Assigned, c.target.name.span, statement, c.element.size()}); }},
+                 s.node);
+      ++statement;
+    }
+  }
+
+  // A size may repeat, and may be a scalar input or a compile-time parameter.
+  void declare_size(const Name& name) {
+    const auto at = known_.find(name.spelled());
+    if (at == known_.end() || (at->second.kind == Known::Kind::Input && at->second.rank > 0)) declare(name, {Known::Kind::Size, name.span});
+  }
+
+  const Known* find(const Name& name) const {
+    const auto at = known_.find(name.spelled());
+    return at == known_.end() ? nullptr : &at->second;
+  }
+
+  bool is_index(const Name& name) const { return !name.upper && !find(name); }
+
+  void unknown(const Name& name, std::string_view otherwise) {
+    std::vector<std::string> all;
+    for (const auto& [spelled, known] : known_)
+      if (known.statement < now_) all.push_back(spelled);
+    auto entry = diagnostics_.report(name.span, messages::no_such_value, name.spelled());
+    if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    else if (!otherwise.empty()) entry.hint(std::string(otherwise));
+  }
+
+  // A name that must be declared. Null after a report.
+  const Known* use(const Name& name, std::string_view otherwise = "") {
+    const Known* known = find(name);
+    if (!known) unknown(name, otherwise);
+    else if (known->statement >= now_ && known->kind == Known::Kind::Assigned) {
+      diagnostics_.report(name.span, messages::used_early, name.spelled()).label(known->where, "assigned here");
+      return nullptr;
+    }
+    return known;
+  }
+
+  void result(const Target& r) {
+    type(r);
+    if (find(r.name)) return;
+    std::vector<std::string> all;
+    for (const auto& [spelled, known] : known_)
+      if (known.kind == Known::Kind::Assigned) all.push_back(spelled);
+    auto entry = diagnostics_.report(r.name.span, messages::result_missing, r.name.spelled());
+    if (const auto near = nearest(r.name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+  }
+
+  void type(const Target& t) {
+    if (!t.dtype || dtype_named(t.dtype->text)) return;
+    auto entry = diagnostics_.report(t.dtype->span, messages::unknown_type, t.dtype->spelled());
+    std::vector<std::string> all;
+    std::string text;
+    for (const DType each : all_dtypes) {
+      all.emplace_back(name(each));
+      text += (text.empty() ? "" : " ") + all.back();
+    }
+    if (const auto near = nearest(t.dtype->text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    else entry.hint("element types are " + text);
+  }
+
+  void attribute_names(const std::vector<Attribute>& words) {
+    for (const Attribute& word : words) {
+      if (std::find(std::begin(attributes), std::end(attributes), word.name.text) != std::end(attributes)) continue;
+      auto entry = diagnostics_.report(word.name.span, messages::unknown_attribute, word.name.spelled());
+      if (const auto near = nearest(word.name.text, {std::begin(attributes), std::end(attributes)})) entry.hint(fmt::format("did you mean `{}`?", *near));
+    }
+  }
+
+  void signature(const Input& i) {
+    type(i.target);
+    for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
+      if (!size.as<Variable>()) expression(size, Role::Signature);
+  }
+
+  // ---- contractions ----
+
+  void contraction(const Contraction& c) {
+    type(c.target);
+    for (const Expr& e : c.element) affine(e, Role::Index);
+    for (const Expr& e : c.sizes) expression(e, Role::Size);
+    counts(c);
+    aggregation(c);
+    const Select* half = c.body.as<Select>();
+    if (half && !half->otherwise) half_select(*half);
+    else expression(c.body, Role::Body);
+    for (const Constraint& k : c.constraints) {
+      if (k.low) affine(*k.low, Role::Constraint);
+      affine(k.polynomial, Role::Constraint);
+      affine(k.bound, Role::Constraint);
+    }
+    indices(c);
+    const auto* name = c.default_value ? std::get_if<Name>(&c.default_value->value) : nullptr;
+    if (name && (find(*name) || (name->text != "inf" && name->text != "nan"))) use(*name, "`default` takes a number or a tensor");
+  }
+
+  void counts(const Contraction& c) {
+    if (c.element.size() == c.sizes.size()) return;
+    auto entry = diagnostics_.report(c.target.name.span, messages::sizes_count, c.target.name.spelled(), counted(c.element.size(), "index", "indices"),
+                                     counted(c.sizes.size(), "size", "sizes"));
+    std::string list;
+    for (const Expr& e : c.element) list += (list.empty() ? "" : ", ") + print(e);
+    if (c.sizes.empty()) entry.hint(fmt::format("sizes follow the indices: `{}[{}: N{}]`", c.target.name.spelled(), list, c.element.size() > 1 ? ", …" : ""));
+  }
+
+  void aggregation(const Contraction& c) {
+    if (!c.aggregation_name) return;
+    const Name& name = *c.aggregation_name;
+    const Known* known = find(name);
+    if ((known && known->kind == Known::Kind::Parameter) || std::find(std::begin(aggregations), std::end(aggregations), name.text) != std::end(aggregations)) return;
+    diagnostics_.report(name.span, messages::unknown_aggregation, name.spelled()).hint("aggregations are `+ * > < =`, by name sum product max min assign");
+  }
+
+  // `A[…] == B[…] ? C[…]`; Tile took `+` and `*` for `==` there
+  void half_select(const Select& s) {
+    const Binary* pair = s.condition.as<Binary>();
+    const bool known_form = pair && (pair->op == Op::Eq || pair->op == Op::Add || pair->op == Op::Mul) && pair->left.as<Access>() && pair->right.as<Access>();
+    if (!known_form) diagnostics_.report(s.condition.span(), messages::half_select_form).hint("say what the rest is: `a ? b : 0`");
+    else if (pair->op != Op::Eq) diagnostics_.report(s.condition.span(), messages::half_select_operator, info(pair->op).symbol).hint("write `==`");
+    expression(s.condition, Role::Body);
+    expression(s.then, Role::Body);
+  }
+
+  // An index that only constraints mention ranges over something only if one of them is two-sided.
+  void indices(const Contraction& c) {
+    std::set<std::string> bounded;
+    const auto collect = [&](const Expr& e) {
+      visit_names(e, [&](const Name& n) { bounded.insert(n.spelled()); });
+    };
+    for (const Expr& e : c.element) collect(e);
+    collect(c.body);
+    for (const Constraint& k : c.constraints)
+      if (k.low) collect(k.polynomial);
+    for (const Constraint& k : c.constraints)
+      for (const Expr* side : {&k.polynomial, &k.bound})
+        visit_names(*side, [&](const Name& n) {
+          if (!is_index(n) || !bounded.insert(n.spelled()).second) return;
+          diagnostics_.report(n.span, messages::constraint_only_index, n.spelled())
+              .hint(fmt::format("use it in an access, or bound it on both sides: `0 <= {} < 3`", n.spelled()));
+        });
+  }
+
+  template <class Visit> void visit_names(const Expr& e, const Visit& visit) {
+    const auto all = [&](const std::vector<Expr>& list) { for (const Expr& each : list) visit_names(each, visit); };
+    e.match([](const Number&) {}, [&](const Variable& v) { visit(v.name); }, [&](const Unary& u) { visit_names(u.operand, visit); },
+            [&](const Binary& b) { visit_names(b.left, visit), visit_names(b.right, visit); }, [&](const Access& a) { all(a.element); },
+            [&](const Call& c) { all(c.arguments); },
+            [&](const Select& s) {
+              visit_names(s.condition, visit), visit_names(s.then, visit);
+              if (s.otherwise) visit_names(*s.otherwise, visit);
+            });
+  }
+
+  // ---- expressions ----
+
+  // Checks the names of an index expression; then that indices are only added, and scaled by sizes.
+  void affine(const Expr& e, Role role) {
+    expression(e, role);
+    depends(e);
+  }
+
+  bool not_affine(const Expr& e, const std::string& why) {
+    diagnostics_.report(e.span(), messages::not_affine, why);
+    return false;                                      // said once, not at every level above
+  }
+
+  // Does `e` depend on an index?
+  bool depends(const Expr& e) {
+    const auto any = [&](const std::vector<Expr>& list) { return std::any_of(list.begin(), list.end(), [&](const Expr& each) { return depends(each); }); };
+    return e.match([](const Number&) { return false; }, [&](const Variable& v) { return is_index(v.name); },
+                   [&](const Unary& u) {
+                     const bool inside = depends(u.operand);
+                     return inside && u.op != Op::Neg ? not_affine(e, fmt::format("`{}` of an index", info(u.op).symbol)) : inside;
+                   },
+                   [&](const Binary& b) {
+                     const bool left = depends(b.left), right = depends(b.right);
+                     if (b.op == Op::Mul && left && right) return not_affine(e, "a product of indices");
+                     if (b.op == Op::Div && right) return not_affine(e, "division by an index");
+                     const bool plain = b.op == Op::Add || b.op == Op::Sub || b.op == Op::Mul || b.op == Op::Div;
+                     return !plain && (left || right) ? not_affine(e, fmt::format("`{}` of an index", info(b.op).symbol)) : left || right;
+                   },
+                   [](const Access&) { return false; },
+                   [&](const Call& c) { return any(c.arguments) ? not_affine(e, fmt::format("`{}` of an index", c.function.spelled())) : false; },
+                   [&](const Select& s) {
+                     const bool inside = any({s.condition, s.then}) || (s.otherwise && depends(*s.otherwise));
+                     return inside ? not_affine(e, "`?:` of an index") : false;
+                   });
+  }
+
+  void expression(const Expr& e, Role role) {
+    e.match([](const Number&) {}, [&](const Variable& v) { variable(v.name, role); }, [&](const Unary& u) { expression(u.operand, role); },
+            [&](const Binary& b) { expression(b.left, role), expression(b.right, role); }, [&](const Access& a) { access(a, e, role); },
+            [&](const Call& c) { call(c, e, role); },
+            [&](const Select& s) {
+              expression(s.condition, role), expression(s.then, role);
+              if (s.otherwise) expression(*s.otherwise, role);
+            });
+  }
+
+  void variable(const Name& name, Role role) {
+    const bool has_indices = role == Role::Body || role == Role::Index || role == Role::Constraint;
+    if (is_index(name)) {
+      const bool constant = (role == Role::Body || role == Role::Elementwise) && (name.text == "inf" || name.text == "nan");
+      if (!constant && !has_indices)
+        unknown(name, role == Role::Elementwise ? "indices are for contractions: `O[i: N] = =(…);`" : "an index is not known where sizes are");
+      return;
+    }
+    const Known* known = use(name, has_indices ? "an index begins with a lower-case letter" : "");
+    if (known && role == Role::Body && known->rank > 0)
+      diagnostics_.report(name.span, messages::whole_tensor, name.spelled()).label(known->where, "declared here")
+          .hint(fmt::format("read an element: `{}[{}]`", name.spelled(), sample_indices(known->rank)));
+  }
+
+  static std::string sample_indices(std::size_t rank) {
+    static constexpr std::string_view letters[] = {"i", "j", "k"};
+    if (rank > 3) return "…";
+    std::string out;
+    for (std::size_t d = 0; d < rank; ++d) out.append(d ? ", " : "").append(letters[d]);
+    return out;
+  }
+
+  void access(const Access& a, const Expr& e, Role role) {
+    const Known* known = use(a.tensor);
+    if (role == Role::Body) {
+      for (const Expr& index : a.element) affine(index, Role::Index);
+      return;
+    }
+    if (a.element.empty() && role != Role::Elementwise) return;  // `S[]`, a scalar
+    auto entry = diagnostics_.report(e.span(), messages::element_misplaced, print(e), described(role));
+    if (role != Role::Elementwise) return;
+    if (a.element.empty()) entry.hint(fmt::format("write `{}`", a.tensor.spelled()));
+    else entry.hint(fmt::format("write `{}` for all of it, or a contraction: `O[i: N] = =(…);`", a.tensor.spelled()));
+    if (known) entry.label(known->where, "declared here");
+  }
+
+  void call(const Call& c, const Expr& e, Role role) {
+    for (const Expr& argument : c.arguments) expression(argument, role);
+    const std::string& name = c.function.text;
+    if (is_function(c.function) || is_later_function(name)) return;
+    const std::optional<Arity> takes = arity(name);
+    if (!takes) {
+      std::vector<std::string> all = builtin_names();
+      for (const auto& item : file_.items)
+        if (const auto* f = std::get_if<Function>(&item); f && f->name) all.push_back(f->name->text);
+      auto entry = diagnostics_.report(c.function.span, messages::unknown_function, c.function.spelled());
+      if (const auto near = nearest(name, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+      return;
+    }
+    const std::size_t given = c.arguments.size();
+    if (given >= takes->least && given <= takes->most) return;
+    const std::string wanted = counted(takes->least, "argument", "arguments") + (takes->most > takes->least ? " or more" : "");
+    diagnostics_.report(e.span(), messages::argument_count, name, wanted, std::to_string(given));
+  }
+
+  // A parameter or a function of this file.
+  bool is_function(const Name& name) const {
+    const Known* known = find(name);
+    if (known && known->kind == Known::Kind::Parameter) return true;
+    return std::any_of(file_.items.begin(), file_.items.end(), [&](const auto& item) {
+      const auto* f = std::get_if<Function>(&item);
+      return f && f->role == Function::Role::Function && f->name && *f->name == name;
+    });
+  }
+};
+
+void distinct(const File& file, Diagnostics& diagnostics) {
+  std::map<std::pair<Function::Role, std::string>, Span> seen;
+  for (const auto& item : file.items) {
+    const auto* f = std::get_if<Function>(&item);
+    if (!f) continue;
+    const Span where = f->name ? f->name->span : Span{f->span.begin, f->span.begin + 1, f->span.source};
+    const auto [at, is_new] = seen.emplace(std::pair(f->role, f->name ? f->name->spelled() : ""), where);
+    const std::string_view role = f->role == Function::Role::Function ? "" : f->role == Function::Role::Gradient ? "the gradient of " : "the tangent of ";
+    if (is_new) continue;
+    diagnostics.report(where, messages::function_redefined, f->name ? fmt::format("{}`{}`", role, f->name->spelled()) : "the unnamed function")
+        .label(at->second, "first defined here");
+  }
+}
+
+}  // namespace
+
+bool check(const File& file, Diagnostics& diagnostics) {
+  Diagnostics found;
+  const bool all_known = within_this_version(file, found);
+  distinct(file, found);
+  Checker checker(file, found);
+  for (const auto& item : file.items)
+    if (const auto* f = std::get_if<Function>(&item)) checker.function(*f);
+  std::vector<Diagnostic> sorted = found.all();
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
+  for (Diagnostic& diagnostic : sorted) diagnostics.add(std::move(diagnostic));
+  return all_known && !found.has_errors();
+}
 
 }  // namespace tilec::lang
