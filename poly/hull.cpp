@@ -30,22 +30,23 @@ std::pair<Wide, Wide> span_of(std::int64_t c, const Interval& i) {
 
 struct Total { Wide finite = 0; int infinite = 0; };   // a sum of bounds, some of them infinite
 
-void include(Total& total, Wide bound) { bound >= infinity || bound <= -infinity ? ++total.infinite : total.finite += bound; }
+bool infinite(Wide bound) { return bound >= infinity || bound <= -infinity; }
+void include(Total& total, Wide bound) { infinite(bound) ? ++total.infinite : total.finite += bound; }
+void exclude(Total& total, Wide bound) { infinite(bound) ? --total.infinite : total.finite -= bound; }
 // The sum without one of its terms; nullopt when it is infinite.
 std::optional<Wide> without(const Total& total, Wide term) {
-  const bool open = term >= infinity || term <= -infinity;
+  const bool open = infinite(term);
   if (total.infinite - open > 0) return std::nullopt;
   return open ? total.finite : total.finite - term;
 }
 
-bool raise(Interval& i, Wide bound) {
-  if (bound < -limit || bound > limit || (i.lower && *i.lower >= bound)) return false;
-  i.lower = static_cast<std::int64_t>(bound);
-  return true;
-}
-bool lower(Interval& i, Wide bound) {
-  if (bound < -limit || bound > limit || (i.upper && *i.upper <= bound)) return false;
-  i.upper = static_cast<std::int64_t>(bound);
+// c·i >= bound; returns whether an end moved. Multiplies first, since most rows move nothing and 128-bit division is slow.
+bool at_least(Interval& i, std::int64_t c, Wide bound) {
+  std::optional<std::int64_t>& end = c > 0 ? i.lower : i.upper;
+  if (end && Wide{*end} * c >= bound) return false;
+  const Wide value = c > 0 ? ceil_div(bound, c) : floor_div(bound, c);
+  if (value < -limit || value > limit) return false;
+  end = static_cast<std::int64_t>(value);
   return true;
 }
 
@@ -71,17 +72,18 @@ bool tighten_by(const Row& row, Box& box) {
     const std::int64_t c = row.coefficients[k];
     if (c == 0) continue;
     const auto [low, high] = span_of(c, box.index[k]);
-    if (const std::optional<Wide> rest = without(greatest, high)) {          // c·i >= -(rest + e)
-      const Wide bound = -(*rest + row.constant);
-      changed |= c > 0 ? raise(box.index[k], ceil_div(bound, c)) : lower(box.index[k], floor_div(bound, c));
-    }
-    const std::optional<Wide> rest = without(least, low);
-    if (rest && row.extent) {                                                // c·i <= top - (rest + e)
-      const Wide bound = top - (*rest + row.constant);
-      changed |= c > 0 ? lower(box.index[k], floor_div(bound, c)) : raise(box.index[k], ceil_div(bound, c));
-    }
+    bool moved = false;
+    if (const std::optional<Wide> rest = without(greatest, high)) moved |= at_least(box.index[k], c, -(*rest + row.constant));
+    const std::optional<Wide> rest = without(least, low);                    // c·i <= top - (rest + e)
+    if (rest && row.extent) moved |= at_least(box.index[k], -c, *rest + row.constant - top);
+    if (!moved) continue;
     if (is_empty(box.index[k])) { box.empty = true; return false; }
-    if (changed) return true;                          // the totals are stale: start again
+    changed = true;
+    exclude(least, low);
+    exclude(greatest, high);
+    const auto [new_low, new_high] = span_of(c, box.index[k]);
+    include(least, new_low);
+    include(greatest, new_high);
   }
   return changed;
 }
@@ -103,22 +105,24 @@ bool bounded(const Box& box) {
   return std::all_of(box.index.begin(), box.index.end(), [](const Interval& i) { return i.lower && i.upper; });
 }
 
-// Moves one end of one index inward until a point attains it. False when the budget ended first.
-bool settle(const std::vector<Row>& rows, Box& box, std::size_t k, bool upper, std::vector<Point>& witnesses) {
-  for (int step = 0; step < 16; ++step) {
+// Moves one end of one index inward until a point attains it. False when the budget (of rows looked at) ended first.
+bool settle(const std::vector<Row>& rows, Box& box, std::size_t k, bool upper, std::vector<Point>& witnesses, std::int64_t& budget) {
+  for (int step = 0; step < 16 && budget > 0; ++step) {
     const std::int64_t end = upper ? *box.index[k].upper : *box.index[k].lower;
     if (std::any_of(witnesses.begin(), witnesses.end(), [&](const Point& p) { return p[k] == end; })) return true;
     Box fixed = box;
     fixed.index[k] = {end, end};
-    tighten(rows, fixed);
-    int budget = 60;
+    budget -= tighten(rows, fixed);
+    std::int64_t share = std::min<std::int64_t>(budget, 2'000);
+    budget -= share;
     bool proven = fixed.empty;
-    const std::optional<Point> point = fixed.empty ? std::nullopt : find_point(rows, fixed, budget, proven);
+    const std::optional<Point> point = fixed.empty ? std::nullopt : find_point(rows, fixed, share, proven);
+    budget += std::max<std::int64_t>(share, 0);
     if (point) { witnesses.push_back(*point); return true; }
     if (!proven) return false;
     if (upper) --*box.index[k].upper; else ++*box.index[k].lower;
     if (is_empty(box.index[k])) { box.empty = true; return true; }
-    tighten(rows, box);
+    budget -= tighten(rows, box);
     if (box.empty) return true;
   }
   return false;
@@ -127,6 +131,7 @@ bool settle(const std::vector<Row>& rows, Box& box, std::size_t k, bool upper, s
 // True when every end is attained (or the box is proven empty).
 bool settle_all(const std::vector<Row>& rows, Box& box) {
   std::vector<Point> witnesses;
+  std::int64_t budget = 12'000;                        // about a millisecond
   for (Box before; before.index != box.index;) {       // a moved end may take another's witness with it
     before = box;
     std::erase_if(witnesses, [&](const Point& p) {
@@ -135,11 +140,21 @@ bool settle_all(const std::vector<Row>& rows, Box& box) {
     });
     for (std::size_t k = 0; k < box.index.size(); ++k)
       for (const bool upper : {false, true}) {
-        if (!settle(rows, box, k, upper, witnesses)) return false;
+        if (!settle(rows, box, k, upper, witnesses, budget)) return false;
         if (box.empty) return true;
       }
   }
   return true;
+}
+
+// Is there an integer point in the box where the rows hold and 0 <= sign·(c·i + e) + shift? False is a proof.
+bool possible(const Row& row, std::int64_t sign, std::int64_t shift, const std::vector<Row>& rows, const Box& box) {
+  std::vector<Row> all(rows);
+  all.push_back({row.coefficients, sign * row.constant + shift, 1, std::nullopt});
+  for (std::int64_t& c : all.back().coefficients) c *= sign;
+  Box left = box;
+  tighten(all, left);
+  return !left.empty;
 }
 
 // Is row `a` implied by row `b`: the same form up to a constant or sign, and a range inside?
@@ -203,18 +218,19 @@ bool holds(const Row& row, const Point& point) {
   return value >= 0 && value % row.divisor == 0 && (!row.extent || value / row.divisor < *row.extent);
 }
 
-void tighten(const std::vector<Row>& rows, Box& box) {
+std::int64_t tighten(const std::vector<Row>& rows, Box& box) {
   int rounds = 0;
   for (bool changed = true; changed && !box.empty && rounds < 40; ++rounds) {
     changed = false;
     for (const Row& row : rows) {
-      for (int again = 0; again < 16 && tighten_by(row, box); ++again) changed = true;
-      if (box.empty) return;
+      changed = tighten_by(row, box) || changed;
+      if (box.empty) break;
     }
   }
+  return (rounds + 1) * static_cast<std::int64_t>(rows.size() + 1);
 }
 
-std::optional<Point> find_point(const std::vector<Row>& rows, const Box& box, int& budget, bool& proven) {
+std::optional<Point> find_point(const std::vector<Row>& rows, const Box& box, std::int64_t& budget, bool& proven) {
   const std::optional<std::size_t> open = narrowest_open(box);
   if (!open) {
     Point point;
@@ -225,11 +241,11 @@ std::optional<Point> find_point(const std::vector<Row>& rows, const Box& box, in
   const Wide count = Wide{*box.index[*open].upper} - *box.index[*open].lower + 1;
   proven = true;
   for (int attempt = 0; attempt < count; ++attempt) {
-    if (--budget < 0) { proven = false; return std::nullopt; }
+    if (budget < 0) { proven = false; return std::nullopt; }
     Box fixed = box;
     const std::int64_t value = candidate(box.index[*open], attempt);
     fixed.index[*open] = {value, value};
-    tighten(rows, fixed);
+    budget -= tighten(rows, fixed);
     bool none = fixed.empty;
     if (std::optional<Point> point = none ? std::nullopt : find_point(rows, fixed, budget, none)) return point;
     proven = proven && none;
@@ -254,6 +270,13 @@ bool implied(const Row& row, const Box& box) {
   return exact && least >= 0 && (!row.extent || greatest <= Wide{row.divisor} * (*row.extent - 1));
 }
 
+bool follows(const Row& row, const std::vector<Row>& rows, const Box& box) {
+  if (box.empty || implied(row, box)) return true;
+  if (std::any_of(rows.begin(), rows.end(), [&](const Row& other) { return implied_by(row, other); })) return true;
+  if (row.divisor != 1) return false;
+  return !possible(row, -1, -1, rows, box) && (!row.extent || !possible(row, 1, -*row.extent, rows, box));
+}
+
 Box hull(const std::vector<Row>& rows, std::size_t indices) {
   Box box{false, std::vector<Interval>(indices)};
   tighten(rows, box);
@@ -262,7 +285,8 @@ Box hull(const std::vector<Row>& rows, std::size_t indices) {
     if (settle_all(rows, box)) return box;
   }
   if (box.empty) return box;
-  const std::optional<solve::Hull> exact = solve::hull(rows, indices);
+  // Bounded already, only perhaps loose: worth a few milliseconds, not thirty.
+  const std::optional<solve::Hull> exact = solve::hull(rows, indices, bounded(box) ? solve::operation_cap / 100 : solve::operation_cap);
   if (!exact) return box;
   if (exact->empty) box.empty = true;
   else box.index = exact->index;
@@ -290,6 +314,11 @@ std::vector<Range> bounded_domain(const std::vector<Range>& domain, const Box& h
     if (std::any_of(kept.begin(), kept.end(), [&](const Row& other) { return implied_by(row, other); })) continue;
     std::erase_if(kept, [&](const Row& other) { return implied_by(other, row); });
     kept.push_back(row);
+  }
+  for (std::size_t at = kept.size(); at-- > 0 && kept.size() > 1;) {
+    std::vector<Row> others(kept);
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
+    if (follows(kept[at], others, hull)) kept = std::move(others);
   }
   for (const Row& row : kept) result.push_back(range_of(row));
   return result;

@@ -27,16 +27,19 @@ Range range_of(const Row& row);
 std::vector<Row> rows_of(const Statement& statement);  // of the domain
 bool holds(const Row& row, const Point& point);
 
-// Interval arithmetic to a fixed point; `box` may start unbounded. Empty only when proven so.
-void tighten(const std::vector<Row>& rows, Box& box);
+// Interval arithmetic to a fixed point; `box` may start unbounded. Empty only when proven so. Returns the rows looked at.
+std::int64_t tighten(const std::vector<Row>& rows, Box& box);
 Box hull(const std::vector<Row>& rows, std::size_t indices);
 // A point of the domain inside `box`, which tighten() has seen; nullopt when the budget ended first, or there is none
-// (`proven` says which). The budget counts fixed values.
-std::optional<Point> find_point(const std::vector<Row>& rows, const Box& box, int& budget, bool& proven);
+// (`proven` says which). The budget counts rows looked at.
+std::optional<Point> find_point(const std::vector<Row>& rows, const Box& box, std::int64_t& budget, bool& proven);
 // Does every point of the (bounded) box satisfy the row?
 bool implied(const Row& row, const Box& box);
 
-// The domain as bounds.h promises it: one hull row per index, then the rows the hull does not imply. Needs a bounded hull.
+// Does the row hold wherever the others and the box do? Interval arithmetic on its negation: yes is a proof, no is not.
+bool follows(const Row& row, const std::vector<Row>& rows, const Box& box);
+
+// The domain as bounds.h promises it: one hull row per index, then the rows that do not follow. Needs a bounded hull.
 std::vector<Range> bounded_domain(const std::vector<Range>& domain, const Box& hull);
 
 }  // namespace tilec::poly

@@ -133,7 +133,7 @@ class Verifier {
         if (std::find(s.domain.begin(), s.domain.end(), row) != s.domain.end()) continue;
         const bool numbers = stage_ != Stage::Symbolic || (is_number(row) && std::all_of(s.domain.begin(), s.domain.end(), is_number));
         if (numbers && !box) box = interval_hull(s);
-        const bool held = numbers && row.value.divisor.is(1) && (box->empty || implied(row_of(row), *box));
+        const bool held = numbers && follows(row_of(row), rows_of(s), *box);
         require(held, "3, inside", fmt::format("no row keeps `{}` inside dimension {} of `{}`", row.value.print(s.indices), d, tensor.name));
       }
     };
