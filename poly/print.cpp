@@ -102,10 +102,11 @@ void cast_types(const Expr& value, DType wide, std::set<DType>& types) {
     for (const auto& operand : apply->operands) cast_types(operand, wide, types);
 }
 
-struct Body { std::string text; bool typed; };         // typed: the target's type has to be written
+struct Body { std::string text; bool typed; };         // typed: the target's type has to be written at the statement
 
 Body body_text(const Program& program, const Statement& s, const Names& reads, const Names& indices) {
   const auto target = program.tensor(s.target.tensor).dtype;
+  const bool result = std::find(program.outputs.begin(), program.outputs.end(), s.target.tensor) != program.outputs.end();  // the signature has its type
   std::vector<PrintedValue> candidates;
   std::set<DType> types;
   cast_types(s.value, s.value.type(), types);
@@ -114,12 +115,13 @@ Body body_text(const Program& program, const Statement& s, const Names& reads, c
   if (const auto* cast = s.value.as<Cast>()) candidates.push_back(print_value(cast->operand, reads, indices));
   candidates.push_back(print_value(s.value, reads, indices));
   candidates.push_back({fmt::format("{}({})", lang::name(s.value.type()), candidates.back().text), Primary, cast(candidates.back().scalar, s.value.type())});
-  for (const bool typed : {false, true})
-    for (const auto& candidate : candidates) {
+  for (const auto& candidate : candidates)
+    for (const bool typed : {false, true}) {
+      if (result && !typed) continue;
       const auto folded = read_back(s.aggregation, candidate.scalar, typed ? std::optional(target) : std::nullopt);
-      if (folded && folded->result == target && folded->value == s.value) return {candidate.text, typed};
+      if (folded && folded->result == target && folded->value == s.value) return {candidate.text, typed && !result};
     }
-  return {candidates[candidates.size() - 2].text, true};
+  return {candidates[candidates.size() - 2].text, !result};
 }
 
 // The domain.
