@@ -120,6 +120,17 @@ double elements(const Program& program, TensorId id) {
   return count;
 }
 
+// A reduction some operand of which does not depend on some output index: blocks of m and n pay.
+bool reuses(const Statement& s) {
+  if (!reduces(s)) return false;
+  for (const Affine& e : s.target.element) {
+    const auto k = plain_index(e);
+    for (const Access& read : s.reads)
+      if (k && std::all_of(read.element.begin(), read.element.end(), [&](const Affine& x) { return x.coefficients[*k].is(0); })) return true;
+  }
+  return false;
+}
+
 int weight(const Expr& e) {
   return e.match([](const poly::Apply& a) {
                    int sum = a.op == lang::Op::Add || a.op == lang::Op::Sub || a.op == lang::Op::Mul || a.op == lang::Op::Neg || a.op == lang::Op::Max || a.op == lang::Op::Min || a.op == lang::Op::Relu || a.op == lang::Op::Select ? 1 : 8;
@@ -338,8 +349,7 @@ void transpose_for_lanes(Program& program, Strides& strides) {
 // How many leading target dimensions may become loops: maps and contractions keep at least their last dimension for lanes.
 std::size_t row_limit(const Statement& s) {
   const std::size_t rank = s.target.element.size();
-  const bool reduction = reduces(s) && s.reads.size() < 2;
-  return reduction ? rank : rank == 0 ? 0 : rank - 1;
+  return rank == 0 ? 0 : rank == 1 ? reduces(s) : reuses(s) || !reduces(s) ? rank - 1 : rank;
 }
 
 class Rows {
@@ -417,6 +427,7 @@ class Rows {
         const Statement& first = *statement(open_.nodes.front());
         open_.indices.push_back(first.indices[*plain_index(first.target.element[d])]);
       }
+    for (const int node : open_.nodes) open_.blocks = open_.blocks || (statement(node) && reuses(*statement(node)));
     done_.push_back(std::move(open_));
     open_ = {};
   }

@@ -21,7 +21,8 @@ struct Fused {
   Strides strides;
   // Consecutive statements (positions in program.nodes) of one launch; `rows`: how many leading dimensions of their targets
   // they share as loops, under the index names in `indices`.
-  struct Set { std::vector<int> nodes; std::vector<std::string> indices; };
+  // `blocks`: one of them wants blocks of rows.
+  struct Set { std::vector<int> nodes; std::vector<std::string> indices; bool blocks = false; };
   std::vector<Set> sets;
 };
 Fused fuse(const poly::Program& program, const Strides& strides, const Target& target);

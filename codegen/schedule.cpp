@@ -148,7 +148,8 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
       if (rows * vectors > 1 && steps <= 1 && rows > 1 && !by_n) continue;  // nothing is reused: plain rows
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
-        return steps * std::max({r * v * f.ops / 2.0, loads / 2, f.ops ? 4.0 : 1.0}) + r * v + 12;
+        const double panel = (by_n + by_both) * v * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * by_n * v : 0;  // a vector from L2 takes two cycles
+        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads) + r * v + 12;
       };
       const Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
       const Tiles nt = balanced(all_vectors, vectors);
@@ -206,7 +207,7 @@ Choice choose_leaf(const Facts& f, int node) {
     leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
     if (lane) {
       Block block = best_block(f, *lane, std::nullopt);
-      for (std::size_t d = 0; d < f.extent.size(); ++d) {
+      for (std::size_t d = f.extent.size(); d-- > 0;) {
         if (d == *lane || f.fixed[d] || nest.dims[d].reduction || f.extent[d] < 2 || share_row(nest, d, *lane)) continue;
         const Block with = best_block(f, *lane, d);
         if (with.cost < block.cost * 0.98) block = with, m = d;
@@ -319,10 +320,8 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
   }
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
   extent = fused.program.tensor(first.target.tensor).shape[set.indices.size() - 1].get();
-  bool contracts = false;
-  for (const int node : set.nodes) contracts = contracts || std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]).reads.size() > 1;
   const std::int64_t fit = std::max<std::int64_t>(1, target.l2 / 2 / row_bytes);
-  loops.back().step = std::clamp<std::int64_t>(std::min(fit, contracts ? std::int64_t{64} : std::int64_t{16}), 1, std::max<std::int64_t>(1, extent));
+  loops.back().step = std::clamp<std::int64_t>(std::min(fit, set.blocks ? std::int64_t{64} : std::int64_t{8}), 1, std::max<std::int64_t>(1, extent));
   return loops;
 }
 
