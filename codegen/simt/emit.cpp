@@ -83,6 +83,7 @@ class Kernel {
   std::string combine(Aggregation how, DType type, const std::string& a, const std::string& b);
   void fold_tree(const Fold& x, DType type, const std::string& result, const std::string& value);
   void fold_warps(const Fold& x, DType type, const std::string& result, const std::string& value);
+  bool by_warps() const { return cuda_ && threads_ % 32 == 0; }
   const std::string& fold_memory(DType type);
 
   Unit& unit_;
@@ -454,7 +455,7 @@ const std::string& Kernel::fold_memory(DType type) {
   std::string& name = folds_[scalars_.storage(type)];
   if (!name.empty()) return name;
   name = names_.fresh("fold_" + std::string(lang::name(type)));
-  declarations_ += fmt::format("  {} {} {}[{}];\n", cuda_ ? "__shared__" : "__local", scalars_.storage(type), name, threads_);
+  declarations_ += fmt::format("  {} {} {}[{}];\n", cuda_ ? "__shared__" : "__local", scalars_.storage(type), name, by_warps() ? threads_ / 32 : threads_);
   return name;
 }
 
@@ -471,7 +472,7 @@ void Kernel::statement(const Fold& x) {
     throw InternalError(fmt::format("loops: `{}`: a Fold over `{}`, which is no Thread loop", function_.name, x.over));
   } else {
     say("{} {};", type, result);
-    if (cuda_ && threads_ % 32 == 0) fold_warps(x, value.type, result, bare(value.text));
+    if (by_warps()) fold_warps(x, value.type, result, bare(value.text));
     else fold_tree(x, value.type, result, bare(value.text));
   }
   scope_.variables[x.name] = Value{result, value.type, false, {}};

@@ -199,6 +199,12 @@ std::string Scalars::apply(Op op, DType t, std::vector<std::string> operands) {
   return t == DType::Bool ? booleans(op, operands) : is_float(t) ? floats(op, t, operands) : integers(op, t, operands);
 }
 
+// One instruction where the GPU has it.
+std::string Scalars::nan_keeping(const char* name, DType t) const {
+  if (dialect_ != Dialect::Cuda || t != DType::F32) return {};
+  return fmt::format("\n#if __CUDA_ARCH__ >= 800\n  float r; asm(\"{}.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r;\n#endif\n  ", name);
+}
+
 std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
   const std::string T = type(t), zero = constant({t, 0, 0}), one = constant({t, 0, 1});
   const auto shared = [&](const char* name, const std::string& body) { return call(helper(fmt::format("tc_{}_{}", name, tag(t)), T, o.size() == 1 ? T + " a" : fmt::format("{0} a, {0} b", T), body), o); };
@@ -216,8 +222,8 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::Ge: return fmt::format("({} >= {})", o[0], o[1]);
     case Op::Abs: return call(function("fabs", t), o);
     // a NaN on the left is kept by the test, one on the right because it is not compared greater
-    case Op::Max: return shared("max", "return a > b || a != a ? a : b;");
-    case Op::Min: return shared("min", "return a < b || a != a ? a : b;");
+    case Op::Max: return shared("max", nan_keeping("max", t) + "return a > b || a != a ? a : b;");
+    case Op::Min: return shared("min", nan_keeping("min", t) + "return a < b || a != a ? a : b;");
     case Op::Mod: return call(function("fmod", t), o);
     case Op::Recip: return fmt::format("({} / {})", one, o[0]);
     case Op::Relu: return shared("relu", fmt::format("return a < {0} ? {0} : a;", zero));

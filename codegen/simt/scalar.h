@@ -37,6 +37,7 @@ class Scalars {
   std::string function(const std::string& name, DType type) const;  // `exp` as the dialect calls it for f32 or f64
   std::string unsigned_of(DType type) const;
   std::string wrap(DType type, const std::string& text);
+  std::string nan_keeping(const char* name, DType type) const;
   std::string floats(Op op, DType type, const std::vector<std::string>& operands);
   std::string integers(Op op, DType type, const std::vector<std::string>& operands);
   std::string booleans(Op op, const std::vector<std::string>& operands);

@@ -1,0 +1,108 @@
+// The text of the SIMT emitter, without a device.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "codegen/simt/names.h"
+#include "lang/diagnostic.h"
+#include "tests/codegen/simt_kernels.h"
+
+namespace tilec::test {
+namespace {
+
+using simt::Dialect;
+
+std::string text(const Loops& loops, Dialect dialect) { return simt::emit({&loops}, dialect); }
+
+Loops map_kernel(std::int64_t blocks) {
+  const Expr i = var("i") * 256 + var("t");
+  return {{kernel("twice", {{"X", DType::F32, Direction::In}, {"Y", DType::F32, Direction::Out}},
+                  {loop("i", Kind::Block, Expr(blocks), {loop("t", Kind::Thread, 256, {store("Y", i, op(Op::Mul, {load("X", i), number(DType::F32, 2)}))})})})}, {}};
+}
+
+bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("one nest, two dialects") {
+  CHECK(text(map_kernel(64), Dialect::Cuda) ==
+        "\n// 64 x 1 x 1 blocks of 256 threads\n"
+        "extern \"C\" __global__ void __launch_bounds__(256) twice(const float* __restrict__ X, float* __restrict__ Y) {\n"
+        "  const int i = (int)blockIdx.x;\n"
+        "  {\n"
+        "    const int t = (int)threadIdx.x;\n"
+        "    Y[(i * 256) + t] = X[(i * 256) + t] * 2.0f;\n"
+        "  }\n"
+        "}\n");
+  CHECK(text(map_kernel(64), Dialect::OpenCl) ==
+        "#pragma OPENCL FP_CONTRACT OFF\n"
+        "\n// 64 x 1 x 1 blocks of 256 threads\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void twice(__global const float* restrict X, __global float* restrict Y) {\n"
+        "  const int i = (int)get_group_id(0);\n"
+        "  {\n"
+        "    const int t = (int)get_local_id(0);\n"
+        "    Y[(i * 256) + t] = X[(i * 256) + t] * 2.0f;\n"
+        "  }\n"
+        "}\n");
+}
+
+TEST_CASE("an index that may exceed 32 bits is 64 bits wide") {
+  CHECK(holds(text(map_kernel(1 << 23), Dialect::Cuda), "Y[(i * 256) + t]"));
+  CHECK(holds(text(map_kernel((1 << 23) + 1), Dialect::Cuda), "Y[(((long long)i) * 256) + t]"));
+  CHECK(holds(text(map_kernel((1 << 23) + 1), Dialect::OpenCl), "Y[(((long)i) * 256) + t]"));
+}
+
+TEST_CASE("a chain of blocks takes an axis each, siblings share one") {
+  const Body inner = {loop("t", Kind::Thread, 64, {store("X", var("t"), number(DType::F32, 0))})};
+  const auto launch = [](Body body) { return simt::launch({{kernel("k", {{"X", DType::F32, Direction::Out}}, std::move(body))}, {}}, Dialect::Cuda); };
+  const simt::Launch chain = launch({loop("a", Kind::Block, 2, {loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, inner)})})});
+  CHECK((chain.grid[0] == 5 && chain.grid[1] == 3 && chain.grid[2] == 2 && chain.threads == 64));
+  const simt::Launch four = launch({loop("a", Kind::Block, 2, {loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, {loop("d", Kind::Block, 7, inner)})})})});
+  CHECK((four.grid[0] == 210 && four.grid[1] == 1));
+  const simt::Launch siblings = launch({loop("a", Kind::Block, 2, inner), loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, inner)})});
+  CHECK((siblings.grid[0] == 17 && siblings.grid[1] == 1));
+  const simt::Launch tall = launch({loop("a", Kind::Block, 70000, {loop("b", Kind::Block, 3, inner)})});
+  CHECK((tall.grid[0] == 210000 && tall.grid[1] == 1));
+  const simt::Launch none = launch({loop("a", Kind::Block, 0, inner)});
+  CHECK(none.grid[0] == 0);
+}
+
+TEST_CASE("names keep apart, and out of the way of C") {
+  std::set<std::string> seen;
+  for (const char* name : {"A", "a", "#a", "a#", "_a", "a_", "a__b", "x'", "double", "tn_double", "tn_", "exp", "expf", "float4", "half", "read_only", "texture", "", "1x", "é", "tc_max_f32"}) {
+    const std::string id = simt::identifier(name);
+    CHECK_MESSAGE(seen.insert(id).second, name);
+    CHECK((std::isalpha(static_cast<unsigned char>(id[0])) != 0));
+  }
+  CHECK(simt::identifier("A") == "A");
+  CHECK(simt::identifier("tanh_grad") == "tanh_grad");
+  simt::Identifiers names;
+  CHECK((names.fresh("i") == "i" && names.fresh("i") == "i_1" && names.fresh("i_1") == "i_1_1"));
+}
+
+TEST_CASE("helpers are printed once, and only when used") {
+  const Expr i = var("i");
+  const auto two = [&](Op o) { return store("Y", i, op(o, {load("X", i, DType::I32), load("X", i, DType::I32)})); };
+  const Loops loops = {{kernel("k", {{"X", DType::I32, Direction::In}, {"Y", DType::I32, Direction::Out}}, {loop("i", Kind::Block, 4, {two(Op::Div), two(Op::Div), two(Op::Add)})})}, {}};
+  const std::string cuda = text(loops, Dialect::Cuda);
+  CHECK(cuda.find("tc_div_i32(int a, int b)") == cuda.rfind("tc_div_i32(int a, int b)"));
+  CHECK(!holds(cuda, "tc_mod"));
+  CHECK(holds(cuda, "(int)((unsigned int)X[i] + (unsigned int)X[i])"));
+}
+
+TEST_CASE("a guard that always holds is not printed") {
+  const auto guarded = [](std::int64_t limit) {
+    return Loops{{kernel("k", {{"X", DType::F32, Direction::Out}}, {loop("i", Kind::Block, 4, {when(less(var("i") * 3, limit), {store("X", var("i"), number(DType::F32, 1))})})})}, {}};
+  };
+  CHECK(!holds(text(guarded(10), Dialect::Cuda), "if"));
+  CHECK(holds(text(guarded(9), Dialect::Cuda), "if ((i * 3) < 9)"));
+  CHECK(!holds(text(guarded(0), Dialect::Cuda), "X[i]"));
+}
+
+TEST_CASE("two kernels of one name") {
+  const Loops loops = map_kernel(4);
+  CHECK_THROWS_AS(simt::emit({&loops, &loops}, Dialect::Cuda), lang::InternalError);
+}
+
+}  // namespace tilec::test

@@ -1,0 +1,109 @@
+// The SIMT emitter's CUDA text goes through NVRTC for two architectures: it compiles, and no kernel spills. No GPU is needed.
+// Exit status 77 (skipped) without NVRTC.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/nvrtc.h"
+#include "tests/codegen/simt_kernels.h"
+
+namespace tilec::test {
+namespace {
+
+std::string text_of(const std::vector<Loops>& kernels) {
+  std::vector<const Loops*> list;
+  for (const Loops& l : kernels) list.push_back(&l);
+  return simt::emit(list, simt::Dialect::Cuda);
+}
+
+runtime::CudaObject compiled(const std::vector<Loops>& kernels, const char* architecture) {
+  const std::string text = text_of(kernels);
+  runtime::CudaObject object = runtime::compile_cuda(text, architecture);
+  CHECK(object.kernels.size() == kernels.size());
+  CHECK(object.cubin.substr(1, 3) == "ELF");
+  for (const runtime::KernelStats& k : object.kernels) {
+    CHECK_MESSAGE(k.spill_stores + k.spill_loads + k.stack == 0, k.name, ": spills of ", k.spill_stores, " and ", k.spill_loads, " bytes, a stack of ", k.stack);
+    CHECK(k.registers > 0);
+    if (std::getenv("SHOW")) fmt::print("{} {}: {} registers, {} bytes shared\n", architecture, k.name, k.registers, k.shared);
+  }
+  return object;
+}
+
+}  // namespace
+
+TEST_CASE("operations and casts of every type compile") {
+  std::vector<Loops> kernels;
+  for (DType type : lang::all_dtypes) {
+    kernels.push_back(operations(type, 225).loops);
+    kernels.push_back(casts(type, 225));
+  }
+  const runtime::CudaObject object = runtime::compile_cuda(text_of(kernels), "sm_80");
+  CHECK(object.kernels.size() == kernels.size());
+}
+
+TEST_CASE("matmul, softmax and folds do not spill") {
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    const auto object = compiled({matmul("matmul", 4096, 4096, 4096, 128, 128, 16, 8, 8, 16), matmul("ragged", 1021, 509, 251, 64, 64, 16, 4, 4),
+                                  softmax("softmax", 4000, 1000, 128), softmax("warp", 4000, 1000, 32), reduction("sum_100", DType::F32, Aggregation::Sum, 3, 100),
+                                  reduction("product_i8", DType::I8, Aggregation::Product, 3, 64), reduction("max_f64", DType::F64, Aggregation::Max, 3, 1024)}, architecture);
+    const auto at = std::find_if(object.kernels.begin(), object.kernels.end(), [](const runtime::KernelStats& k) { return k.name == "matmul"; });
+    REQUIRE(at != object.kernels.end());
+    CHECK(at->registers <= 128);                       // so that two blocks of 256 threads fit
+  }
+}
+
+TEST_CASE("shared memory beyond 48 KB is asked for at launch") {
+  const Loops big = matmul("big", 4096, 4096, 4096, 128, 128, 64, 8, 8);
+  CHECK(simt::launch(big, simt::Dialect::Cuda).dynamic_shared == 64 * 256 * 4);
+  CHECK(simt::launch(big, simt::Dialect::OpenCl).dynamic_shared == 0);
+  compiled({big}, "sm_90a");
+}
+
+TEST_CASE("PTX names its architecture") {
+  const auto object = runtime::compile_cuda(text_of({softmax("softmax", 4, 100, 32)}), "sm_90a", runtime::CudaOutput::Ptx);
+  CHECK(object.cubin.empty());
+  CHECK(object.ptx.find(".target sm_90a") != std::string::npos);
+  CHECK(object.ptx.find(".entry softmax") != std::string::npos);
+}
+
+TEST_CASE("a text that does not compile is saved, and the error names the file") {
+  const std::string text = "extern \"C\" __global__ void k(float* x) { x[0] = gone; }\n";
+  try {
+    runtime::compile_cuda(text, "sm_90a");
+    FAIL("it compiled");
+  } catch (const runtime::RuntimeError& e) {
+    const std::string& message = e.diagnostic.message;
+    CHECK(e.diagnostic.code == "E0521");
+    CHECK(message.find("gone") != std::string::npos);
+    const std::size_t end = message.find(".cu`"), begin = message.rfind('`', end - 1) + 1;
+    REQUIRE(end != std::string::npos);
+    const std::string path = message.substr(begin, end + 3 - begin);
+    std::ifstream file(path);
+    std::stringstream saved;
+    saved << file.rdbuf();
+    CHECK(saved.str() == text);
+    std::remove(path.c_str());
+  }
+}
+
+TEST_CASE("architectures that do not exist") {
+  CHECK_THROWS_AS(runtime::compile_cuda("", "sm_12"), runtime::RuntimeError);
+  CHECK_THROWS_AS(runtime::compile_cuda("", "hopper"), runtime::RuntimeError);
+}
+
+}  // namespace tilec::test
+
+int main(int argc, char** argv) {
+  std::string why;
+  if (tilec::runtime::nvrtc_library(why).empty()) {
+    fmt::print("skipped: {}\n", why);
+    return 77;
+  }
+  return doctest::Context(argc, argv).run();
+}
