@@ -90,19 +90,6 @@ Expr renumbered(const Expr& e, const std::function<int(int)>& renumber) {
                  [&](const auto&) -> Expr { return e; });
 }
 
-// Drops reads that the value does not mention and merges equal ones, in order of first appearance.
-void tidy_reads(Statement& statement) {
-  std::vector<Access> kept;
-  statement.value = renumbered(statement.value, [&](int read) {
-    const Access& access = statement.reads.at(static_cast<std::size_t>(read));
-    const auto at = std::find(kept.begin(), kept.end(), access);
-    if (at != kept.end()) return static_cast<int>(at - kept.begin());
-    kept.push_back(access);
-    return static_cast<int>(kept.size()) - 1;
-  });
-  statement.reads = std::move(kept);
-}
-
 // Every element has at most one point, because every index is a dimension of it.
 bool one_point_each(const Statement& statement) {
   std::set<std::size_t> seen;
@@ -298,6 +285,18 @@ bool has_rule(const Program& program, const Statement& statement, lang::Diagnost
     return false;
   }
   return true;
+}
+
+void tidy_reads(Statement& statement) {
+  std::vector<Access> kept;
+  statement.value = renumbered(statement.value, [&](int read) {
+    const Access& access = statement.reads.at(static_cast<std::size_t>(read));
+    const auto at = std::find(kept.begin(), kept.end(), access);
+    if (at != kept.end()) return static_cast<int>(at - kept.begin());
+    kept.push_back(access);
+    return static_cast<int>(kept.size()) - 1;
+  });
+  statement.reads = std::move(kept);
 }
 
 Statement over_shape(const Program& program, const std::vector<Size>& shape) {

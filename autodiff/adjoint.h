@@ -37,6 +37,9 @@ bool has_rule(const poly::Program& program, const poly::Statement& statement, la
 // O[i, j: shape] = =(value): a statement over every element of a shape, with indices whose names are not taken.
 poly::Statement over_shape(const poly::Program& program, const std::vector<poly::Size>& shape);
 
+// Drops reads that the value does not mention and merges equal ones, in order of first appearance.
+void tidy_reads(poly::Statement& statement);
+
 // `dX` for `X`: spelled so that it reads back as the same name.
 std::string cotangent_name(const std::string& name);
 

@@ -5,7 +5,7 @@
 //
 // rank: two points of one fibre { i : F i + f = o } differ in some row of S as soon as [F; S] has full column rank. With
 // digits 0 <= t_j < R_j taken from such rows, (t₁·R₂ + t₂)·R₃ + … is a different integer for each. Rows with integer
-// coefficients come first: their independence cannot be lost by an unlucky size.
+// coefficients come first: no size can make them dependent.
 #include "autodiff/covers.h"
 
 #include <algorithm>
@@ -111,11 +111,18 @@ bool integral(const Affine& form) {
   return std::all_of(form.coefficients.begin(), form.coefficients.end(), [](const Size& c) { return c.value().has_value(); });
 }
 
-// Rows to take digits from, the better ones first: two-sided before one-sided, integer coefficients before symbolic ones.
+// Rows to take digits from, the better ones first: two-sided before one-sided, integer coefficients before symbolic ones, and
+// among those the ranges of indices that the target does not mention: their digits do not change from element to element.
 std::vector<Range> candidates(const Statement& statement) {
+  const auto of_target = [&](const Affine& form) {
+    for (std::size_t k = 0; k < form.coefficients.size(); ++k)
+      for (const auto& element : statement.target.element)
+        if (!form.coefficients[k].is(0) && !element.coefficients[k].is(0)) return true;
+    return false;
+  };
+  const auto worse = [&](const Range& row) { return (row.extent ? 0 : 4) + (integral(row.value) ? 0 : 2) + (of_target(row.value) ? 1 : 0); };
   std::vector<Range> rows = statement.domain;
-  const auto worse = [](const Range& row) { return (row.extent ? 0 : 2) + (integral(row.value) ? 0 : 1); };
-  std::stable_sort(rows.begin(), rows.end(), [&](const Range& a, const Range& b) { return worse(a) < worse(b); });
+  std::stable_sort(rows.begin(), rows.end(), [&](const Range& x, const Range& y) { return worse(x) < worse(y); });
   return rows;
 }
 

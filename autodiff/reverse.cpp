@@ -3,9 +3,10 @@
 // cotangent are complete and are added up in one statement, in the order of the text:
 //
 //   S[i: M] = +(E[i, j]);   Y[i, j: M, N] = =(E[i, j] / S[i]);
-//     ⇒  dE_2 and dS from Y, dE_1 from S, then   dE[i, j: M, N] = =(dE_1[i, j] + dE_2[i, j]);
+//     ⇒  dS[i: M] = +(-dY[i, j] * E[i, j] / S[i] / S[i]);    dE[i, j: M, N] = =(dS[i] + dY[i, j] / S[i]);
 //
-// A part is stored in the type it is summed in; a tensor's whole cotangent in the tensor's own type.
+// A part that gives every element one point, as both of dE do, is written into the sum; others are tensors dE_1, dE_2 in the
+// type they are summed in. A tensor's whole cotangent has the tensor's own type.
 #include "autodiff/reverse.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <set>
 
 #include "autodiff/adjoint.h"
+#include "autodiff/covers.h"
 #include "autodiff/term.h"
 #include "lang/messages.h"
 
@@ -160,6 +162,54 @@ Statement* writer_of(Program& program, TensorId id) {
   return nullptr;
 }
 
+// For every index of a statement the dimension of the target that it is; nothing unless the statement assigns every element.
+std::optional<std::vector<std::size_t>> dimension_of_index(const Statement& statement, const std::vector<Size>& shape) {
+  const auto conditions = image(statement, shape);
+  if (statement.aggregation != poly::Aggregation::Assign || !conditions || !conditions->empty()) return std::nullopt;
+  std::vector<std::optional<std::size_t>> found(statement.indices.size());
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (const auto k = statement.target.element[d].single_index()) found[*k] = d;
+  std::vector<std::size_t> where;
+  for (const auto& d : found) {
+    if (!d) return std::nullopt;
+    where.push_back(*d);
+  }
+  return where;
+}
+
+Expr moved(const Expr& e, const std::vector<std::size_t>& where, std::size_t rank, int first_read) {
+  return e.match([&](const poly::Read& read) -> Expr { return poly::Read{read.read + first_read, read.type}; },
+                 [&](const poly::Index& index) -> Expr { return poly::Index{index.value.renumber(where, rank), index.type}; },
+                 [&](const poly::Cast& cast) -> Expr { return poly::Cast{moved(cast.operand, where, rank, first_read), cast.type}; },
+                 [&](const poly::Apply& apply) -> Expr {
+                   poly::Apply copy{apply.op, {}, apply.type};
+                   for (const auto& operand : apply.operands) copy.operands.push_back(moved(operand, where, rank, first_read));
+                   return copy;
+                 },
+                 [&](const auto&) -> Expr { return e; });
+}
+
+// A part that is one point for every element needs no tensor: its value, over the indices of the sum.
+std::optional<Expr> in_place(Program& program, const Part& part, Statement& sum) {
+  const Statement* writer = part.fold ? writer_of(program, part.tensor) : nullptr;
+  const auto where = writer ? dimension_of_index(*writer, program.tensor(part.tensor).shape) : std::nullopt;
+  if (!where) return std::nullopt;
+  const std::size_t rank = sum.indices.size();
+  const int first_read = static_cast<int>(sum.reads.size());
+  if (sum.reads.empty() && where->size() == rank)      // all indices at once: two of one name cannot arise
+    for (std::size_t k = 0; k < where->size(); ++k) sum.indices[(*where)[k]] = writer->indices[k];
+  for (const Access& read : writer->reads) {
+    Access copy{read.tensor, {}};
+    for (const auto& form : read.element) copy.element.push_back(form.renumber(*where, rank));
+    sum.reads.push_back(std::move(copy));
+  }
+  for (const auto& row : writer->domain) {
+    const poly::Range copy{row.value.renumber(*where, rank), row.extent};
+    if (std::find(sum.domain.begin(), sum.domain.end(), copy) == sum.domain.end()) sum.domain.push_back(copy);
+  }
+  return cast(moved(writer->value, *where, rank, first_read), *part.fold);
+}
+
 // dX[i: N] = =(dX_1[i] + dX_2[i]);
 TensorId sum(Program& program, const Tensor& of, const std::vector<Part>& parts) {
   Statement statement = over_shape(program, of.shape);
@@ -167,14 +217,18 @@ TensorId sum(Program& program, const Tensor& of, const std::vector<Part>& parts)
   for (const Part& part : parts) type = lang::promote(type, program.tensor(part.tensor).dtype);
   std::optional<Expr> value;
   for (const Part& part : parts) {
-    const Expr read = cast(poly::Read{static_cast<int>(statement.reads.size()), program.tensor(part.tensor).dtype}, type);
-    statement.reads.push_back({part.tensor, statement.target.element});
-    value = value ? add(*value, read) : read;
+    std::optional<Expr> term = in_place(program, part, statement);
+    if (!term) {
+      term = poly::Read{static_cast<int>(statement.reads.size()), program.tensor(part.tensor).dtype};
+      statement.reads.push_back({part.tensor, statement.target.element});
+    }
+    value = value ? add(*value, cast(*term, type)) : cast(*term, type);
   }
   statement.value = *value;
   statement.target.tensor = new_tensor(program, of);
   statement.fill = poly::Number{of.dtype};
   statement.span = of.span;
+  tidy_reads(statement);
   program.nodes.emplace_back(statement);
   return statement.target.tensor;
 }

@@ -189,7 +189,7 @@ TEST_CASE("an output may be an input, and an output that is read later has two s
 }
 
 TEST_CASE("parts are summed in the wide type and rounded once") {
-  const Program gradient = gradient_of(built("function f(f16 A[N], f16 B[N]) -> (O) { O[] = +(A[i] * B[i] + A[N - 1 - i]); }"));
+  const Program gradient = gradient_of(built("function f(f16 A[N], f16 B[N]) -> (O) { O[] = +(A[i] * B[j] + A[N - 1 - i]); }"));
   for (TensorId id : gradient.outputs) CHECK(gradient.tensor(id).dtype == DType::F16);
   int parts = 0;
   for (const auto& tensor : gradient.tensors)
