@@ -99,12 +99,15 @@ class Run {
     jit_ = std::make_unique<tilec::runtime::Jit>(llvm_backend::emit({&loops}, *target_named(target)).object);
     entry_ = reinterpret_cast<Entry>(jit_->symbol(loops.functions.back().name));
   }
-  template <class... Pointers> void operator()(Pointers*... views) const {
-    void* const all[] = {const_cast<void*>(static_cast<const void*>(views))...};
-    entry_(all, tilec::runtime::default_pool());
-  }
+  template <class... Pointers> void operator()(Pointers*... views) const { call(tilec::runtime::default_pool(), views...); }
+  template <class... Pointers> void alone(Pointers*... views) const { call(nullptr, views...); }
 
  private:
+  template <class... Pointers> void call(const tilec_parallel* pool, Pointers*... views) const {
+    void* const all[] = {const_cast<void*>(static_cast<const void*>(views))...};
+    entry_(all, pool);
+  }
+
   std::unique_ptr<tilec::runtime::Jit> jit_;
   Entry entry_ = nullptr;
 };
