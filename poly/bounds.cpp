@@ -137,7 +137,7 @@ std::vector<Point> kernel_of(const std::vector<std::vector<std::int64_t>>& forms
 Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const std::vector<std::vector<std::int64_t>>& forms) {
   std::map<Point, Point> writer;
   Verdict verdict{Injective::Yes, {}};
-  const bool finished = for_each_point(rows, box, count_cap, [&](const Point& point) {
+  const bool finished = for_each_point(rows, box, 1'000'000, [&](const Point& point) {
     Point element;
     for (const auto& form : forms) {
       std::int64_t value = 0;

@@ -303,6 +303,8 @@ std::vector<Statement> classes(const Statement& original, int class_limit) {
   if (!whole) return {nothing(original)};
   const Statement& statement = whole->statement;
   const std::vector<Component> parts = components(statement, whole->coupled);
+  const bool same = std::all_of(parts.begin(), parts.end(), [](const Component& part) { return part.identity; });
+  if (same && statement.indices == original.indices && !has_divisors(original)) return {outputs_first(original)};
   std::vector<Statement> result;
   for (Frame& frame : frames(statement, parts, class_limit))
     if (std::optional<Statement> one = finish(in_frame(statement, std::move(frame)))) result.push_back(std::move(*one));

@@ -2,10 +2,12 @@
 //
 // dI[2*x + k - 1] needs new coordinates because many (x, k) write one element. O[3*x - 3*y, x + y] does not: two rows, two
 // indices, full rank, one point per element. A[(i + j)/2] in O[i] does, although its target is plain: which j exist depends
-// on i's parity, and a loop over j for a constant i wants to know its taps without asking.
+// on i's parity, and a loop over j for a constant i wants to know its taps without asking. And O[4*x + k] with k < 4 is
+// injective where it matters, on the domain: digits x and k, no lattice (patches, pixel shuffles, flattened indices).
 #include "poly/reduce.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "lang/diagnostic.h"
@@ -88,6 +90,37 @@ std::vector<lattice::Candidate> candidates(const Statement& statement, const std
   return result;
 }
 
+// Is `form` a number in a mixed radix, digit by digit: each coefficient larger than all smaller digits together?
+bool is_mixed_radix(const Affine& form, const std::vector<std::size_t>& digits, const Box& box) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> parts;                  // coefficient, greatest digit
+  for (const std::size_t k : digits) {
+    const std::int64_t c = form.coefficients[k].get();
+    if (!box.index[k].lower || !box.index[k].upper) return false;
+    if (c != 0) parts.emplace_back(std::abs(c), *box.index[k].upper - *box.index[k].lower);
+  }
+  std::sort(parts.begin(), parts.end());
+  double below = 0;
+  for (const auto& [c, greatest] : parts) {
+    if (static_cast<double>(c) <= below) return false;
+    below += static_cast<double>(c) * static_cast<double>(greatest);
+  }
+  return true;
+}
+
+// Dimension after dimension, digits found in one are known in the next. True when every index is found.
+bool is_injective(const Statement& statement, std::vector<std::size_t> unknown, const Box& box) {
+  for (bool found = true; found && !unknown.empty();) {
+    found = false;
+    for (const Affine& form : statement.target.element) {
+      const auto known = [&](std::size_t k) { return mentions(form, k); };
+      if (std::none_of(unknown.begin(), unknown.end(), known) || !is_mixed_radix(form, unknown, box)) continue;
+      std::erase_if(unknown, known);
+      found = true;
+    }
+  }
+  return unknown.empty();
+}
+
 void plan(const Statement& statement, Component& component) {
   const Matrix f = output_map(statement, component.dimensions, component.members);
   const std::vector<lattice::Candidate> rows = candidates(statement, component.members);
@@ -113,6 +146,7 @@ bool has_divisors(const Statement& statement) {
 
 bool is_reduced(const Statement& statement) {
   if (has_divisors(statement)) return false;
+  if (statement.aggregation == Aggregation::Assign) return true;             // bounds has seen to it
   std::vector<std::size_t> outputs;
   bool single = true;                                  // one index per dimension, each once: no rank to compute
   std::vector<int> uses(statement.indices.size(), 0);
@@ -141,6 +175,8 @@ std::vector<Component> components(const Statement& statement, const std::vector<
   }
   for (const std::vector<std::size_t>& group : coupled)
     for (const std::size_t k : group) groups.join(group.front(), k);
+  Box box{false, std::vector<Interval>(n)};
+  tighten(rows_of(statement), box);
   std::vector<Component> result;
   for (std::size_t g = 0; g < n; ++g) {
     Component component;
@@ -153,7 +189,7 @@ std::vector<Component> components(const Statement& statement, const std::vector<
     for (const std::size_t k : component.members)
       if (is_output(statement, k)) outputs.push_back(k);
     const Matrix f = output_map(statement, component.dimensions, outputs);
-    const bool injective = lattice::rank(f, outputs.size()) == outputs.size();
+    const bool injective = statement.aggregation == Aggregation::Assign || lattice::rank(f, outputs.size()) == outputs.size() || is_injective(statement, outputs, box);
     if (!injective || (!outputs.empty() && outputs.size() < component.members.size())) plan(statement, component);
     result.push_back(std::move(component));
   }

@@ -17,7 +17,7 @@ namespace tilec::poly {
 struct Component {
   std::vector<std::size_t> members;                    // positions in Statement::indices
   std::vector<std::size_t> dimensions;                 // of the target, that mention a member
-  bool identity = true;                                // nothing to do: the element is injective in the members it mentions
+  bool identity = true;                                // nothing to do: on the domain the element is injective in the members it mentions
   lattice::Stacked lattice;                            // else: F, C over the members
   lattice::Vector period;                              // per output: a diagonal period lattice (V, or diagonal inside V)
   lattice::Matrix winding;                             // taps × outputs: how z moves when an output moves by its period
@@ -26,7 +26,7 @@ struct Component {
 
 bool has_divisors(const Statement& statement);
 bool mentions(const Affine& form, std::size_t k);
-// No divisors, and the element is injective in the indices it mentions.
+// No divisors, and the element is injective in the indices it mentions, by rank or because it is an Assign.
 bool is_reduced(const Statement& statement);
 // `coupled`: groups of indices that a division ties together; a component of outputs and taps is split even where the
 // target alone would not ask for it.
