@@ -1,5 +1,13 @@
-// Shares equal statements, drops dead ones, merges chained elementwise Assigns' copies; Sum over one point becomes Assign.
-// Only rewrites that keep every output bit for bit (on the interpreter) are made here; fusing for speed is codegen's.
+// Makes a Program smaller without changing a bit of any output (on the interpreter); fusing for speed is codegen's.
+//
+//   T[i: N] = =(X[i]);  S[i: N] = +(T[i] * 1.0);  U[i: N] = =(S[i]);  Y[i: N] = =(U[i] + V[i])
+//     ⇒   Y[i: N] = =(X[i] + V[i])          with V untouched, T, S, U gone
+//
+// - values are folded; reads that no value uses are dropped (their rows stay: the domain is its own)
+// - an index with a single value is replaced by it; a fold over at most one point becomes an Assign
+// - a tensor that shows another (a copy, a transpose, a constant) is read through
+// - equal statements are made once; what no output needs is not made
+// In: any Program.   Out: one for which verify() holds.   Keeps: inputs, outputs and their names, sizes, requirements.
 #pragma once
 #include "poly/program.h"
 namespace tilec::poly {

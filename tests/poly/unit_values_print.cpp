@@ -107,7 +107,7 @@ TEST_CASE("casts are printed only where build would not insert them") {
   CHECK(body("function f(f16 A[N], f16 B[N]) -> (S) { S[] = +(A[i] * B[i]); }").find("S[] = +(A[i] * B[i]);") != std::string::npos);
   CHECK(body("function f(f16 A[N], f32 B[N]) -> (S) { S[] = +(A[i] * B[i]); }").find("S[] = +(A[i] * B[i]);") != std::string::npos);
   CHECK(body("function f(f16 A[N]) -> (Y) { Y = 0.5 * A; }") == "  Y[i: N] = =(0.5 * A[i]);\n");
-  CHECK(body("function f(f32 A[N]) -> (Y) { T = f16(A); Y = f32(T) * A; }") == "  T[i: N] = =(f16(A[i]));\n  Y[i: N] = =(T[i] * A[i]);\n");
+  CHECK(body("function f(f32 A[N]) -> (Y) { T = f16(A); Y = f32(T) * A; }") == "  f16 T[i: N] = =(A[i]);\n  Y[i: N] = =(T[i] * A[i]);\n");
   CHECK(body("function f(i8 A[N]) -> (Y) { Y = A + 1; }") == "  Y[i: N] = =(A[i] + 1);\n");
   CHECK(body("function f(i8 A[N]) -> (Y) { T[] = +(A[i]); Y[j: 1] = =(T[] + 0); }").find("T[] = +(A[i]);") != std::string::npos);
   CHECK(body("function f(X[N]) -> (Y) { Y = exp(-X) > 0.25 ? 1.0 : X*2; }") == "  Y[i: N] = =(exp(-X[i]) > 0.25 ? 1.0 : X[i] * 2.0);\n");
