@@ -52,24 +52,6 @@ void dump(const Session& session, const codegen::Stages& stages, const codegen::
   }
 }
 
-// Names that a stage beyond `gradient` needs as numbers and does not have.
-bool sizes_are_missing(Session& session, const runtime::StageInfo& stage, const codegen::Request& request) {
-  if (stage.until <= codegen::Until::Gradient) return false;
-  const auto symbolic = codegen::compile(*session.file, request, request.gradient ? codegen::Until::Gradient : codegen::Until::Contraction, session.diagnostics);
-  if (!symbolic) return true;
-  const poly::Program& program = symbolic->gradient ? *symbolic->gradient : *symbolic->contraction;
-  std::string missing, hint;
-  for (const std::string& name : program.sizes) {
-    const std::string plain = name[0] == '#' || name[0] == '$' ? name.substr(1) : name;
-    if (request.sizes.contains(plain) || request.sizes.contains(name)) continue;
-    missing += fmt::format("{}`{}`", missing.empty() ? "" : ", ", name);
-    hint += fmt::format("{}{}=…", hint.empty() ? "" : ",", plain);
-  }
-  if (missing.empty()) return false;
-  session.diagnostics.report({}, runtime::messages::stage_needs_sizes, stage.name, missing).hint(fmt::format("write `--size {}`", hint));
-  return true;
-}
-
 void check_sizes_are_used(const Session& session, const codegen::Stages& stages) {
   if (!stages.contraction) return;
   std::vector<std::string> known;
@@ -95,7 +77,6 @@ int emit_program(const Options& options) {
   if (stage.until == codegen::Until::Gradient && stage.name == "gradient") request.gradient = true;
   codegen::Stages stages;
   if (stage.needs_program) {
-    if (sizes_are_missing(session, stage, request)) return session.report();
     std::optional<codegen::Stages> computed = codegen::compile(*session.file, request, stage.until, session.diagnostics);
     if (!computed) return session.report();
     stages = std::move(*computed);

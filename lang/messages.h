@@ -124,7 +124,6 @@ inline constexpr Message<Text> target_not_built{"E0515", Severity::Error, "this 
 inline constexpr Message<Text, Text, Text> wrong_type{"E0516", Severity::Error, "`{}` is declared `{}` but is given `{}`"};
 inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error, "`{}` is {} but is given {}"};
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};
-inline constexpr Message<Text, Text> stage_needs_sizes{"E0519", Severity::Error, "stage `{}` needs numbers for {}"};
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};
 inline constexpr Message<Text> not_a_number{"E0531", Severity::Error, "`{}` is used as a size and takes an integer"};
 // devices
