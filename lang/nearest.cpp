@@ -29,7 +29,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
-  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::size_t least = word.size() < 3 ? 1 : word.size() / 3 + 1;  // `J` for `j`, but not `J` for `M`
   for (const std::string& candidate : candidates)
     if (const std::size_t d = distance(word, candidate); d < least) {
       least = d;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
 
 namespace tilec::lang {
 namespace {
@@ -193,28 +194,35 @@ std::string heading(const Function& f) {
 
 // ---- lines ------------------------------------------------------------------------------------------------------------------------
 
-// May a line end before the blank at k? After a comma, or before an operator or a clause.
-bool may_break(std::string_view text, std::size_t k) {
-  if (k > 0 && text[k - 1] == ',') return true;
+// How unwelcome a line's end is at the blank at k: after a comma or before a clause, then before operators, loosest first.
+std::optional<int> cost(std::string_view text, std::size_t k) {
+  if (k > 0 && text[k - 1] == ',') return 0;
   const std::string_view rest = text.substr(k + 1);
-  for (const std::string_view mark : {"+ ", "- ", "* ", "/ ", "? ", ": ", "& ", "| ", "^ ", "< ", "> ", "<= ", ">= ", "== ", "!= ", "<< ", ">> ", "-> ", "default ", "no_defract", "no_reduce"})
-    if (rest.starts_with(mark)) return true;
-  return false;
+  struct Entry { std::string_view mark; int cost; };
+  static constexpr Entry table[] = {{"default ", 0}, {"no_defract", 0}, {"no_reduce", 0}, {"-> ", 0}, {"? ", 1}, {": ", 1}, {"^ ", 2}, {"| ", 2}, {"& ", 2}, {"== ", 3}, {"!= ", 3},
+                                    {"< ", 3}, {"> ", 3}, {"<= ", 3}, {">= ", 3}, {"<< ", 4}, {">> ", 4}, {"+ ", 5}, {"- ", 5}, {"* ", 6}, {"/ ", 6}};
+  for (const Entry& entry : table)
+    if (rest.starts_with(entry.mark)) return entry.cost;
+  return std::nullopt;
 }
 
-// Where to end the first of several lines: the last of the least nested places that fit.
+// Where to end the first of several lines: the last of the least nested and least unwelcome places that fit, not within a target.
 std::size_t break_at(std::string_view text, std::size_t room) {
+  const std::size_t assigned = text.find(" = ");
   std::size_t best = std::string_view::npos;
-  int depth = 0, best_depth = std::numeric_limits<int>::max();
+  int depth = 0, least = std::numeric_limits<int>::max();
   bool quoted = false;
   for (std::size_t k = 0; k < text.size(); ++k) {
     const char c = text[k];
     if (c == '"') quoted = !quoted;
     if (quoted) continue;
     depth += (c == '(' || c == '[') - (c == ')' || c == ']');
-    if (c != ' ' || !may_break(text, k)) continue;
+    const std::optional<int> here = c == ' ' ? cost(text, k) : std::nullopt;
+    if (!here) continue;
     if (k > room) return best == std::string_view::npos ? k : best;
-    if (depth <= best_depth && k > room / 4) best = k, best_depth = depth;
+    const bool in_target = assigned != std::string_view::npos && k < assigned;
+    const int price = in_target ? 1000 : 10 * depth + *here;
+    if (price <= least && k > room / 4) best = k, least = price;
   }
   return best;
 }

@@ -74,13 +74,26 @@ class Writer {
   static int digits(int number) { return static_cast<int>(std::to_string(number).size()); }
   std::string paint(std::string_view tone, std::string text) const { return color_ ? fmt::format("{}{}{}", tone, text, plain) : text; }
 
-  void excerpt(const Place& p, char mark, std::string_view tone, const std::string& text) {
+  // Of a very long line, the part around the place.
+  static Place window(Place p) {
+    constexpr std::size_t room = 120;
+    const auto column = std::min(static_cast<std::size_t>(p.begin.column - 1), p.text.size());
+    if (p.text.size() <= 2 * room) return p;
+    std::size_t from = column > room ? column - room : 0;
+    while (from > 0 && (static_cast<unsigned char>(p.text[from]) & 0xC0) == 0x80) --from;
+    p.text = p.text.substr(from, 2 * room);
+    p.begin.column -= static_cast<int>(from);
+    if (p.end.line == p.begin.line) p.end.column -= static_cast<int>(from);
+    return p;
+  }
+
+  void excerpt(const Place& whole, char mark, std::string_view tone, const std::string& text) {
+    const Place p = window(whole);
     const auto first = std::min(static_cast<std::size_t>(p.begin.column - 1), p.text.size());
     const std::size_t last = p.end.line == p.begin.line ? static_cast<std::size_t>(p.end.column - 1) : p.text.size();
     const int marks = std::max(1, width(p.text.substr(first, std::min(last, p.text.size()) - first)));
-    out_ += fmt::format("{}{:>{}} | {}\n", "  ", p.begin.line, gutter_, shown(p.text));
-    std::string under = indentation(p.text, p.begin.column) + paint(tone, std::string(static_cast<std::size_t>(marks), mark) + (text.empty() ? "" : " " + shown(text)));
-    out_ += fmt::format("{}{:>{}} | {}\n", "  ", "", gutter_, under);
+    const std::string under = indentation(p.text, p.begin.column) + paint(tone, std::string(static_cast<std::size_t>(marks), mark) + (text.empty() ? "" : " " + shown(text)));
+    out_ += fmt::format("  {:>{}} | {}\n  {:>{}} | {}\n", p.begin.line, gutter_, shown(p.text), "", gutter_, under);
   }
 };
 
