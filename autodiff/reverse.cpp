@@ -57,7 +57,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 std::string suggestion(const Program& program, const std::vector<TensorId>& among, const std::string& name) {
   std::string closest, all;
-  std::size_t best = std::max<std::size_t>(1, name.size() / 3) + 1;
+  std::size_t best = name.size() < 3 ? 1 : std::max<std::size_t>(2, name.size() / 3) + 1;   // one letter is like any other
   for (TensorId id : among) {
     const std::string candidate = without_mark(program.tensor(id).name);
     all += (all.empty() ? "`" : ", `") + candidate + "`";
