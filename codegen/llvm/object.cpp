@@ -34,9 +34,12 @@ void initialise() {
   });
 }
 
-std::string host_features() {
+// What LLVM believes of this cpu but a hypervisor hides. Almost always nothing, and short matters: code generation looks the
+// subtarget up by this text for every pass over every function.
+std::string hidden_features(const llvm::MCSubtargetInfo& cpu) {
   llvm::SubtargetFeatures features;
-  for (const auto& feature : llvm::sys::getHostCPUFeatures()) features.AddFeature(feature.first(), feature.second);
+  for (const auto& feature : llvm::sys::getHostCPUFeatures())
+    if (!feature.second && cpu.checkFeatures("+" + feature.first().str())) features.AddFeature(feature.first(), false);
   return features.getString();
 }
 
@@ -60,11 +63,9 @@ Machine machine(const Target& target) {
   if (!backend) throw lang::InternalError("LLVM: " + error);
   Machine m;
   m.cpu = native ? llvm::sys::getHostCPUName().str() : target.arch;
-  if (native) m.features = host_features();
-  if (!native) {
-    const std::unique_ptr<llvm::MCSubtargetInfo> plain(backend->createMCSubtargetInfo(triple, "", ""));
-    if (!plain->isCPUStringValid(m.cpu)) throw lang::InternalError("LLVM knows no cpu `" + m.cpu + "`");
-  }
+  const std::unique_ptr<llvm::MCSubtargetInfo> known(backend->createMCSubtargetInfo(triple, native ? m.cpu : "", ""));
+  if (native) m.features = hidden_features(*known);
+  else if (!known->isCPUStringValid(m.cpu)) throw lang::InternalError("LLVM knows no cpu `" + m.cpu + "`");
   m.target.reset(backend->createTargetMachine(triple, m.cpu, m.features, llvm::TargetOptions(), llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                               llvm::CodeGenOptLevel::Default));
   return m;
