@@ -209,8 +209,17 @@ void give_names(Statement& statement) {
   }
 }
 
+// Rows that held by the old hulls may not follow from the new ones by intervals alone: then they stay, as guards.
+void add_accesses(const Program& program, Statement& statement) {
+  const auto add = [&](const Access& access) {
+    for (std::size_t d = 0; d < access.element.size(); ++d) statement.domain.push_back({access.element[d], program.tensor(access.tensor).shape[d]});
+  };
+  for (const Access& read : statement.reads) add(read);
+  add(statement.target);
+}
+
 // Bounds again: new reduction indices count from 0, new indices of one value leave. nullopt when there is no point.
-std::optional<Statement> finish(const Statement& statement) {
+std::optional<Statement> finish(const Program& program, const Statement& statement) {
   const std::size_t n = statement.indices.size();
   Box box = hull(rows_of(statement), n), left{false, {}};
   if (box.empty) return std::nullopt;
@@ -226,6 +235,7 @@ std::optional<Statement> finish(const Statement& statement) {
     left.index.push_back({*interval.lower - start[k], *interval.upper - start[k]});
   }
   Statement result = keep(statement, kept, start);
+  add_accesses(program, result);
   result.domain = bounded_domain(result.domain, left);
   give_names(result);
   return result;
@@ -295,7 +305,7 @@ bool residue_order(const Statement& a, const Statement& b) {
   return constants(a) < constants(b);
 }
 
-std::vector<Statement> classes(const Statement& original, int class_limit) {
+std::vector<Statement> classes(const Program& program, const Statement& original, int class_limit) {
   if (is_reduced(original)) return {outputs_first(original)};
   const Box box = box_of(original);
   if (box.empty) return {nothing(original)};
@@ -307,7 +317,7 @@ std::vector<Statement> classes(const Statement& original, int class_limit) {
   if (same && statement.indices == original.indices && !has_divisors(original)) return {outputs_first(original)};
   std::vector<Statement> result;
   for (Frame& frame : frames(statement, parts, class_limit))
-    if (std::optional<Statement> one = finish(in_frame(statement, std::move(frame)))) result.push_back(std::move(*one));
+    if (std::optional<Statement> one = finish(program, in_frame(statement, std::move(frame)))) result.push_back(std::move(*one));
   if (result.empty()) return {nothing(original)};
   std::stable_sort(result.begin(), result.end(), residue_order);
   return result;
@@ -337,7 +347,7 @@ Program defract(const Program& program, int class_limit) {
   std::set<std::string> names;
   for (const Tensor& tensor : program.tensors) names.insert(tensor.name);
   for (const Node& node : program.nodes) {
-    if (const Statement* statement = std::get_if<Statement>(&node)) append_chain(result, classes(*statement, class_limit), names);
+    if (const Statement* statement = std::get_if<Statement>(&node)) append_chain(result, classes(program, *statement, class_limit), names);
     else result.nodes.push_back(node);
   }
   return result;

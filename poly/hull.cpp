@@ -307,18 +307,19 @@ std::vector<Range> bounded_domain(const std::vector<Range>& domain, const Box& h
     if (n == 0) result.push_back(range_of(Row{{}, 0, 1, 0}));              // no index to carry the empty extent
     return result;
   }
-  std::vector<Row> kept;
+  // A row may go when it and every row gone before it still follow from what stays: verify() asks again, from there only.
+  std::vector<Row> kept, gone;
   for (const Range& range : domain) {
     const Row row = row_of(range);
-    if (implied(row, hull)) continue;
-    if (std::any_of(kept.begin(), kept.end(), [&](const Row& other) { return implied_by(row, other); })) continue;
-    std::erase_if(kept, [&](const Row& other) { return implied_by(other, row); });
-    kept.push_back(row);
+    if (!implied(row, hull)) kept.push_back(row);
   }
-  for (std::size_t at = kept.size(); at-- > 0 && kept.size() > 1;) {
-    std::vector<Row> others(kept);
+  for (std::size_t at = kept.size(); at-- > 0;) {
+    std::vector<Row> others(kept), proven(gone);
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
-    if (follows(kept[at], others, hull)) kept = std::move(others);
+    proven.push_back(kept[at]);
+    if (!std::all_of(proven.begin(), proven.end(), [&](const Row& row) { return follows(row, others, hull); })) continue;
+    kept = std::move(others);
+    gone = std::move(proven);
   }
   for (const Row& row : kept) result.push_back(range_of(row));
   return result;

@@ -12,6 +12,7 @@
 #include "poly/count.h"
 #include "poly/defract.h"
 #include "poly/hull.h"
+#include "poly/verify.h"
 
 using namespace tilec::poly;
 using Vector = std::vector<std::int64_t>;
@@ -50,9 +51,9 @@ Program program_of(const Case& c) {
   add_access(program, statement, statement.target, "O", c.target);
   Access point;
   const std::size_t n = c.indices.size();
-  for (std::size_t k = 0; k < n; ++k) point.element.push_back(Affine::index(k, n));
+  for (std::size_t k = 0; k < n; ++k) point.element.push_back(Affine::index(k, n).plus(Affine::of(100, n)));
   point.tensor = 1;
-  program.tensors.push_back({"P", DType::F32, std::vector<Size>(n, Size(0)), {}});
+  program.tensors.push_back({"P", DType::F32, std::vector<Size>(n, Size(400)), {}});
   statement.reads.push_back(point);
   statement.reads.emplace_back();
   add_access(program, statement, statement.reads[1], "A", c.read);
@@ -67,6 +68,7 @@ Program bounded(const Case& c) {
   std::optional<Program> program = bounds(program_of(c), diagnostics);
   if (!program) for (const auto& d : diagnostics.all()) MESSAGE(d.message);
   REQUIRE(program);
+  verify(*program, Stage::Bounded);
   return *program;
 }
 
@@ -117,6 +119,7 @@ struct Effort { std::int64_t points = 0, loose = 0, statements = 0, triangular =
 
 // The contract of defract.h, then the points. `before` is the bounded program.
 void check(const Program& after, const Points& expected, Effort& effort) {
+  verify(after, Stage::Bounded);
   Points all;
   std::map<Vector, std::pair<std::size_t, Vector>> writer;
   for (std::size_t c = 0; c < after.nodes.size(); ++c) {
