@@ -152,6 +152,7 @@ class Simplifier {
       const auto before = std::pair(p_.nodes.size(), reads_count());
       statements();
       look_through();
+      statements();
       outputs_that_copy();
       share();
       drop_dead();

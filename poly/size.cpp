@@ -333,7 +333,7 @@ bool is_atom(const Size& size) {
   const auto number = size.value();
   if (number) return *number >= 0;
   const auto* factor = lone_factor(size);
-  return factor && (factor->kind == Size::Kind::Name || factor->kind == Size::Kind::Max || factor->kind == Size::Kind::Min || factor->kind == Size::Kind::Mod);
+  return factor && factor->kind != Size::Kind::Divide;  // the others are calls, or bring their parentheses
 }
 
 std::string call(std::string_view name, std::span<const Size> arguments) {

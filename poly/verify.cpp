@@ -36,7 +36,7 @@ class Verifier {
  private:
   void require(bool holds, std::string_view rule, const std::string& seen) const {
     if (holds) return;
-    const auto text = statement_ && statement_->indices.size() == count_ ? "\n  " + print(program_, *statement_) : "";
+    const auto text = statement_ && printable_ ? "\n  " + print(program_, *statement_) : "";
     throw lang::InternalError(fmt::format("verify, {}: rule {}: {}{}", where_, rule, seen, text));
   }
 
@@ -89,6 +89,7 @@ class Verifier {
 
   void check(const Statement& s) {
     count_ = s.indices.size();
+    printable_ = false;
     require(std::set<std::string>(s.indices.begin(), s.indices.end()).size() == count_, "2, indices", "two indices have one name");
     for (const auto& row : s.domain) {
       check(row.value);
@@ -100,10 +101,33 @@ class Verifier {
     const auto* tensor = std::get_if<TensorId>(&s.fill);
     if (tensor) is_defined(*tensor);
     define(s.target.tensor);
+    forms(s);
+    printable_ = true;
     inside(s);
     check(s, s.value);
     fold(s);
     fill(s);
+  }
+
+  // What printing relies on: ranks, and a coefficient per index everywhere.
+  void forms(const Statement& s) const {
+    const auto access = [&](const Access& a) {
+      const auto& tensor = program_.tensor(a.tensor);
+      require(a.element.size() == tensor.shape.size(), "2, rank", fmt::format("`{}` has rank {}, its access {}", tensor.name, tensor.shape.size(), a.element.size()));
+      for (const auto& affine : a.element) check(affine);
+    };
+    access(s.target);
+    for (const auto& read : s.reads) access(read);
+    forms(s, s.value);
+  }
+
+  void forms(const Statement& s, const Expr& value) const {
+    value.match([](const Number&) {}, [&](const Index& i) { check(i.value); }, [&](const Cast& c) { forms(s, c.operand); },
+                [&](const Read& r) { require(r.read >= 0 && static_cast<std::size_t>(r.read) < s.reads.size(), "2, reads", fmt::format("read {} of {}", r.read, s.reads.size())); },
+                [&](const Apply& a) {
+                  require(static_cast<int>(a.operands.size()) == lang::info(a.op).arity, "4, operands", fmt::format("`{}` has {} operands", lang::info(a.op).name, a.operands.size()));
+                  for (const auto& operand : a.operands) forms(s, operand);
+                });
   }
 
   void occurs(const Statement& s) const {
@@ -126,11 +150,9 @@ class Verifier {
     std::optional<Box> box;
     const auto access = [&](const Access& a) {
       const auto& tensor = program_.tensor(a.tensor);
-      require(a.element.size() == tensor.shape.size(), "2, rank", fmt::format("`{}` has rank {}, its access {}", tensor.name, tensor.shape.size(), a.element.size()));
       for (std::size_t d = 0; d < a.element.size(); ++d) {
-        check(a.element[d]);
         const Range row{a.element[d], tensor.shape[d]};
-        if (std::find(s.domain.begin(), s.domain.end(), row) != s.domain.end()) continue;
+        if (always_holds(row) || std::find(s.domain.begin(), s.domain.end(), row) != s.domain.end()) continue;
         const bool numbers = stage_ != Stage::Symbolic || (is_number(row) && std::all_of(s.domain.begin(), s.domain.end(), is_number));
         if (numbers && !box) box = interval_hull(s);
         const bool held = numbers && follows(row_of(row), rows_of(s), *box);
@@ -139,6 +161,11 @@ class Verifier {
     };
     access(s.target);
     for (const auto& read : s.reads) access(read);
+  }
+
+  static bool always_holds(const Range& row) {
+    const auto number = row.value.is_constant() && row.value.divisor.is(1) ? row.value.constant.value() : std::nullopt;
+    return number && *number >= 0 && row.extent->value().value_or(-1) > *number;
   }
 
   static bool is_number(const Range& row) {
@@ -155,11 +182,9 @@ class Verifier {
 
   void check(const Statement& s, const Expr& value) const {
     value.match([](const Number&) {}, [&](const Read& r) {
-          require(r.read >= 0 && static_cast<std::size_t>(r.read) < s.reads.size(), "2, reads", fmt::format("read {} of {}", r.read, s.reads.size()));
           const auto& tensor = program_.tensor(s.reads[static_cast<std::size_t>(r.read)].tensor);
           require(r.type == tensor.dtype, "4, types", fmt::format("a read of `{}` is typed {}", tensor.name, lang::name(r.type))); },
         [&](const Index& i) {
-          check(i.value);
           require(lang::is_integer(i.type), "4, types", "an index is typed " + std::string(lang::name(i.type)));
         },
         [&](const Cast& c) { check(s, c.operand); },
@@ -168,7 +193,6 @@ class Verifier {
 
   void check(const Statement& s, const Apply& a) const {
     const auto& op = lang::info(a.op);
-    require(static_cast<int>(a.operands.size()) == op.arity, "4, operands", fmt::format("`{}` has {} operands", op.name, a.operands.size()));
     for (const auto& operand : a.operands) check(s, operand);
     const bool select = a.op == Op::Select, boolean = op.result == lang::Result::Boolean;
     if (select) require(a.operands[0].type() == DType::Bool, "4, types", "a condition is typed " + std::string(lang::name(a.operands[0].type())));
@@ -202,6 +226,7 @@ class Verifier {
   std::size_t count_ = 0;                              // of indices of the statement looked at
   std::string where_ = "program";
   const Statement* statement_ = nullptr;
+  bool printable_ = false;
 };
 
 }  // namespace
