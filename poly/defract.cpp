@@ -219,9 +219,9 @@ void add_accesses(const Program& program, Statement& statement) {
 }
 
 // Bounds again: new reduction indices count from 0, new indices of one value leave. nullopt when there is no point.
-std::optional<Statement> finish(const Program& program, const Statement& statement) {
+std::optional<Statement> finish(const Program& program, const Statement& statement, unsigned long patience) {
   const std::size_t n = statement.indices.size();
-  Box box = hull(rows_of(statement), n), left{false, {}};
+  Box box = hull(rows_of(statement), n, patience), left{false, {}};
   if (box.empty) return std::nullopt;
   std::vector<std::size_t> kept;
   Vector start(n, 0);
@@ -316,8 +316,10 @@ std::vector<Statement> classes(const Program& program, const Statement& original
   const bool same = std::all_of(parts.begin(), parts.end(), [](const Component& part) { return part.identity; });
   if (same && statement.indices == original.indices && !has_divisors(original)) return {outputs_first(original)};
   std::vector<Statement> result;
-  for (Frame& frame : frames(statement, parts, class_limit))
-    if (std::optional<Statement> one = finish(program, in_frame(statement, std::move(frame)))) result.push_back(std::move(*one));
+  std::vector<Frame> all = frames(statement, parts, class_limit);
+  const unsigned long patience = 3'000 / all.size();   // of isl, shared: milliseconds per statement, not per class
+  for (Frame& frame : all)
+    if (std::optional<Statement> one = finish(program, in_frame(statement, std::move(frame)), patience)) result.push_back(std::move(*one));
   if (result.empty()) return {nothing(original)};
   std::stable_sort(result.begin(), result.end(), residue_order);
   return result;

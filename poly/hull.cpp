@@ -277,7 +277,7 @@ bool follows(const Row& row, const std::vector<Row>& rows, const Box& box) {
   return !possible(row, -1, -1, rows, box) && (!row.extent || !possible(row, 1, -*row.extent, rows, box));
 }
 
-Box hull(const std::vector<Row>& rows, std::size_t indices) {
+Box hull(const std::vector<Row>& rows, std::size_t indices, unsigned long patience) {
   Box box{false, std::vector<Interval>(indices)};
   tighten(rows, box);
   if (!box.empty && bounded(box)) {
@@ -285,8 +285,7 @@ Box hull(const std::vector<Row>& rows, std::size_t indices) {
     if (settle_all(rows, box)) return box;
   }
   if (box.empty) return box;
-  // Bounded already, only perhaps loose: worth a few milliseconds, not thirty.
-  const std::optional<solve::Hull> exact = solve::hull(rows, indices, bounded(box) ? solve::operation_cap / 100 : solve::operation_cap);
+  const std::optional<solve::Hull> exact = solve::hull(rows, indices, bounded(box) ? patience : solve::operation_cap);
   if (!exact) return box;
   if (exact->empty) box.empty = true;
   else box.index = exact->index;

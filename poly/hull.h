@@ -29,7 +29,8 @@ bool holds(const Row& row, const Point& point);
 
 // Interval arithmetic to a fixed point; `box` may start unbounded. Empty only when proven so. Returns the rows looked at.
 std::int64_t tighten(const std::vector<Row>& rows, Box& box);
-Box hull(const std::vector<Row>& rows, std::size_t indices);
+// `patience`: isl's operations for bounds that are there but perhaps loose. A missing bound gets all it takes.
+Box hull(const std::vector<Row>& rows, std::size_t indices, unsigned long patience = 3'000);
 // A point of the domain inside `box`, which tighten() has seen; nullopt when the budget ended first, or there is none
 // (`proven` says which). The budget counts rows looked at.
 std::optional<Point> find_point(const std::vector<Row>& rows, const Box& box, std::int64_t& budget, bool& proven);
