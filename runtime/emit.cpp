@@ -6,6 +6,8 @@
 #include "lang/print.h"
 #include "poly/print.h"
 #include "runtime/error.h"
+#include "runtime/nvrtc.h"
+#include "runtime/nvrtc.h"
 #ifdef TILEC_CPU
 #include "codegen/llvm/emit.h"
 #endif
@@ -68,8 +70,8 @@ std::string emit_cpu(std::string_view stage, const codegen::Package& package, co
 std::string emit_cuda(std::string_view stage, const codegen::Package& package, const codegen::Target& target) {
   const std::string source = codegen::simt::emit(kernels_of(package), codegen::simt::Dialect::Cuda);
   if (stage == "cuda") return source;
-  static_cast<void>(target);
-  throw machine_error(messages::target_not_built, "cuda");
+  const CudaObject object = compile_cuda(source, target.arch, stage == "ptx" ? CudaOutput::Ptx : CudaOutput::Cubin);
+  return stage == "ptx" ? object.ptx : object.cubin;
 }
 
 }  // namespace
