@@ -147,7 +147,16 @@ void find_indices(const Expr& value, std::set<std::size_t>& indices) {
               });
 }
 
+// A side without an index truncates where it is written, so a constant fraction says in words that it is whole.
+std::string row_text(const Range& row, const Names& indices);
+std::string constant_fraction_text(const Affine& value, const std::optional<Size>& extent, const Names& indices) {
+  const Size remainder = Size::apply(Size::Kind::Mod, {value.constant, value.divisor}), quotient = value.constant / value.divisor;
+  const auto whole = [&](const Size& size) { return Affine::of(size, value.coefficients.size()); };
+  return row_text({whole(remainder), 1}, indices) + ", " + row_text({whole(quotient), extent}, indices);
+}
+
 std::string row_text(const Range& row, const Names& indices) {
+  if (row.value.is_constant() && !row.value.divisor.is(1)) return constant_fraction_text(row.value, row.extent, indices);
   const auto value = row.value.print(indices);
   if (row.extent) return fmt::format("{}{} < {}", row.value.divisor.is(1) ? "0 <= " : "", value, row.extent->print(true));
   // Only `p < e` asks that p is an integer; no size reaches 2⁶².
