@@ -210,7 +210,15 @@ class Checker {
       affine(k.bound, Role::Constraint);
     }
     indices(c);
-    const auto* name = c.default_value ? std::get_if<Name>(&c.default_value->value) : nullptr;
+    if (c.default_value) default_value(*c.default_value);
+  }
+
+  // `-inf` is the number, and there is no `-T` of a tensor; so not where `inf` is one.
+  void default_value(const Default& d) {
+    const auto* name = std::get_if<Name>(&d.value);
+    const auto* number = std::get_if<Number>(&d.value);
+    if (number && (number->text == "-inf" || number->text == "-nan") && find(Name{number->text.substr(1), false, {}}))
+      diagnostics_.report(d.span, messages::syntax, "a number or a tensor", fmt::format("`{}` of a tensor", number->text));
     if (name && (find(*name) || (name->text != "inf" && name->text != "nan"))) use(*name, "`default` takes a number or a tensor");
   }
 

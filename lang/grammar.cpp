@@ -476,9 +476,11 @@ constexpr auto compare = [](auto form) {
     x3::_val(context).form = form;
   };
 };
-// `f32 Y`: the name read first was a type.
+// `f32 Y`: the name read first was a type, if it is lower-case.
 constexpr auto typed = [](auto& context) {
   Target& target = x3::_val(context);
+  x3::_pass(context) = !target.name.upper;
+  if (target.name.upper) return;
   target.dtype = std::move(target.name);
   target.name = std::move(x3::_attr(context));
 };

@@ -62,15 +62,16 @@ bool ends_in_lower(const Expr& e) {
                  [](const Unary& u) { return ends_in_lower(u.operand); }, [](const auto&) { return false; });
 }
 
-// `2i`; but `2e1` would be a float
-std::string coefficient(const Binary& b) {
-  const std::string name = expression(b.right, Primary, {}), times = expression(b.left, Primary, {});
-  const bool exponent = name.size() > 1 && name[0] == 'e' && name[1] >= '0' && name[1] <= '9';
-  return exponent ? fmt::format("({}*{})", times, name) : times + name;
+// `2i` stays as it was written; `2 e1` becomes `2*e1`, because `2e1` is a float.
+bool stays_juxtaposed(const Binary& b) {
+  const auto* index = b.right.as<Variable>();
+  if (!b.juxtaposed || !index) return false;
+  const std::string& name = index->name.text;
+  return !(name.size() > 1 && name[0] == 'e' && name[1] >= '0' && name[1] <= '9');
 }
 
 std::string binary(const Binary& b, int at_least, Style style) {
-  if (b.juxtaposed) return coefficient(b);
+  if (stays_juxtaposed(b)) return expression(b.left, Primary, style) + expression(b.right, Primary, style);
   const Level here = level(b.op);
   const bool chains = here != Equality && here != Relation;
   const bool call_like = style.listed && b.op == Op::Lt && ends_in_lower(b.left);

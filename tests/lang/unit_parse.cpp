@@ -81,6 +81,11 @@ TEST_CASE("every bad line is refused with a place and a message") {
   }
 }
 
+TEST_CASE("an element type is a lower-case word") {
+  CHECK(read("function f(f32 A) -> (f16 O) { O = A; }").file);
+  CHECK_FALSE(read("function f(F32 A) -> (O) { O = A; }").file);
+}
+
 TEST_CASE("operators group as the specification says") {
   for (const examples::Grouping& g : examples::groups) {
     const Parsed p = read(examples::program("Y = " + std::string(g.text) + ";"));
@@ -94,6 +99,7 @@ TEST_CASE("printing reads back, and printing twice changes nothing") {
   for (const std::string_view line : examples::good) round_trip(examples::program(line));
   round_trip("function f(A[N]) -> (O) { O[i: N] = +(max((i < A[i]), j > (2)) + max((i < K), j > (2 + K) * 3)); }");
   round_trip("function f(A[N]) -> (O) { O[i: N] = +(A[4/2i + -2i - 2*e1 - 2/(2 e)]), 2 e < 3; O = (A | B) ^ C; O = A - (B - C) / (D / E); O = -(-A); }");
+  round_trip("function f(A[N]) -> (O) { O[i: N] = +(A[2 e1', (2 e1), 3 - 2 e1/4]); }");
   round_trip("function f(A[N]) -> (O) { O[i: N] = +((A[i] ? B[i] : C[i]) ? D[i]); O = (A < B) < C; O = A ? (B ? C : D) : (E ? F : G); }");
 }
 
