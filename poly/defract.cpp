@@ -60,12 +60,20 @@ Statement keep(const Statement& statement, const std::vector<std::size_t>& kept,
   return substitute(statement, map, std::move(names));
 }
 
+// Where an output index first appears in the target; behind all dimensions for a reduction index.
+std::size_t first_dimension(const Statement& statement, std::size_t k) {
+  std::size_t d = 0;
+  while (d < statement.target.element.size() && !mentions(statement.target.element[d], k)) ++d;
+  return d;
+}
+
+// Unchanged when it is so already; else outputs in the order of the target's dimensions, then the rest as written.
 Statement outputs_first(const Statement& statement) {
   const std::size_t n = statement.indices.size();
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_partition(order.begin(), order.end(), [&](std::size_t k) { return is_output(statement, k); });
-  if (std::is_sorted(order.begin(), order.end())) return statement;
+  if (std::is_partitioned(order.begin(), order.end(), [&](std::size_t k) { return is_output(statement, k); })) return statement;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return first_dimension(statement, a) < first_dimension(statement, b); });
   Statement result = keep(statement, order, Vector(n, 0));
   std::vector<Range> hulls;                            // domain[k] stays the hull of index k
   for (const std::size_t k : order) hulls.push_back(std::move(result.domain[k]));
@@ -176,8 +184,7 @@ void add_identity(const Statement& statement, const Component& component, Frame&
   for (const std::size_t k : component.members) {
     Column column{Vector(statement.indices.size(), 0), statement.indices[k], is_output(statement, k), k};
     column.direction[k] = 1;
-    for (std::size_t d = statement.target.element.size(); column.output && d-- > 0;)
-      if (mentions(statement.target.element[d], k)) column.order = d;
+    if (column.output) column.order = first_dimension(statement, k);
     frame.columns.push_back(std::move(column));
   }
 }
