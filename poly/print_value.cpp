@@ -49,7 +49,7 @@ class Printer {
           return PrintedValue{k < reads_.size() ? reads_[k] : "?", Primary, {value}};
         },
         [&](const Index& i) { return index(i); },
-        [&](const Cast& c) { return cast_of(print(c.operand), c.type); },
+        [&](const Cast& c) { return cast_text(c, print(c.operand)); },
         [&](const Apply& a) { return operation(a, value); });
   }
 
@@ -57,6 +57,13 @@ class Printer {
   // With its type written out.
   static PrintedValue cast_of(const PrintedValue& inner, DType type) {
     return {fmt::format("{}({})", lang::name(type), inner.text), Primary, cast(inner.scalar, type)};
+  }
+
+  // A weak operand takes the type of the cast: `i64(u8(k))` needs both.
+  static PrintedValue cast_text(const Cast& c, const PrintedValue& operand) {
+    auto direct = cast_of(operand, c.type);
+    if (operand.scalar.weak == Scalar::Weak::No || direct.scalar.expr == Expr{c}) return direct;
+    return cast_of(cast_of(operand, c.operand.type()), c.type);
   }
 
   PrintedValue literal(const Number& n) const {
@@ -78,7 +85,7 @@ class Printer {
   std::vector<PrintedValue> ways(const Expr& operand, bool condition) const {
     if (const auto* c = operand.as<Cast>()) {
       const auto inner = print(c->operand);
-      return {inner, cast_of(inner, c->type)};
+      return {inner, cast_text(*c, inner)};
     }
     std::vector<PrintedValue> all;
     if (const auto* test = operand.as<Apply>(); condition && test && test->op == Op::Ne) {
