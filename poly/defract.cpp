@@ -4,12 +4,12 @@
 //
 //   dI[3*x + 2*k - 2: 224] = +(dO[x] * K[k])             225 atomic additions, or 672 divisions by 3 with a remainder to test
 //
-// In the coordinates y = 3x + 2k - 2 + const, k = -y + 3z of lattice.cpp the taps of an element depend on y mod 3 only, so
+// In the coordinates of lattice.cpp, y = 3x + 2k and k = 2y + 3z, the taps of an element depend on y mod 3 only, so
 // the statement is three, one per residue, each without a guard on integrality:
 //
-//   dI_0[3*q: 224]     = +(dO[q] * K[1])                  75 elements, one tap each
-//   dI_1[3*q + 1: 224] = +(dO[q] * K[0]) default dI_0     75          (223 points together: the rest fell off the border)
-//   dI[3*q + 2: 224]   = +(dO[q] * K[2]) default dI_1     74          (constants here are examples, the tests have the numbers)
+//   dI_0[3*q: 224]     = +(dO[q] * K[1])                       75 elements, one tap each
+//   dI_1[3*q + 1: 224] = +(dO[q + 1] * K[0]) default dI_0      74
+//   dI[3*q + 2: 224]   = +(dO[q] * K[2]) default dI_1          74: together 223 points, the other two fell off the border
 //
 // Why not substitute and keep the fractions (PlaidML): a gather then tests `%` per tap, runs 46 % useful points on average
 // and loses terms on carry chains such as 4x + 2p + k. See polyhedral.md; H. Cohen 2.4; M. Wolf, M. Lam (unimodular loops).
