@@ -68,7 +68,7 @@ inline constexpr Message<Text, Text> integers_only{"E0214", Severity::Error, "`{
 inline constexpr Message<Text, Text> does_not_fit{"E0215", Severity::Error, "{} does not fit in `{}`"};
 inline constexpr Message<Text, Text, Text> default_differs{"E0216", Severity::Error, "`default {}` is {}, but the result is {}"};
 inline constexpr Message<Text, Text> reshape_count{"E0217", Severity::Error, "`reshape` makes {} elements of {}"};
-inline constexpr Message<Text, Text> bad_axis{"E0218", Severity::Error, "axis {} of a tensor with {}"};
+inline constexpr Message<Text, Text> bad_axis{"E0218", Severity::Error, "there is no {} of {}"};
 inline constexpr Message<Text, Text> cast_width{"E0219", Severity::Error, "`{}` takes a width of {}"};
 inline constexpr Message<Text, Text, Text> argument_count{"E0220", Severity::Error, "`{}` takes {} but is given {}"};
 inline constexpr Message<Text> no_such_value{"E0221", Severity::Error, "`{}` is not defined here"};
@@ -121,7 +121,6 @@ inline constexpr Message<Text, std::int64_t> out_of_memory{"E0512", Severity::Er
 inline constexpr Message<Text, Text> too_large{"E0513", Severity::Error, "`{}` of {} elements has more bytes than 63 bits count"};
 inline constexpr Message<Text> unknown_target{"E0514", Severity::Error, "`{}` is no target"};
 inline constexpr Message<Text> target_not_built{"E0515", Severity::Error, "this tilec was built without the `{}` target"};
-inline constexpr Message<Text, Text, Text> wrong_type{"E0516", Severity::Error, "`{}` is declared `{}` but is given `{}`"};
 inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error, "`{}` is {} but is given {}"};
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};

@@ -59,7 +59,7 @@ const Named* named_value(Body& body, const lang::Expr& expr) {
     return nullptr;
   }
   if (!at->value() || *at->value() < 0 || *at->value() >= static_cast<std::int64_t>(tuple->elements.size())) {
-    body.scope.diagnostics.report(call->arguments[1].span(), messages::bad_axis, at->print(), counted(tuple->elements.size(), "component"));
+    body.scope.diagnostics.report(call->arguments[1].span(), messages::bad_axis, "component " + at->print(), "a tuple with " + counted(tuple->elements.size(), "component"));
     return nullptr;
   }
   return &tuple->elements[static_cast<std::size_t>(*at->value())];
@@ -162,7 +162,7 @@ std::optional<Scalar> coordinate(Body& body, const lang::Call& call) {
     return std::nullopt;
   }
   if (*axis->value() < 0 || *axis->value() >= static_cast<std::int64_t>(shape->size())) {
-    body.scope.diagnostics.report(call.arguments[1].span(), messages::bad_axis, axis->print(), counted(shape->size(), "dimension"));
+    body.scope.diagnostics.report(call.arguments[1].span(), messages::bad_axis, "axis " + axis->print(), "a tensor with " + counted(shape->size(), "dimension"));
     return std::nullopt;
   }
   return Scalar{Index{aligned(*shape, *body.result)[static_cast<std::size_t>(*axis->value())], DType::I32}};

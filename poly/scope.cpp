@@ -24,7 +24,7 @@ std::string what_it_is(const Scope& scope, const Named& named) {
   switch (named.kind) {
     case Named::Kind::Tensor: {
       const auto& tensor = scope.tensor(named.tensor);
-      return tensor.shape.empty() ? fmt::format("a {} computed or given as a tensor", lang::name(tensor.dtype)) : fmt::format("a tensor with {}", counted(tensor.shape.size(), "dimension"));
+      return tensor.shape.empty() ? fmt::format("an element of type {}, computed or given", lang::name(tensor.dtype)) : fmt::format("a tensor with {}", counted(tensor.shape.size(), "dimension"));
     }
     case Named::Kind::Weak: return "not an integer";
     case Named::Kind::Tuple: return "a tuple";
