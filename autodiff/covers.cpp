@@ -51,13 +51,16 @@ bool mentions_unknown(const Affine& form, const std::vector<std::optional<Affine
   return false;
 }
 
-// form >= 0 holds on every element of the shape.
+// form >= 0 holds on every element of the shape: it does where it is least.
 bool implied(const Affine& form, const std::vector<Size>& shape) {
-  const auto at_least_zero = [](const Size& size) { const auto value = size.value(); return value && *value >= 0; };
-  if (form.is_constant()) return at_least_zero(form.constant);
-  const auto d = unit_index(form);
-  if (!d) return false;
-  return form.coefficients[*d].is(1) ? at_least_zero(form.constant) : at_least_zero(form.constant - shape[*d] + 1);
+  Size least = form.constant;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const auto coefficient = form.coefficients[d].value();
+    if (!coefficient) return false;
+    if (*coefficient < 0) least = least + *coefficient * (shape[d] - 1);
+  }
+  const auto value = least.value();
+  return value && *value >= 0;
 }
 
 // The forms that are to be >= 0 for 0 <= value < extent.
