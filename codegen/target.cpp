@@ -1,11 +1,14 @@
-// Names of targets, and what CPUID and the cache sizes say of this machine.
+// Names of targets, and what LLVM and the cache sizes say of this machine.
 #include "codegen/target.h"
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <fstream>
+
+#ifdef TILEC_CPU
+#include "codegen/llvm/emit.h"
+#endif
 
 namespace tilec::codegen {
 
@@ -28,30 +31,20 @@ void add_caches(Target& target) {
 #endif
 }
 
-// LLVM's `native` is this machine; the width is asked of the compiler's own CPUID helper.
-Target this_machine() {
+// The empty name is this machine's cpu. Without LLVM only that one is known, as far as explaining plans goes.
+std::optional<Target> cpu(std::string_view arch) {
   Target target;
-  target.arch = "native";
   bool wide = false;
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#ifdef TILEC_CPU
+  const std::optional<llvm_backend::Cpu> known = llvm_backend::cpu_named(arch);
+  if (!known) return std::nullopt;
+  target.arch = known->name;
+  wide = known->wide;
+#else
+  if (!arch.empty()) return std::nullopt;
 #endif
   target.vector_bytes = wide ? 64 : 32;
   target.vector_registers = wide ? 32 : 16;
-  add_caches(target);
-  return target;
-}
-
-// `cpu:x86-64-v3`, `cpu:znver4`: the width by the names LLVM gives to machines with AVX-512.
-Target named_machine(std::string_view arch) {
-  static constexpr std::string_view wide[] = {"x86-64-v4", "znver4", "znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
-                                              "icelake-client", "tigerlake", "rocketlake", "sapphirerapids", "emeraldrapids", "graniterapids"};
-  Target target;
-  target.arch = arch;
-  const bool found = std::find(std::begin(wide), std::end(wide), arch) != std::end(wide);
-  target.vector_bytes = found ? 64 : 32;
-  target.vector_registers = found ? 32 : 16;
   add_caches(target);
   return target;
 }
@@ -88,7 +81,7 @@ std::optional<Target> target_named(std::string_view text) {
   if (colon != std::string_view::npos && arch.empty()) return std::nullopt;
 
   std::optional<Target> target;
-  if (kind == "cpu") target = arch.empty() ? this_machine() : named_machine(arch);
+  if (kind == "cpu") target = cpu(arch);
   else if (kind == "cuda") target = cuda(arch.empty() ? "sm_80" : arch);
   else if ((kind == "opencl" || kind == "reference") && arch.empty()) target = Target();
   if (!target) return std::nullopt;

@@ -2,18 +2,19 @@
 //
 //   auto jit = std::make_shared<Jit>(module.object);  auto* k = jit->symbol("k");   ⇒  callable until the last handle is gone
 //
-// Thread-safe: any number of Jits at once, symbol() from any thread. Throws RuntimeError when the linker refuses the object.
+// Thread-safe: any number of Jits at once, symbol() from any thread. Throws JitError when the linker refuses the object.
 #pragma once
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lang/diagnostic.h"
+
 namespace tilec::runtime {
 
-struct JitError : std::runtime_error { using std::runtime_error::runtime_error; };
+struct JitError : lang::InternalError { using lang::InternalError::InternalError; };
 
 class Jit {
  public:

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/loops.h"
@@ -20,5 +22,13 @@ struct Module {
 };
 struct Options { bool ir = false, assembly = false, object = true; };
 Module emit(const std::vector<const Loops*>& kernels, const Target& target, const Options& options = {});
+
+// What LLVM knows of a cpu; the empty name is this machine's. Null: there is no cpu of that name.
+struct Cpu {
+  std::string name;
+  bool wide = false;                                   // 512-bit vectors with masks, for every element width
+  std::string lacking;                                 // a feature of it that this machine does not have; empty: its code runs here
+};
+std::optional<Cpu> cpu_named(std::string_view name);
 
 }  // namespace tilec::codegen::llvm_backend

@@ -9,10 +9,13 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
-#include <llvm/TargetParser/SubtargetFeature.h>
+#include <llvm/TargetParser/Triple.h>
 
+#include <algorithm>
 #include <mutex>
+#include <vector>
 
+#include "codegen/llvm/emit.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen::llvm_backend {
@@ -34,13 +37,14 @@ void initialise() {
   });
 }
 
-// What LLVM believes of this cpu but a hypervisor hides. Almost always nothing, and short matters: code generation looks the
-// subtarget up by this text for every pass over every function.
-std::string hidden_features(const llvm::MCSubtargetInfo& cpu) {
-  llvm::SubtargetFeatures features;
+// What LLVM believes of a cpu but this machine lacks. For the machine's own cpu almost always nothing (a hypervisor may hide some),
+// and short matters: code generation looks the subtarget up by this text for every pass over every function.
+std::vector<std::string> hidden_features(const llvm::MCSubtargetInfo& cpu) {
+  std::vector<std::string> hidden;
   for (const auto& feature : llvm::sys::getHostCPUFeatures())
-    if (!feature.second && cpu.checkFeatures("+" + feature.first().str())) features.AddFeature(feature.first(), false);
-  return features.getString();
+    if (!feature.second && cpu.checkFeatures("+" + feature.first().str())) hidden.push_back(feature.first().str());
+  std::sort(hidden.begin(), hidden.end());
+  return hidden;
 }
 
 std::string generate(llvm::Module& module, llvm::TargetMachine& target, llvm::CodeGenFileType type) {
@@ -54,20 +58,48 @@ std::string generate(llvm::Module& module, llvm::TargetMachine& target, llvm::Co
 
 }  // namespace
 
-Machine machine(const Target& target) {
+namespace {
+
+const llvm::Target& backend(const std::string& triple) {
   initialise();
-  const bool native = target.arch.empty() || target.arch == "native";
-  const std::string triple = llvm::sys::getDefaultTargetTriple();
   std::string error;
-  const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!backend) throw lang::InternalError("LLVM: " + error);
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!found) throw lang::InternalError("LLVM: " + error);
+  return *found;
+}
+
+std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const std::string& cpu) {
+  const std::string triple = llvm::sys::getDefaultTargetTriple();
+  return std::unique_ptr<llvm::MCSubtargetInfo>(backend(triple).createMCSubtargetInfo(triple, cpu, ""));
+}
+
+}  // namespace
+
+std::optional<Cpu> cpu_named(std::string_view name) {
+  const std::string host = llvm::sys::getHostCPUName().str();
+  Cpu cpu{name.empty() ? host : std::string(name), false, {}};
+  if (!subtarget("")->isCPUStringValid(cpu.name)) return std::nullopt;
+  const auto known = subtarget(cpu.name);
+  const std::vector<std::string> hidden = hidden_features(*known);
+  const auto has = [&](const char* feature) {
+    return llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86() && known->checkFeatures(std::string("+") + feature) &&
+           (cpu.name != host || std::find(hidden.begin(), hidden.end(), feature) == hidden.end());
+  };
+  cpu.wide = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+  if (cpu.name != host && !hidden.empty()) cpu.lacking = hidden.front();
+  return cpu;
+}
+
+Machine machine(const Target& target) {
+  const std::string triple = llvm::sys::getDefaultTargetTriple(), host = llvm::sys::getHostCPUName().str();
+  const llvm::Target& made_by = backend(triple);
   Machine m;
-  m.cpu = native ? llvm::sys::getHostCPUName().str() : target.arch;
-  const std::unique_ptr<llvm::MCSubtargetInfo> known(backend->createMCSubtargetInfo(triple, native ? m.cpu : "", ""));
-  if (native) m.features = hidden_features(*known);
-  else if (!known->isCPUStringValid(m.cpu)) throw lang::InternalError("LLVM knows no cpu `" + m.cpu + "`");
-  m.target.reset(backend->createTargetMachine(triple, m.cpu, m.features, llvm::TargetOptions(), llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                              llvm::CodeGenOptLevel::Default));
+  m.cpu = target.arch.empty() ? host : target.arch;
+  if (m.cpu == host)
+    for (const std::string& feature : hidden_features(*subtarget(host))) m.features += (m.features.empty() ? "-" : ",-") + feature;
+  else if (!subtarget("")->isCPUStringValid(m.cpu)) throw lang::InternalError("LLVM knows no cpu `" + m.cpu + "`");
+  m.target.reset(made_by.createTargetMachine(triple, m.cpu, m.features, llvm::TargetOptions(), llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                             llvm::CodeGenOptLevel::Default));
   return m;
 }
 
