@@ -1,14 +1,10 @@
 // The word a mistyped one was probably meant to be.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "lang/nearest.h"
 
 namespace tilec::cli {
 
-// The candidate with the least edit distance, if at most a third of the letters differ (or one, in a short word).
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+using lang::nearest;
 
 }  // namespace tilec::cli
