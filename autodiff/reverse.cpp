@@ -15,6 +15,7 @@
 
 #include "autodiff/adjoint.h"
 #include "autodiff/covers.h"
+#include "autodiff/request.h"
 #include "autodiff/term.h"
 #include "lang/messages.h"
 
@@ -33,83 +34,6 @@ using poly::Tensor;
 using poly::TensorId;
 
 std::size_t at(TensorId id) { return static_cast<std::size_t>(id); }
-
-std::string without_mark(const std::string& name) { return name.starts_with('#') || name.starts_with('$') ? name.substr(1) : name; }
-
-// ---- the request ----------------------------------------------------------------------------------------------------------------
-
-struct Request { std::vector<TensorId> of, wrt; };
-
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
-std::string suggestion(const Program& program, const std::vector<TensorId>& among, const std::string& name) {
-  std::string closest, all;
-  std::size_t best = name.size() < 3 ? 1 : std::max<std::size_t>(2, name.size() / 3) + 1;   // one letter is like any other
-  for (TensorId id : among) {
-    const std::string candidate = without_mark(program.tensor(id).name);
-    all += (all.empty() ? "`" : ", `") + candidate + "`";
-    if (const std::size_t d = distance(candidate, name); d < best) best = d, closest = candidate;
-  }
-  return closest.empty() ? "there are " + all : "did you mean `" + closest + "`?";
-}
-
-std::optional<TensorId> named(const Program& program, const std::vector<TensorId>& among, const std::string& name) {
-  for (TensorId id : among)
-    if (program.tensor(id).name == name) return id;
-  for (TensorId id : among)
-    if (without_mark(program.tensor(id).name) == name) return id;
-  return std::nullopt;
-}
-
-struct Role {                                          // what differs between the two lists of names
-  const std::vector<TensorId>& among;
-  const lang::Message<std::string_view, std::string_view>& unknown;
-  const lang::Message<std::string_view, std::string_view>& not_float;
-  const lang::Message<std::string_view>& none;
-};
-
-std::string title(const Program& program) { return program.name.empty() ? "the function" : program.name; }
-
-std::vector<TensorId> chosen(const Program& program, const Role& role, const std::vector<std::string>& names, lang::Diagnostics& diagnostics) {
-  std::vector<TensorId> ids;
-  for (const auto& name : names) {
-    const auto id = named(program, role.among, name);
-    if (!id) {
-      auto entry = diagnostics.report({}, role.unknown, name, title(program));
-      if (!role.among.empty()) entry.hint(suggestion(program, role.among, name));
-    } else if (!lang::is_float(program.tensor(*id).dtype)) {
-      diagnostics.report(program.tensor(*id).span, role.not_float, name, lang::name(program.tensor(*id).dtype));
-    } else {
-      ids.push_back(*id);
-    }
-  }
-  if (names.empty())
-    std::copy_if(role.among.begin(), role.among.end(), std::back_inserter(ids), [&](TensorId id) { return lang::is_float(program.tensor(id).dtype); });
-  if (names.empty() && ids.empty()) diagnostics.report({}, role.none, title(program));
-  return ids;
-}
-
-std::optional<Request> request(const Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
-  using namespace lang::messages;
-  const Role outputs{program.outputs, not_an_output, output_without_gradient, no_float_output};
-  const Role inputs{program.inputs, not_an_input, input_without_gradient, no_float_input};
-  Request request{chosen(program, outputs, of, diagnostics), chosen(program, inputs, wrt, diagnostics)};
-  if (request.of.empty() || request.wrt.empty() || request.of.size() < of.size() || request.wrt.size() < wrt.size()) return std::nullopt;
-  return request;
-}
 
 // ---- what depends on what -------------------------------------------------------------------------------------------------------
 

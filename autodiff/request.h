@@ -1,0 +1,24 @@
+// Which outputs a gradient starts from, and which inputs it is taken by.
+//
+//   --of Loss --wrt W   ⇒   their tensors;     nothing named   ⇒   all float outputs, all float inputs
+//
+// Errors: a name that is none (with the closest one), an integer, nothing of a float type.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lang/diagnostic.h"
+#include "poly/program.h"
+
+namespace tilec::autodiff {
+
+struct Request { std::vector<poly::TensorId> of, wrt; };
+
+std::optional<Request> request(const poly::Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics);
+
+// `#a` ⇒ `a`: the mark is not part of the name that the API knows.
+std::string without_mark(const std::string& name);
+
+}  // namespace tilec::autodiff
