@@ -255,6 +255,7 @@ class Leaf {
     std::int64_t rows = 1, vectors = 1;
     std::optional<Expr> valid;                         // elements from n0 on, when some lanes of the last vector are none
     bool blocked_m = false, blocked_n = false;
+    bool guarded = false;                              // rows that couple n with a reduction are masks of the fold
   };
 
   // Walks dimension `first` (in blocks or one at a time), inside it `second`, inside that the tile. -1: no such dimension.
@@ -268,6 +269,7 @@ class Leaf {
     const Interval range = bounds(dim);
     const std::optional<Interval> inner = interior(dim, range);
     if (!inner) return blocked(dim, range, tile, inside);
+    if (d == n_ && leaf_.lanes > 1) return guarded(dim, range, *inner, tile, inside);
     Body body = one_by_one(dim, {range.lo, inner->lo}, tile, inside);
     append(body, blocked(dim, *inner, tile, inside));
     append(body, one_by_one(dim, {inner->hi, range.hi}, tile, inside));
@@ -276,12 +278,54 @@ class Leaf {
   static constexpr int done = -2;
   using InTile = std::function<Body(const Tile&)>;
 
+  // The border of a dimension that lanes run over: whole vectors from the start that touch it, and the rest behind the last vector
+  // that is inside, with a lane's rows as a mask. 56 columns, interior [1, 55): one masked vector, two free ones, one masked.
+  Body guarded(std::size_t d, const Interval& range, const Interval& inner, const Tile& tile, const InTile& inside) {
+    const std::int64_t W = leaf_.lanes;
+    Body body;
+    const auto named = [&](const std::string& suffix, const Expr& e) {
+      if (is_const(e)) return e;
+      const std::string name = names_.fresh(nest_.dims[d].name + suffix);
+      body.push_back(stmt(Let{name, e}));
+      return var(name);
+    };
+    const Expr zero(std::int64_t{0}), lo = named("_lo", range.lo), hi = named("_end", maximum(range.hi, lo));
+    const Expr first = named("_in", minimum(hi, lo + ceil_divide(inner.lo - lo, W) * Expr(W)));
+    const Expr last = named("_out", first + floor_divide(maximum(zero, inner.hi - first), W) * Expr(W));
+    Tile masked = tile;
+    masked.guarded = true;
+    append(body, blocked_vectors({lo, first}, 1, masked, inside));
+    append(body, blocked_vectors({first, last}, leaf_.vectors, tile, inside));
+    append(body, blocked_vectors({last, hi}, 1, masked, inside));
+    return body;
+  }
+
+  // The rows that a guarded tile must still ask about, for its one vector.
+  std::optional<Expr> guard() const {
+    std::optional<Expr> all;
+    if (tile_.valid) all = mask(0);
+    const std::size_t n = static_cast<std::size_t>(n_);
+    for (const Row& row : nest_.rows) {
+      const std::int64_t c = row.form.coefficients[n];
+      if (!c || others_none(row, n)) continue;
+      const Expr value = known_part(row.form) + (tile_.n0 + lane()) * Expr(c);
+      Expr holds = at_least(value, Expr(std::int64_t{0}));
+      if (row.extent) holds = both(holds, less(value, Expr(*row.extent)));
+      all = all ? both(*all, holds) : holds;
+    }
+    return all;
+  }
+  static bool others_none(const Row& row, std::size_t d) {
+    for (std::size_t k = 0; k < row.form.coefficients.size(); ++k) if (k != d && row.form.coefficients[k]) return false;
+    return true;
+  }
+
   Body one_by_one(std::size_t d, const Interval& range, const Tile& tile, const InTile& inside) {
     return serial(nest_.dims[d].name, range, [&](const Expr& v) { return with(d, v, [&] { return inside(tile); }); });
   }
 
   Body blocked(std::size_t d, const Interval& range, const Tile& tile, const InTile& inside) {
-    return static_cast<int>(d) == m_ ? blocked_rows(range, tile, inside) : blocked_vectors(range, tile, inside);
+    return static_cast<int>(d) == m_ ? blocked_rows(range, tile, inside) : blocked_vectors(range, leaf_.vectors, tile, inside);
   }
 
   // Extents that are known are cut evenly (23 by 12: 12 + 11); others into full blocks and single rows.
@@ -312,7 +356,7 @@ class Leaf {
     return body;
   }
 
-  Body blocked_vectors(const Interval& range, const Tile& tile, const InTile& inside) {
+  Body blocked_vectors(const Interval& range, std::int64_t most_vectors, const Tile& tile, const InTile& inside) {
     const Expr count = range.hi - range.lo;
     const std::string& stem = nest_.dims[static_cast<std::size_t>(n_)].name;
     const std::int64_t W = leaf_.lanes;
@@ -329,7 +373,7 @@ class Leaf {
     if (is_const(count)) {
       const std::int64_t extent = const_or(count, 0);
       if (extent <= 0) return {};
-      const std::int64_t all = (extent + W - 1) / W, turns = (all + leaf_.vectors - 1) / leaf_.vectors, most = (all + turns - 1) / turns, full = all - turns * (most - 1);
+      const std::int64_t all = (extent + W - 1) / W, turns = (all + most_vectors - 1) / most_vectors, most = (all + turns - 1) / turns, full = all - turns * (most - 1);
       const bool ragged = extent % W != 0;
       const std::int64_t smaller = most > 1 ? turns - full : 0;
       Body body = vectors_at(range.lo, Expr(full - (ragged && smaller == 0)), most, std::nullopt);
@@ -340,9 +384,9 @@ class Leaf {
     }
     const std::string lo = names_.fresh(stem + "_lo"), end = names_.fresh(stem + "_end"), full = names_.fresh(stem + "_full");
     const Expr zero(std::int64_t{0});
-    Body body{stmt(Let{lo, range.lo}), stmt(Let{end, range.hi}), stmt(Let{full, floor_divide(maximum(var(end) - var(lo), zero), leaf_.vectors * W)})};
-    append(body, vectors_at(var(lo), var(full), leaf_.vectors, std::nullopt));
-    const Expr rest = var(lo) + var(full) * Expr(leaf_.vectors * W);
+    Body body{stmt(Let{lo, range.lo}), stmt(Let{end, range.hi}), stmt(Let{full, floor_divide(maximum(var(end) - var(lo), zero), most_vectors * W)})};
+    append(body, vectors_at(var(lo), var(full), most_vectors, std::nullopt));
+    const Expr rest = var(lo) + var(full) * Expr(most_vectors * W);
     append(body, vectors_at(rest, maximum(zero, ceil_divide(var(end) - rest, W)), 1, var(end)));
     return body;
   }
@@ -472,10 +516,13 @@ class Leaf {
       at_[walked] = moved ? lo + var(index) : *saved + u;
     }
     Body body;
+    whole_mask_ = tile_.guarded;
     for (std::int64_t i = 0; i < tile_.rows; ++i)
       for (std::int64_t v = 0; v < tile_.vectors; ++v) fold(body, i, v);
-    if (saved) at_[walked] = saved;
+    whole_mask_ = false;
     if (flag_) body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
+    if (const auto condition = tile_.guarded ? guard() : std::nullopt) body = {stmt(If{*condition, std::move(body), {}})};
+    if (saved) at_[walked] = saved;
     return body;
   }
 
