@@ -467,8 +467,25 @@ TEST_CASE("a name that Loops never bound is our bug, not the machine's") {
   CHECK_THROWS_AS(device->load(package), lang::InternalError);
 }
 
-TEST_CASE("more memory than there is") {
-  CHECK_THROWS_AS(device->allocate(std::int64_t{1} << 60), runtime::RuntimeError);
+// The code of the RuntimeError that f throws.
+template <class F> std::string code_of(const F& f) {
+  try {
+    f();
+  } catch (const runtime::RuntimeError& e) {
+    return e.diagnostic.code;
+  }
+  return "none";
+}
+
+TEST_CASE("faults of the machine are named") {
+  CHECK(code_of([] { runtime::open_opencl(99); }) == "E0520");
+  CHECK(code_of([] { device->allocate(std::int64_t{1} << 60); }) == "E0523");
+  const auto memory = device->allocate(64);
+  const std::vector<float> values(1000);
+  CHECK(code_of([&] { device->copy_in(memory, values.data(), 4000); }) == "E0522");
+  codegen::Package package;
+  package.steps.push_back(step({{kernel("crowd", {{"X", DType::F32, Direction::Out}}, {loop("t", Kind::Thread, 1 << 20, {store("X", var("t"), number(DType::F32, 0))})})}, {}}, {0}));
+  CHECK(code_of([&] { device->load(package); }) == "E0525");
 }
 
 TEST_CASE("a package without steps, a grid without blocks, a buffer without bytes") {
