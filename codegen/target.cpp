@@ -14,13 +14,13 @@ namespace tilec::codegen {
 
 namespace {
 
-// sysconf knows the caches on glibc; where it answers 0 (containers), /sys does, in KiB: `1024K`.
+// /sys says what one core sees, in KiB: `1024K`. Where it is hidden, sysconf knows (but may add up a whole package).
 std::int64_t cache_bytes(int name, int index, std::int64_t otherwise) {
-  const long bytes = sysconf(name);
-  if (bytes > 0) return bytes;
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
   std::int64_t kib = 0;
-  return file >> kib && kib > 0 ? kib * 1024 : otherwise;
+  if (file >> kib && kib > 0) return kib * 1024;
+  const long bytes = sysconf(name);
+  return bytes > 0 ? bytes : otherwise;
 }
 
 void add_caches(Target& target) {

@@ -86,7 +86,14 @@ std::optional<Cpu> cpu_named(std::string_view name) {
            (cpu.name != host || std::find(hidden.begin(), hidden.end(), feature) == hidden.end());
   };
   cpu.wide = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
-  if (cpu.name != host && !hidden.empty()) cpu.lacking = hidden.front();
+  // What compiled arithmetic may use; a cpu also names what only operating systems ask for.
+  const auto used = [](const std::string& feature) {
+    for (const char* prefix : {"avx", "sse", "ssse", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "gfni", "xop", "tbm"})
+      if (feature.starts_with(prefix)) return true;
+    return false;
+  };
+  const auto first = std::find_if(hidden.begin(), hidden.end(), used);
+  if (cpu.name != host && first != hidden.end()) cpu.lacking = *first;
   return cpu;
 }
 
