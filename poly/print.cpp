@@ -102,24 +102,40 @@ void cast_types(const Expr& value, DType wide, std::set<DType>& types) {
     for (const auto& operand : apply->operands) cast_types(operand, wide, types);
 }
 
+// An index expression that became a number (after bind, in a class of defract) is one in the text.
+Expr with_numbers(const Expr& value) {
+  return value.match([&](const Number&) -> Expr { return value; }, [&](const Read&) -> Expr { return value; },
+                     [&](const Index& i) -> Expr {
+                       const auto number = i.value.is_constant() && i.value.divisor.is(1) ? i.value.constant.value() : std::nullopt;
+                       return number ? Expr{Number{i.type, wrap_to(i.type, *number), 0}} : value;
+                     },
+                     [&](const Cast& c) -> Expr { return Cast{with_numbers(c.operand), c.type}; },
+                     [&](const Apply& a) -> Expr {
+                       Apply result{a.op, {}, a.type};
+                       for (const auto& operand : a.operands) result.operands.push_back(with_numbers(operand));
+                       return result;
+                     });
+}
+
 struct Body { std::string text; bool typed; };         // typed: the target's type has to be written at the statement
 
 Body body_text(const Program& program, const Statement& s, const Names& reads, const Names& indices) {
+  const auto value = with_numbers(s.value);
   const auto target = program.tensor(s.target.tensor).dtype;
   const bool result = std::find(program.outputs.begin(), program.outputs.end(), s.target.tensor) != program.outputs.end();  // the signature has its type
   std::vector<PrintedValue> candidates;
   std::set<DType> types;
-  cast_types(s.value, s.value.type(), types);
+  cast_types(value, value.type(), types);
   for (const auto type : types)
-    if (const auto narrow = narrowed(s.value, s.value.type(), type); accumulate_in(narrow, s.value.type()) == s.value) candidates.push_back(print_value(narrow, reads, indices));
-  if (const auto* cast = s.value.as<Cast>()) candidates.push_back(print_value(cast->operand, reads, indices));
-  candidates.push_back(print_value(s.value, reads, indices));
-  candidates.push_back({fmt::format("{}({})", lang::name(s.value.type()), candidates.back().text), Primary, cast(candidates.back().scalar, s.value.type())});
+    if (const auto narrow = narrowed(value, value.type(), type); accumulate_in(narrow, value.type()) == value) candidates.push_back(print_value(narrow, reads, indices));
+  if (const auto* cast = value.as<Cast>()) candidates.push_back(print_value(cast->operand, reads, indices));
+  candidates.push_back(print_value(value, reads, indices));
+  candidates.push_back({fmt::format("{}({})", lang::name(value.type()), candidates.back().text), Primary, cast(candidates.back().scalar, value.type())});
   for (const auto& candidate : candidates)
     for (const bool typed : {false, true}) {
       if (result && !typed) continue;
       const auto folded = read_back(s.aggregation, candidate.scalar, typed ? std::optional(target) : std::nullopt);
-      if (folded && folded->result == target && folded->value == s.value) return {candidate.text, typed && !result};
+      if (folded && folded->result == target && folded->value == value) return {candidate.text, typed && !result};
     }
   return {candidates[candidates.size() - 2].text, !result};
 }
