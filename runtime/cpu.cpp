@@ -29,7 +29,7 @@ class CpuModule final : public Module {
   CpuModule(const codegen::Package& package, const codegen::Request& request)
       : scratch_(package.buffers.begin() + package.inputs + package.outputs, package.buffers.end()),
         pool_(request.threads_hint == 1 ? serial_pool() : default_pool()),
-        jit_(object_of(package, request.target)) {
+        jit_(objects_of(package, request.target)) {
     name = package.name;
     ports_of(package, request, *this);
     for (const codegen::Step& step : package.steps) {
@@ -56,7 +56,7 @@ class CpuModule final : public Module {
  private:
   struct Step { EntryPoint entry; std::size_t first_view; };
 
-  static std::string object_of(const codegen::Package& package, const codegen::Target& target) {
+  static std::vector<std::string> objects_of(const codegen::Package& package, const codegen::Target& target) {
     const auto cpu = codegen::llvm_backend::cpu_named(target.arch);
     if (cpu && !cpu->lacking.empty()) throw machine_error(messages::no_device, target.name, fmt::format("this machine lacks {}", cpu->lacking));
     std::vector<const codegen::Loops*> kernels;
@@ -66,7 +66,7 @@ class CpuModule final : public Module {
       seen.push_back(step.kernel);
       kernels.push_back(&step.loops);
     }
-    return codegen::llvm_backend::emit(kernels, target).object;
+    return codegen::llvm_backend::objects(kernels, target);
   }
 
   std::unique_ptr<Frame> borrow() const {

@@ -7,6 +7,10 @@
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
+#include <algorithm>
+#include <future>
+#include <thread>
+
 #include "codegen/llvm/body.h"
 #include "codegen/llvm/object.h"
 #include "lang/diagnostic.h"
@@ -137,6 +141,21 @@ Module emit(const std::vector<const Loops*>& kernels, const Target& target, cons
   }
   if (options.assembly) out.assembly = assembly(*llvm::CloneModule(module), *on.target);
   if (options.object) out.object = object(module, *on.target);
+  return out;
+}
+
+std::vector<std::string> objects(const std::vector<const Loops*>& kernels, const Target& target) {
+  const std::size_t count = std::min<std::size_t>(kernels.size(), std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::future<std::string>> others;
+  const auto share = [&](std::size_t first) {
+    std::vector<const Loops*> some;
+    for (std::size_t k = first; k < kernels.size(); k += count) some.push_back(kernels[k]);
+    return emit(some, target).object;
+  };
+  for (std::size_t t = 1; t < count; ++t) others.push_back(std::async(std::launch::async, share, t));
+  std::vector<std::string> out;
+  if (count > 0) out.push_back(share(0));
+  for (std::future<std::string>& other : others) out.push_back(other.get());
   return out;
 }
 

@@ -23,6 +23,9 @@ struct Module {
 struct Options { bool ir = false, assembly = false, object = true; };
 Module emit(const std::vector<const Loops*>& kernels, const Target& target, const Options& options = {});
 
+// The same machine code as several objects, made by as many threads: what a process loads at once.
+std::vector<std::string> objects(const std::vector<const Loops*>& kernels, const Target& target);
+
 // What LLVM knows of a cpu; the empty name is this machine's. Null: there is no cpu of that name.
 struct Cpu {
   std::string name;
