@@ -216,7 +216,12 @@ void give_names(Statement& statement) {
   }
 }
 
-// Rows that held by the old hulls may not follow from the new ones by intervals alone: then they stay, as guards.
+bool bounded(const Box& box) {
+  return std::all_of(box.index.begin(), box.index.end(), [](const Interval& i) { return i.lower && i.upper; });
+}
+
+// Rows that held by the old hulls may not follow from the new ones by intervals alone: then they stay, as guards. They help
+// interval arithmetic too: the target's rows are triangular in q, the taps' in z.
 void add_accesses(const Program& program, Statement& statement) {
   const auto add = [&](const Access& access) {
     for (std::size_t d = 0; d < access.element.size(); ++d) statement.domain.push_back({access.element[d], program.tensor(access.tensor).shape[d]});
@@ -226,9 +231,11 @@ void add_accesses(const Program& program, Statement& statement) {
 }
 
 // Bounds again: new reduction indices count from 0, new indices of one value leave. nullopt when there is no point.
-std::optional<Statement> finish(const Program& program, const Statement& statement, unsigned long patience) {
+std::optional<Statement> finish(const Program& program, Statement statement, unsigned long patience) {
   const std::size_t n = statement.indices.size();
   Box box = hull(rows_of(statement), n, patience), left{false, {}};
+  add_accesses(program, statement);
+  if (!box.empty && !bounded(box)) tighten(rows_of(statement), box);         // isl gave up
   if (box.empty) return std::nullopt;
   std::vector<std::size_t> kept;
   Vector start(n, 0);
@@ -242,7 +249,6 @@ std::optional<Statement> finish(const Program& program, const Statement& stateme
     left.index.push_back({*interval.lower - start[k], *interval.upper - start[k]});
   }
   Statement result = keep(statement, kept, start);
-  add_accesses(program, result);
   result.domain = bounded_domain(result.domain, left);
   give_names(result);
   return result;
