@@ -65,7 +65,7 @@ void check_sizes_are_used(const Session& session, const codegen::Stages& stages)
 
 }  // namespace
 
-int emit_program(const Options& options) {
+int emit_command(const Options& options) {
   const std::string path = only_file(options);
   const bool only_dump = options.stage.empty() && !options.dump_to.empty();
   if (options.stage.empty() && !only_dump && !options.time) throw UsageError{fmt::format("what should be done with `{}`?", path), fmt::format("write `tilec run {}`, `tilec check {}` or `tilec {} --emit=contraction`", path, path, path)};
@@ -87,11 +87,9 @@ int emit_program(const Options& options) {
     const std::string text = runtime::emit(stage, *session.file, stages, request.target);
     put(text, options, stage.binary);
   }
-  if (options.stats) print_stats(stages, request.target);
+  if (options.stats) print_stats(*session.file, stages, request.target);
   if (options.time) print_timings(stages);
   return session.report();
 }
-
-int emit_command(const Options& options) { return emit_program(options); }
 
 }  // namespace tilec::cli

@@ -137,7 +137,7 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
     if (argument == nullptr) continue;
     const std::optional<DType> declared = declared_type(input);
     if (declared && argument->tensor && argument->tensor->dtype != *declared) {
-      diagnostics.report(input.span, messages::wrong_type, argument->name, lang::name(*declared), lang::name(argument->tensor->dtype));
+      diagnostics.report(input.span, messages::given_type, argument->name, lang::name(*declared), lang::name(argument->tensor->dtype));
       fits = false;
     }
     request.signature.inputs.push_back(given_of(*argument));
@@ -182,7 +182,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
       continue;
     }
     if (argument->tensor && argument->tensor->dtype != tensor.dtype) {
-      diagnostics.report(tensor.span, messages::wrong_type, name, lang::name(tensor.dtype), lang::name(argument->tensor->dtype));
+      diagnostics.report(tensor.span, messages::given_type, name, lang::name(tensor.dtype), lang::name(argument->tensor->dtype));
       fits = false;
     }
     fits = unify(tensor, *argument, request.sizes, diagnostics) && fits;

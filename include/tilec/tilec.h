@@ -1,0 +1,195 @@
+/* tilec: tensor programs, their gradients, and the kernels that run them. This header is the manual of the C API.
+ *
+ *     tilec_program* program;
+ *     tilec_kernel* kernel;
+ *     const char* text = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
+ *     if (tilec_compile(text, strlen(text), NULL, &program) != TILEC_OK) { fputs(tilec_last_error(), stderr); ... }
+ *     tilec_argument arguments[2] = {{.tensor = &a}, {.tensor = &b}};        // DLTensor a, b: shapes, types, strides
+ *     tilec_specialize(program, arguments, 2, NULL, 0, &kernel);             // compiles, or finds it compiled
+ *     const void* in[2] = {a.data, b.data};  void* out[1] = {c};             // element 0 of each
+ *     tilec_kernel_run(kernel, in, out);
+ *     tilec_kernel_destroy(kernel);
+ *     tilec_program_destroy(program);
+ *
+ * Rules that hold everywhere:
+ *  - A function that can fail returns a tilec_status; TILEC_OK is 0. What went wrong is kept per thread until that thread's next
+ *    call: tilec_last_error(), tilec_last_diagnostic(). Result pointers are written only on success.
+ *  - Handles come from a create function and go to the destroy function of the same name; destroying NULL does nothing. A program
+ *    or kernel may be used from several threads at once. A kernel outlives its program.
+ *  - Strings given to tilec are copied; strings it returns live as long as the handle they came from, or (errors) until the
+ *    thread's next call. All are UTF-8 and end with a zero byte.
+ *  - Option structs start with their own size, so that old callers work with a newer library. NULL means all defaults.
+ *  - tilec never prints, never exits, installs no signal handlers, and lets no C++ exception out.
+ *  - Tensors are borrowed: tilec reads and writes caller's memory during a call and keeps no pointer to it afterwards.
+ */
+#ifndef TILEC_TILEC_H
+#define TILEC_TILEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tilec/dlpack.h"
+
+#if defined(__GNUC__)
+#define TILEC_API __attribute__((visibility("default")))
+#else
+#define TILEC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TILEC_VERSION_MAJOR 0
+#define TILEC_VERSION_MINOR 1
+#define TILEC_VERSION_PATCH 0
+
+/* The version of the library that is loaded: major * 10000 + minor * 100 + patch. */
+TILEC_API int tilec_version(void);
+
+typedef enum tilec_status {
+  TILEC_OK = 0,
+  TILEC_PROGRAM_ERROR = 1,  /* the text is at fault: tilec_last_diagnostic says where */
+  TILEC_ARGUMENT_ERROR = 2, /* an argument's shape or value does not fit */
+  TILEC_DEVICE_ERROR = 3,   /* the machine: no such device, no memory, no compiler for it */
+  TILEC_TYPE_ERROR = 4,     /* an argument is missing, unknown, or of another element type than the program takes */
+  TILEC_INTERNAL_ERROR = 70 /* our bug */
+} tilec_status;
+
+/* ---- Errors ------------------------------------------------------------------------------------------------------------------ */
+
+/* The last failed call of this thread, rendered as text with source lines and carets; "" after a call that succeeded. */
+TILEC_API const char* tilec_last_error(void);
+
+typedef enum tilec_severity { TILEC_ERROR = 0, TILEC_WARNING = 1, TILEC_REMARK = 2 } tilec_severity;
+
+typedef struct tilec_diagnostic {
+  tilec_severity severity;
+  const char* code;    /* "E0201"; `tilec explain E0201` prints its page */
+  const char* message; /* one line, without the code */
+  const char* file;
+  int line, column, end_line, end_column; /* from 1; all 0 when there is no place in the text */
+  const char* hint;                       /* something that can be typed in; "" if none */
+} tilec_diagnostic;
+
+/* What this thread's last call had to say, warnings of a successful call included. */
+TILEC_API size_t tilec_last_diagnostic_count(void);
+TILEC_API tilec_status tilec_last_diagnostic(size_t position, tilec_diagnostic* diagnostic);
+
+/* ---- Programs ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct tilec_program tilec_program;
+
+typedef struct tilec_define {
+  const char* name;
+  double value;
+} tilec_define;
+
+typedef struct tilec_size {
+  const char* name;
+  int64_t value;
+} tilec_size;
+
+typedef struct tilec_options {
+  size_t size;            /* sizeof(tilec_options) */
+  const char* function;   /* which function, where the text has several; NULL: the unnamed one, else the only one */
+  const char* target;     /* cpu (default), cpu:x86-64-v3, opencl, cuda, cuda:sm_90a, reference (the interpreter) */
+  const char* file_name;  /* shown in diagnostics; NULL: <text> */
+  const tilec_define* defines; /* compile-time parameters */
+  size_t define_count;
+  const tilec_size* sizes; /* sizes that no input's shape shows */
+  size_t size_count;
+  int threads;             /* of the cpu target: 1, or 0 for the pool of the process (TILEC_THREADS, else all cores) */
+} tilec_options;
+
+/* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */
+TILEC_API tilec_status tilec_compile(const char* text, size_t length, const tilec_options* options, tilec_program** program);
+
+/* The functions of a text, in order: how many (0 when it does not parse), and their names ("" for an unnamed one, which is what
+ * tilec_compile takes when none is asked for). The name lives until the thread's next call. */
+TILEC_API size_t tilec_function_count(const char* text, size_t length);
+TILEC_API const char* tilec_function_name(const char* text, size_t length, size_t position);
+
+/* The gradient of a program: a program whose inputs are the program's inputs and then the cotangent `dO` of each output O of `of`,
+ * and whose outputs are `dX` for each input X of `wrt`. No names (count 0): all float outputs, all float inputs. */
+TILEC_API tilec_status tilec_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
+                                      tilec_program** gradient);
+
+TILEC_API void tilec_program_destroy(tilec_program* program);
+
+/* Names in order: of inputs (a gradient's cotangents last) and of outputs. NULL past the end. */
+TILEC_API const char* tilec_program_name(const tilec_program* program);
+TILEC_API size_t tilec_input_count(const tilec_program* program);
+TILEC_API const char* tilec_input_name(const tilec_program* program, size_t position);
+TILEC_API size_t tilec_output_count(const tilec_program* program);
+TILEC_API const char* tilec_output_name(const tilec_program* program, size_t position);
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum tilec_argument_kind {
+  TILEC_TENSOR = 0, /* `tensor`: its shape, element type and strides; its data is read only for integer scalars used as sizes */
+  TILEC_INTEGER = 1, /* a plain number, weakly typed: it takes the type of what it meets */
+  TILEC_REAL = 2
+} tilec_argument_kind;
+
+typedef struct tilec_argument {
+  const char* name; /* NULL: by position */
+  tilec_argument_kind kind;
+  const DLTensor* tensor;
+  int64_t integer;
+  double real;
+} tilec_argument;
+
+/* One input or output of a specialised program, in the order run() takes them. */
+typedef struct tilec_port {
+  const char* name;
+  DLDataType dtype;
+  int32_t ndim;
+  const int64_t* shape;
+  const int64_t* strides; /* in elements */
+} tilec_port;
+
+/* ---- Kernels: a program compiled for the shapes, types and strides of its arguments ------------------------------------------- */
+
+typedef struct tilec_kernel tilec_kernel;
+
+/* Compiles, or finds what an equal call compiled. `results` are outputs whose memory the caller chose, for their strides; others
+ * are row-major. The tensors are looked at during the call only. */
+TILEC_API tilec_status tilec_specialize(const tilec_program* program, const tilec_argument* arguments, size_t argument_count,
+                                        const tilec_argument* results, size_t result_count, tilec_kernel** kernel);
+TILEC_API void tilec_kernel_destroy(tilec_kernel* kernel);
+
+/* Inputs that are sizes do not appear: ask for names, not only for counts. TILEC_ARGUMENT_ERROR past the end. */
+TILEC_API size_t tilec_kernel_input_count(const tilec_kernel* kernel);
+TILEC_API tilec_status tilec_kernel_input(const tilec_kernel* kernel, size_t position, tilec_port* port);
+TILEC_API size_t tilec_kernel_output_count(const tilec_kernel* kernel);
+TILEC_API tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, tilec_port* port);
+
+/* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k. Outputs must not overlap
+ * inputs or each other. */
+TILEC_API tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs);
+
+/* Specialises and runs in one call. */
+TILEC_API tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results,
+                                 size_t result_count);
+
+/* Element types and shapes of the outputs, without compiling: a kernel that can only be asked for its ports. */
+TILEC_API tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_kernel** ports);
+
+/* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct tilec_buffer tilec_buffer;
+
+/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops llvm asm object opencl cuda ptx cubin.
+ * Arguments may be left out as long as the stage needs no numbers. */
+TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stage, const tilec_argument* arguments, size_t argument_count,
+                                  tilec_buffer** buffer);
+TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);
+TILEC_API size_t tilec_buffer_size(const tilec_buffer* buffer);
+TILEC_API void tilec_buffer_destroy(tilec_buffer* buffer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,147 @@
+"""Calls: NumPy arrays in, prepared argument blocks, NumPy arrays out.
+
+The first call with some shapes, types and strides specialises the program and keeps a Prepared under that key. A later call reads
+the key off the arrays, copies pointers into a ctypes array and calls C: no dictionary of arguments, no struct, no conversion.
+"""
+from __future__ import annotations
+
+import ctypes as c
+import threading
+
+import numpy as np
+
+from . import _library as _c
+from .errors import check
+
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+_TYPES = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64, (1, 8): np.uint8, (1, 16): np.uint16,
+          (1, 32): np.uint32, (1, 64): np.uint64, (2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (6, 8): np.bool_}
+_BFLOAT = (4, 16)
+
+
+def _bfloat16() -> np.dtype:
+    """NumPy's bfloat16 comes from ml_dtypes; without it a bf16 tensor has no array to live in."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError("a bf16 tensor needs the package ml_dtypes, which gives NumPy that type") from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def dl_type(dtype: np.dtype) -> _c.DLDataType:
+    if dtype.kind in _CODES and dtype.isnative:
+        return _c.DLDataType(_CODES[dtype.kind], dtype.itemsize * 8, 1)
+    if dtype.name == "bfloat16":
+        return _c.DLDataType(*_BFLOAT, 1)
+    raise TypeError("element type %s is none of Tile's (bool, u8 … u64, i8 … i64, f16, bf16, f32, f64)" % dtype)
+
+
+def numpy_type(dtype: _c.DLDataType) -> np.dtype:
+    key = (dtype.code, dtype.bits)
+    return _bfloat16() if key == _BFLOAT else np.dtype(_TYPES[key])
+
+
+# Element 0's address is the third word of a NumPy array object, in every NumPy there has been; `ctypes.data` takes a microsecond to
+# say the same. Looked at once: where it is not so, the slow way is taken.
+_DATA_OFFSET = 2 * c.sizeof(c.c_void_p)
+_probe = np.arange(5)[3:]
+if c.c_void_p.from_address(id(_probe) + _DATA_OFFSET).value == _probe.ctypes.data:
+    def address(array, _word=c.c_void_p.from_address, _offset=_DATA_OFFSET):
+        return _word(id(array) + _offset).value
+else:
+    def address(array):
+        return array.ctypes.data
+
+
+class Block:
+    """Arguments in C's form. Keeps what they point to alive."""
+
+    def __init__(self, items):  # [(name or None, array or number)]
+        self.count = len(items)
+        self.structs = (_c.Argument * max(1, self.count))()
+        self.keep = []
+        for struct, (name, value) in zip(self.structs, items):
+            struct.name = name.encode() if name else None
+            if isinstance(value, np.ndarray):
+                struct.kind, struct.tensor = _c.TENSOR, c.pointer(self.tensor(value))
+            elif isinstance(value, (bool, int)):
+                struct.kind, struct.integer = _c.INTEGER, self.fits(name, value)
+            else:
+                struct.kind, struct.real = _c.REAL, float(value)
+
+    @staticmethod
+    def fits(name, value):
+        if not -(2**63) <= value < 2**64:
+            raise ValueError("%s: %d does not fit in 64 bits" % (name, value))
+        return value if value < 2**63 else value - 2**64
+
+    def tensor(self, array):
+        rank, size = array.ndim, array.itemsize
+        if any(s % size for s in array.strides):
+            raise ValueError("an array whose strides are no multiples of its element size")
+        shape, strides = (c.c_int64 * max(1, rank))(*array.shape), (c.c_int64 * max(1, rank))(*[s // size for s in array.strides])
+        self.keep += [shape, strides, array]
+        return _c.DLTensor(address(array), _c.DLDevice(1, 0), rank, dl_type(array.dtype), shape, strides, 0)
+
+
+class Prepared:
+    """One specialised kernel and the ctypes blocks of a call to it."""
+
+    def __init__(self, handle: int, names: list[str]):
+        lib, port = _c.lib, _c.Port()
+        self.handle = handle
+        self.sources, self.outputs = [], []  # (position of the argument, dtype, shape) per kernel input; (dtype, shape) per output
+        for k in range(lib.tilec_kernel_input_count(handle)):
+            lib.tilec_kernel_input(handle, k, c.byref(port))
+            name = port.name.decode()
+            self.sources.append((names.index(name) if name in names else None, numpy_type(port.dtype), tuple(port.shape[: port.ndim])))
+        self.input_names = [None] * len(self.sources)
+        for k in range(lib.tilec_kernel_output_count(handle)):
+            lib.tilec_kernel_output(handle, k, c.byref(port))
+            self.outputs.append((port.name.decode(), numpy_type(port.dtype), tuple(port.shape[: port.ndim])))
+        self.input_block = c.c_void_p * max(1, len(self.sources))
+        self.output_block = c.c_void_p * max(1, len(self.outputs))
+        self.new = [(shape, dtype) for _, dtype, shape in self.outputs]
+        positions = [p for p, _, _ in self.sources]
+        self.local = threading.local()
+        self.direct = positions == list(range(len(names)))  # every argument is an input, in order
+        self.run = lib.tilec_kernel_run
+
+    def __del__(self):
+        if _c is not None:
+            _c.lib.tilec_kernel_destroy(self.handle)
+
+    def blocks(self):
+        """Two pointer arrays of this thread."""
+        local = self.local
+        try:
+            return local.blocks
+        except AttributeError:
+            local.blocks = (self.input_block(), self.output_block())
+            return local.blocks
+
+    def __call__(self, values, out):
+        ins, outs = self.blocks()
+        temporaries = None
+        for k, (position, dtype, shape) in enumerate(self.sources):
+            value = values[position] if position is not None else None
+            if type(value) is not np.ndarray:
+                value = np.zeros(shape, dtype) if value is None else number_as(value, dtype)
+                temporaries = (temporaries or []) + [value]
+            ins[k] = address(value)
+        arrays = [np.empty(shape, dtype) for shape, dtype in self.new] if out is None else out
+        for k, array in enumerate(arrays):
+            outs[k] = address(array)
+        status = self.run(self.handle, ins, outs)
+        if status:
+            check(status)
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def number_as(value, dtype):
+    """A plain number in the type the program gives it: integers wrap, as everywhere in Tile."""
+    if dtype.kind in "iu":
+        bits = dtype.itemsize * 8
+        wrapped = int(value) & ((1 << bits) - 1)
+        return np.array(wrapped - (1 << bits) if dtype.kind == "i" and wrapped >> (bits - 1) else wrapped, dtype)
+    return np.array(value).astype(dtype)

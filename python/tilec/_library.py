@@ -1,0 +1,103 @@
+"""The C library and the shapes of its structs (include/tilec/tilec.h), by ctypes. Nothing here decides anything."""
+from __future__ import annotations
+
+import ctypes as c
+import os
+import pathlib
+
+OK, PROGRAM_ERROR, ARGUMENT_ERROR, DEVICE_ERROR, TYPE_ERROR, INTERNAL_ERROR = 0, 1, 2, 3, 4, 70
+TENSOR, INTEGER, REAL = 0, 1, 2
+
+
+class DLDevice(c.Structure):
+    _fields_ = [("device_type", c.c_int32), ("device_id", c.c_int32)]
+
+
+class DLDataType(c.Structure):
+    _fields_ = [("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16)]
+
+
+class DLTensor(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("device", DLDevice), ("ndim", c.c_int32), ("dtype", DLDataType),
+                ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64)]
+
+
+class Diagnostic(c.Structure):
+    _fields_ = [("severity", c.c_int), ("code", c.c_char_p), ("message", c.c_char_p), ("file", c.c_char_p), ("line", c.c_int),
+                ("column", c.c_int), ("end_line", c.c_int), ("end_column", c.c_int), ("hint", c.c_char_p)]
+
+
+class Define(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("value", c.c_double)]
+
+
+class Size(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("value", c.c_int64)]
+
+
+class Options(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("function", c.c_char_p), ("target", c.c_char_p), ("file_name", c.c_char_p),
+                ("defines", c.POINTER(Define)), ("define_count", c.c_size_t), ("sizes", c.POINTER(Size)), ("size_count", c.c_size_t),
+                ("threads", c.c_int)]
+
+
+class Argument(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("kind", c.c_int), ("tensor", c.POINTER(DLTensor)), ("integer", c.c_int64), ("real", c.c_double)]
+
+
+class Port(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("dtype", DLDataType), ("ndim", c.c_int32), ("shape", c.POINTER(c.c_int64)),
+                ("strides", c.POINTER(c.c_int64))]
+
+
+def _find() -> str:
+    """TILEC_LIBRARY, beside this package (a wheel), or the build folder of a checkout."""
+    here = pathlib.Path(__file__).resolve().parent
+    asked = os.environ.get("TILEC_LIBRARY")
+    candidates = [pathlib.Path(asked)] if asked else [here / "libtilec.so", here.parent.parent / "build/runtime/libtilec.so"]
+    for candidate in candidates:
+        if candidate.exists():
+            return str(candidate)
+    raise ImportError("libtilec.so is not at %s; build it with `./dev build` or set TILEC_LIBRARY"
+                      % " or ".join(str(p) for p in candidates))
+
+
+def _load() -> c.CDLL:
+    library = c.CDLL(_find())
+    handle, text, count = c.c_void_p, c.c_char_p, c.c_size_t
+    arguments = [c.POINTER(Argument), count]
+    signatures = {
+        "tilec_version": (c.c_int, []),
+        "tilec_last_error": (text, []),
+        "tilec_last_diagnostic_count": (count, []),
+        "tilec_last_diagnostic": (c.c_int, [count, c.POINTER(Diagnostic)]),
+        "tilec_compile": (c.c_int, [text, count, c.POINTER(Options), c.POINTER(handle)]),
+        "tilec_function_count": (count, [text, count]),
+        "tilec_function_name": (text, [text, count, count]),
+        "tilec_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
+        "tilec_program_destroy": (None, [handle]),
+        "tilec_program_name": (text, [handle]),
+        "tilec_input_count": (count, [handle]),
+        "tilec_input_name": (text, [handle, count]),
+        "tilec_output_count": (count, [handle]),
+        "tilec_output_name": (text, [handle, count]),
+        "tilec_specialize": (c.c_int, [handle, *arguments, *arguments, c.POINTER(handle)]),
+        "tilec_infer": (c.c_int, [handle, *arguments, c.POINTER(handle)]),
+        "tilec_kernel_destroy": (None, [handle]),
+        "tilec_kernel_input_count": (count, [handle]),
+        "tilec_kernel_input": (c.c_int, [handle, count, c.POINTER(Port)]),
+        "tilec_kernel_output_count": (count, [handle]),
+        "tilec_kernel_output": (c.c_int, [handle, count, c.POINTER(Port)]),
+        "tilec_kernel_run": (c.c_int, [handle, handle, handle]),
+        "tilec_emit": (c.c_int, [handle, text, *arguments, c.POINTER(handle)]),
+        "tilec_buffer_data": (handle, [handle]),
+        "tilec_buffer_size": (count, [handle]),
+        "tilec_buffer_destroy": (None, [handle]),
+    }
+    for name, (result, parameters) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, parameters
+    return library
+
+
+lib = _load()

@@ -1,0 +1,75 @@
+"""Faults as Python exceptions. Mistakes in a call are TypeError or ValueError, as for any function."""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import typing
+
+from . import _library as _c
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnostic:
+    """One message of the compiler. Lines and columns count from 1; 0 when there is no place in the text."""
+    severity: str
+    code: str
+    message: str
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    hint: str
+
+
+class Error(Exception):
+    """Any fault of tilec. `str()` is the rendered text, with source lines and carets."""
+
+    def __init__(self, text: str, diagnostics: typing.Sequence[Diagnostic] = ()):
+        super().__init__(text)
+        self.diagnostics = tuple(diagnostics)
+
+    @property
+    def code(self) -> str:
+        """The code of the first error, such as "E0201"; "" if there is none."""
+        return next((d.code for d in self.diagnostics if d.severity == "error"), "")
+
+
+class ProgramError(Error):
+    """The program's text is at fault."""
+
+
+class ShapeError(ProgramError, ValueError):
+    """Arguments whose shapes or values the program does not accept."""
+
+
+class ArgumentTypeError(ProgramError, TypeError):
+    """Arguments that are missing, unknown, or of another element type than the program takes."""
+
+
+class DeviceError(Error, RuntimeError):
+    """The machine is at fault: no such device, no memory, no file, no compiler for the target."""
+
+
+class InternalError(Error, RuntimeError):
+    """A bug of tilec."""
+
+
+_KINDS = {_c.PROGRAM_ERROR: ProgramError, _c.ARGUMENT_ERROR: ShapeError, _c.DEVICE_ERROR: DeviceError, _c.TYPE_ERROR: ArgumentTypeError}
+
+
+def _diagnostics() -> list[Diagnostic]:
+    found, raw = [], _c.Diagnostic()
+    for k in range(_c.lib.tilec_last_diagnostic_count()):
+        _c.lib.tilec_last_diagnostic(k, ctypes.byref(raw))
+        text = [s.decode() for s in (raw.code, raw.message, raw.file)]
+        found.append(Diagnostic(("error", "warning", "remark")[raw.severity], *text, raw.line, raw.column, raw.end_line, raw.end_column,
+                                raw.hint.decode()))
+    return found
+
+
+def check(status: int) -> None:
+    """Raises the exception of a status that is not OK."""
+    if status != _c.OK:
+        text = _c.lib.tilec_last_error().decode("utf-8", "replace").rstrip()
+        raise _KINDS.get(status, InternalError)(text, _diagnostics())
