@@ -86,23 +86,12 @@ std::optional<Named> tuple_of(Scope& scope, const lang::Call& call, const std::s
   return tuple;
 }
 
-bool only_sizes(const Scope& scope, const lang::Expr& expr) {
-  std::vector<lang::Name> names;
-  names_in(expr, names);
-  return std::all_of(names.begin(), names.end(), [&](const lang::Name& name) {
-    const auto at = scope.names.find(name.spelled());
-    return at != scope.names.end() && at->second.kind == Named::Kind::Size;
-  });
-}
-
-// What a name that sizes or indices use is assigned, if it is an integer known before the run: here comparisons count as 0 and 1.
+// What a name that sizes or indices use is assigned: an integer known before the run. Comparisons count as 0 and 1 here.
 std::optional<Named> as_size(Scope& scope, const lang::Expr& value, Span span) {
-  if (!only_sizes(scope, value)) return std::nullopt;
-  lang::Diagnostics ignored;
-  Scope quiet{ignored, scope.program, scope.names, scope.declared, scope.used_as_size};
-  if (!size_of(quiet, value)) return std::nullopt;
   const auto size = size_of(scope, value);
-  return size ? std::optional(Named::of_size(*size, span)) : std::nullopt;
+  std::vector<lang::Name> names;
+  names_in(value, names);
+  return size ? std::optional(Named::of_size(*size, span, names.empty())) : std::nullopt;
 }
 
 std::optional<Named> assignment(Scope& scope, const lang::Function& function, const lang::Statement& statement, const lang::Assignment& a) {
@@ -113,8 +102,7 @@ std::optional<Named> assignment(Scope& scope, const lang::Function& function, co
     return std::nullopt;
   }
   if (const auto* call = a.value.as<lang::Call>(); call && call->function.text == "tuple") return tuple_of(scope, *call, target.name, a.target.span);
-  if (!target.dtype && (scope.used_as_size.contains(target.name) || is_assertion(a.value)))
-    if (auto size = as_size(scope, a.value, a.target.span)) return size;
+  if (!target.dtype && (scope.used_as_size.contains(target.name) || is_assertion(a.value)) && is_size_expression(scope, a.value)) return as_size(scope, a.value, a.target.span);
   return elementwise(scope, target, a.value);
 }
 

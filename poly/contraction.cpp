@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "lang/messages.h"
 #include "lang/print.h"
@@ -143,43 +142,6 @@ void add_row(std::vector<Range>& rows, Range row) {
   if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
 }
 
-// (2*i + 1)/2 has no integer value: the gcd of coefficients and divisor must divide the constant.
-bool never_integral(const Affine& form) {
-  const auto divisor = form.divisor.value(), constant = form.constant.value();
-  if (!divisor || !constant || *divisor == 1) return false;
-  std::int64_t shared = *divisor;
-  for (const auto& coefficient : form.coefficients) {
-    if (!coefficient.value()) return false;
-    shared = std::gcd(shared, *coefficient.value());
-  }
-  return shared != 0 && *constant % shared != 0;
-}
-
-void warn_never_integral(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr) {
-  lang::Diagnostics ignored;
-  Scope quiet{ignored, scope.program, scope.names, scope.declared, scope.used_as_size};
-  const auto form = affine_of(quiet, indices, expr);
-  if (!form || !never_integral(*form)) return;
-  auto entry = scope.diagnostics.report(expr.span(), messages::never_integral, form->print(indices));
-  entry.hint("`/` is exact in an index; assign a truncated quotient first: `P = K/2;`, then use `P`");
-}
-
-void warn_in_accesses(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& body) {
-  const auto go = [&](const lang::Expr& e) { warn_in_accesses(scope, indices, e); };
-  body.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { go(u.operand); },
-             [&](const lang::Binary& b) { go(b.left), go(b.right); },
-             [&](const lang::Access& a) {
-               for (const auto& e : a.element) warn_never_integral(scope, indices, e);
-             },
-             [&](const lang::Call& c) {
-               for (const auto& e : c.arguments) go(e);
-             },
-             [&](const lang::Select& s) {
-               go(s.condition), go(s.then);
-               if (s.otherwise) go(*s.otherwise);
-             });
-}
-
 bool mentions(const lang::Expr& expr, const std::string& index) {
   std::vector<lang::Name> names;
   names_in(expr, names);
@@ -283,7 +245,7 @@ struct Folded { DType result; Expr value; };
 std::optional<Folded> folded(Scope& scope, Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span) {
   const bool adds = aggregation == Aggregation::Sum || aggregation == Aggregation::Product;
   DType natural = type_alone(scalar);
-  if (scalar.weak != Scalar::Weak::No && written) natural = *written;
+  if (scalar.weak == Scalar::Weak::Integer ? written.has_value() : scalar.weak == Scalar::Weak::Float && written && lang::is_float(*written)) natural = *written;
   if (adds && natural == DType::Bool) natural = DType::I32;
   const DType result = written.value_or(natural);
   if (!adds) {
@@ -358,7 +320,7 @@ std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const
   const auto aggregation = aggregation_of(scope, c);
   std::vector<Affine> element;
   for (const auto& e : c.element)
-    if (auto form = affine_of(scope, indices.all, e)) element.push_back(std::move(*form));
+    if (auto form = element_of(scope, indices.all, e)) element.push_back(std::move(*form));
   Body body{.scope = scope, .indices = indices.all};
   const auto scalar = scalar_of(body, c.body);
   std::vector<Range> constraints;
@@ -366,8 +328,6 @@ std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const
   for (const auto& constraint : c.constraints) whole &= add_constraint(scope, indices.all, constraint, constraints);
   if (!whole) return std::nullopt;
 
-  for (const auto& e : c.element) warn_never_integral(scope, indices.all, e);
-  warn_in_accesses(scope, indices.all, c.body);
   auto domain = domain_of(scope, element, *shape, body.reads, constraints);
   if (!check_bounded(scope, c, indices, domain, span)) return std::nullopt;
   if (options.ties_span && *aggregation != Aggregation::Max && *aggregation != Aggregation::Min) {

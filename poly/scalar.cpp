@@ -50,7 +50,11 @@ std::optional<DType> cast_type(Body& body, const lang::Call& call, Span span) {
 const Named* named_value(Body& body, const lang::Expr& expr) {
   if (const auto* variable = expr.as<lang::Variable>()) return find(body.scope, variable->name, expr.span());
   const auto* call = expr.as<lang::Call>();
-  if (!call || call->function.text != "element" || !arity_is(body, *call, 2, expr.span())) return nullptr;
+  if (!call || call->function.text != "element") {
+    body.scope.diagnostics.report(expr.span(), messages::not_elementwise, lang::print(expr)).hint("`element` takes a tuple apart");
+    return nullptr;
+  }
+  if (!arity_is(body, *call, 2, expr.span())) return nullptr;
   const auto* tuple = named_value(body, call->arguments[0]);
   const auto at = size_of(body.scope, call->arguments[1]);
   if (!tuple || !at) return nullptr;
@@ -121,7 +125,7 @@ std::optional<Scalar> access(Body& body, const lang::Access& a, const lang::Expr
   Access result{named->tensor, {}};
   bool whole = true;
   for (const auto& e : a.element) {
-    auto form = affine_of(body.scope, body.indices, e);
+    auto form = element_of(body.scope, body.indices, e);
     whole &= form.has_value();
     if (form) result.element.push_back(std::move(*form));
   }

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <numeric>
 
 #include "lang/messages.h"
 #include "lang/print.h"
@@ -148,6 +148,18 @@ std::optional<Affine> combine(Scope& scope, Op op, const Affine& left, const Aff
   }
 }
 
+// (2*i + 1)/2 has no integer value: the gcd of coefficients and divisor must divide the constant.
+bool never_integral(const Affine& form) {
+  const auto divisor = form.divisor.value(), constant = form.constant.value();
+  if (!divisor || !constant || *divisor == 1) return false;
+  std::int64_t shared = *divisor;
+  for (const auto& coefficient : form.coefficients) {
+    if (!coefficient.value()) return false;
+    shared = std::gcd(shared, *coefficient.value());
+  }
+  return shared != 0 && *constant % shared != 0;
+}
+
 }  // namespace
 
 Named Named::of_tensor(TensorId id, Span span, bool weak) {
@@ -224,6 +236,25 @@ bool mentions_index(const Scope& scope, const lang::Expr& expr) {
   return std::any_of(names.begin(), names.end(), [&](const lang::Name& name) { return is_index(scope, name); });
 }
 
+bool is_size_expression(const Scope& scope, const lang::Expr& expr) {
+  const auto all = [&](const std::vector<lang::Expr>& list) { return std::all_of(list.begin(), list.end(), [&](const lang::Expr& e) { return is_size_expression(scope, e); }); };
+  return expr.match(
+      [](const lang::Number& n) { return !n.is_float; },
+      [&](const lang::Variable& v) {
+        const auto at = scope.names.find(v.name.spelled());
+        return at != scope.names.end() && at->second.kind == Named::Kind::Size;
+      },
+      [&](const lang::Unary& u) { return is_size_expression(scope, u.operand); },
+      [&](const lang::Binary& b) { return all({b.left, b.right}); },
+      [](const lang::Access&) { return false; },
+      [&](const lang::Call& c) {
+        const auto op = lang::function_named(c.function.text);
+        const bool integer = op && lang::info(*op).result != lang::Result::Float && *op != Op::IsNan && *op != Op::IsFinite;
+        return (integer || c.function.text == "ident" || c.function.text == "div" || is_assertion(expr)) && all(c.arguments);
+      },
+      [&](const lang::Select& s) { return s.otherwise && all({s.condition, s.then, *s.otherwise}); });
+}
+
 bool is_assertion(const lang::Expr& expr) {
   const auto* call = expr.as<lang::Call>();
   return call && call->function.text.starts_with("assert_");
@@ -276,6 +307,14 @@ std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& in
     fault(scope, span, error.what());
     return std::nullopt;
   }
+}
+
+std::optional<Affine> element_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr) {
+  auto form = affine_of(scope, indices, expr);
+  if (form && never_integral(*form))
+    scope.diagnostics.report(expr.span(), messages::never_integral, form->print(indices))
+        .hint("`/` is exact in an index; assign a truncated quotient first: `P = K/2;`, then use `P`");
+  return form;
 }
 
 bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span, std::vector<lang::Label> labels) {

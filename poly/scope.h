@@ -63,9 +63,12 @@ const Named* find(const Scope& scope, const lang::Name& name, Span span);  // re
 
 std::optional<Size> size_of(Scope& scope, const lang::Expr& expr);
 std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
+// The same for an element of an access, with a warning when no point can make it an integer (language.md L1).
+std::optional<Affine> element_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
 bool mentions_index(const Scope& scope, const lang::Expr& expr);
 // Every name in `expr` outside the functions of calls, in the order of the text.
 void names_in(const lang::Expr& expr, std::vector<lang::Name>& names);
+bool is_size_expression(const Scope& scope, const lang::Expr& expr);     // of size names and integers only
 bool is_assertion(const lang::Expr& expr);             // assert_…(condition)
 
 // left == right: true when so, a Requirement when only bind can tell, false when not.
