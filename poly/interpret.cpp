@@ -82,7 +82,14 @@ double distance(double a, double b) {
   return std::isnan(apart) ? infinity : apart;
 }
 
-double error_product(double factor, double error) { return error == 0 ? 0 : std::fabs(factor) * error; }
+// |factor| * error, where nothing times an unbounded error is unbounded, not NaN: the error may come from a value that is not finite.
+double error_product(double factor, double error) {
+  if (error == 0) return 0;
+  const double product = std::fabs(factor) * error;
+  return std::isnan(product) ? infinity : product;
+}
+
+double error_square(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 double own_error(DType type, double result) { return std::isfinite(result) ? 2 * epsilon(type) * std::fabs(result) + least(type) : 0; }
 
@@ -99,8 +106,8 @@ double inherited(Op op, DType type, const Value& a, const Value& b, const Value&
   switch (op) {
     case Op::Add:
     case Op::Sub: return a.error + b.error;
-    case Op::Mul: return error_product(a.real, b.error) + error_product(b.real, a.error) + a.error * b.error;
-    case Op::Fma: return error_product(a.real, b.error) + error_product(b.real, a.error) + a.error * b.error + c.error;
+    case Op::Mul: return error_product(a.real, b.error) + error_product(b.real, a.error) + error_square(a.error, b.error);
+    case Op::Fma: return error_product(a.real, b.error) + error_product(b.real, a.error) + error_square(a.error, b.error) + c.error;
     case Op::Neg:
     case Op::Abs:
     case Op::Relu: return a.error;
@@ -126,7 +133,7 @@ Value apply_integer(Op op, DType type, const Value& a, const Value& b, const Val
   const double x = as_real(type, a), y = as_real(type, b);
   switch (op) {
     case Op::Add: case Op::Sub: case Op::Max: case Op::Min: case Op::Neg: case Op::Abs: case Op::Relu: return {0, result, a.error + b.error};
-    case Op::Mul: return {0, result, error_product(x, b.error) + error_product(y, a.error) + a.error * b.error};
+    case Op::Mul: return {0, result, error_product(x, b.error) + error_product(y, a.error) + error_square(a.error, b.error)};
     default: return {0, result, infinity};
   }
 }
