@@ -332,6 +332,9 @@ class Leaf {
   Body blocked_rows(const Interval& range, const Tile& tile, const InTile& inside) {
     const Expr count = range.hi - range.lo;
     const std::string& stem = nest_.dims[static_cast<std::size_t>(m_)].name;
+    // Fewer vectors than planned (an edge of n) leave registers for more rows.
+    const bool edge = tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
+    const std::int64_t block = edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, 12) : leaf_.rows;
     const auto rows_at = [&](const Expr& first, const Expr& turns, std::int64_t rows) {
       return serial(stem + "_b", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
         Tile t = tile;
@@ -344,15 +347,15 @@ class Leaf {
     if (is_const(count)) {
       const std::int64_t extent = const_or(count, 0);
       if (extent <= 0) return {};
-      const std::int64_t turns = (extent + leaf_.rows - 1) / leaf_.rows, most = (extent + turns - 1) / turns, full = extent - turns * (most - 1);
+      const std::int64_t turns = (extent + block - 1) / block, most = (extent + turns - 1) / turns, full = extent - turns * (most - 1);
       Body body = rows_at(range.lo, Expr(full), most);
       if (most > 1) append(body, rows_at(range.lo + Expr(full * most), Expr(turns - full), most - 1));
       return body;
     }
     const std::string lo = names_.fresh(stem + "_lo"), full = names_.fresh(stem + "_full");
-    Body body{stmt(Let{lo, range.lo}), stmt(Let{full, floor_divide(maximum(count, Expr(std::int64_t{0})), leaf_.rows)})};
-    append(body, rows_at(var(lo), var(full), leaf_.rows));
-    append(body, one_by_one(static_cast<std::size_t>(m_), {var(lo) + var(full) * Expr(leaf_.rows), range.hi}, tile, inside));
+    Body body{stmt(Let{lo, range.lo}), stmt(Let{full, floor_divide(maximum(count, Expr(std::int64_t{0})), block)})};
+    append(body, rows_at(var(lo), var(full), block));
+    append(body, one_by_one(static_cast<std::size_t>(m_), {var(lo) + var(full) * Expr(block), range.hi}, tile, inside));
     return body;
   }
 

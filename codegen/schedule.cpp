@@ -135,21 +135,33 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
     else if (d != n && d != m && !f.fixed[d]) others *= static_cast<double>(f.extent[d]);
   }
   int by_n = 0, by_m = 0, by_both = 0;
+  std::vector<const FlatAccess*> gathered;
   for (const FlatAccess& read : f.nest.reads) {
     const bool in_n = stride(read, n) != 0, in_m = m && stride(read, *m) != 0;
     (in_n ? (in_m ? by_both : by_n) : by_m) += in_n || in_m;
+    if (in_n && std::abs(stride(read, n)) > 4) gathered.push_back(&read);
   }
+  if (std::abs(stride(f.nest.target, n)) > 4) gathered.push_back(&f.nest.target);
+  // A gather touches a cache line per lane; the next rows find them again when m has unit stride there.
+  const auto gather_cycles = [&](double r) {
+    double cycles = 0;
+    for (const FlatAccess* access : gathered) {
+      const bool again = m && std::abs(stride(*access, *m)) == 1;
+      cycles += static_cast<double>(lanes) * (0.5 + 4.0 / (again ? std::min(r, 16.0) : 1.0));
+    }
+    return cycles;
+  };
   const std::int64_t m_extent = m ? f.extent[*m] : 1;
   const double inside = m ? interior(f, *m, reductions(f.nest)) : 1;
   Block best;
-  for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(m_extent, 14); ++rows)
+  for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(m_extent, gathered.empty() ? 14 : 16); ++rows)
     for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, 6); ++vectors) {
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
-      if (rows * vectors > 1 && steps <= 1 && rows > 1 && !by_n) continue;  // nothing is reused: plain rows
+      if (steps <= 1 && rows > 1 && !by_n && gathered.empty()) continue;  // nothing is reused: plain rows
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double panel = (by_n + by_both) * v * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * by_n * v : 0;  // a vector from L2 takes two cycles
-        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads) + r * v + 12;
+        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + gather_cycles(r) * v * (by_both ? r : 1)) + r * v + 12;
       };
       const Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
       const Tiles nt = balanced(all_vectors, vectors);
