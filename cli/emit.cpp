@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/nearest.h"
+#include "lang/nearest.h"
 #include "cli/session.h"
 #include "cli/show_stats.h"
 #include "runtime/emit.h"
@@ -20,7 +20,7 @@ const runtime::StageInfo& stage_of(const std::string& name) {
   if (stage != nullptr) return *stage;
   std::vector<std::string> names;
   for (const runtime::StageInfo& s : runtime::all_stages()) names.emplace_back(s.name);
-  const std::optional<std::string> near = nearest(name, names);
+  const std::optional<std::string> near = lang::nearest(name, names);
   throw runtime::argument_error(runtime::messages::unknown_stage, name)
       .hint(near ? fmt::format("did you mean `--emit={}`?", *near) : "`tilec --help` lists the stages");
 }
@@ -58,7 +58,7 @@ void check_sizes_are_used(const Session& session, const codegen::Stages& stages)
   for (const std::string& name : stages.contraction->sizes) known.push_back(name[0] == '#' || name[0] == '$' ? name.substr(1) : name);
   for (const auto& [name, value] : session.options.sizes) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::optional<std::string> near = nearest(name, known);
+    const std::optional<std::string> near = lang::nearest(name, known);
     throw UsageError{fmt::format("`{}` is no size of this function", name), near ? fmt::format("did you mean `--size {}={}`?", *near, value) : known.empty() ? "it has none" : fmt::format("its sizes are {}", fmt::join(known, ", "))};
   }
 }

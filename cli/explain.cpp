@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "cli/error_pages.h"
-#include "cli/nearest.h"
+#include "lang/nearest.h"
 #include "cli/session.h"
 
 namespace tilec::cli {
@@ -19,7 +19,7 @@ int explain_command(const Options& options) {
     std::transform(code.begin(), code.end(), code.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     const auto page = std::find(codes.begin(), codes.end(), code);
     if (page == codes.end()) {
-      const std::optional<std::string> near = nearest(code, codes);
+      const std::optional<std::string> near = lang::nearest(code, codes);
       throw UsageError{fmt::format("there is no page for `{}`", word), near ? fmt::format("did you mean `tilec explain {}`?", *near) : "codes look like E0201; a message shows its own in brackets"};
     }
     fmt::print("{}", error_pages()[static_cast<std::size_t>(page - codes.begin())].text);

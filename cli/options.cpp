@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "cli/nearest.h"
+#include "lang/nearest.h"
 
 namespace tilec::cli {
 
@@ -116,7 +116,7 @@ std::string option_hint(const CLI::App& app, const std::string& message) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  const std::optional<std::string> near = nearest(typed, names);
+  const std::optional<std::string> near = lang::nearest(typed, names);
   return near ? fmt::format("did you mean `{}`?", *near) : std::string("`--help` lists the options");
 }
 
@@ -132,7 +132,7 @@ Parsed parse_options(int argc, char** argv) {
   if (first == "--version") return {options, "tilec " TILEC_VERSION "\n"};
   const bool named = std::find(std::begin(commands), std::end(commands), first) != std::end(commands);
   if (!named && first[0] != '-' && !looks_like_file(first)) {
-    const std::optional<std::string> near = nearest(first, {std::begin(commands), std::end(commands)});
+    const std::optional<std::string> near = lang::nearest(first, {std::begin(commands), std::end(commands)});
     throw UsageError{fmt::format("`{}` is no command and no file of Tile", first), near ? fmt::format("did you mean `tilec {}`?", *near) : "`tilec --help` lists the commands"};
   }
   options.command = named ? first : "show";

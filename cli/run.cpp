@@ -6,7 +6,7 @@
 
 #include "cli/arguments.h"
 #include "cli/compare.h"
-#include "cli/nearest.h"
+#include "lang/nearest.h"
 #include "cli/session.h"
 #include "runtime/error.h"
 #include "runtime/npy.h"
@@ -35,6 +35,8 @@ std::vector<Word> split_words(const Options& options) {
     if (std::ranges::count(words, word.name, &Word::name) > 0) throw UsageError{fmt::format("`{}` is given twice", word.name), {}};
     words.push_back(word);
   }
+  for (const auto& [name, value] : options.defines)      // `--define S=2` of a scalar input is `S=2`
+    if (std::ranges::count(words, name, &Word::name) == 0) words.push_back({name, fmt::format("{}", value)});
   return words;
 }
 
@@ -60,7 +62,7 @@ std::optional<lang::DType> declared_type(const lang::Function& function, const s
 
 [[noreturn]] void unknown_word(const Word& word, const Callable& callable, std::vector<std::string> known) {
   const auto& name = callable.function()->name;
-  const std::optional<std::string> near = nearest(word.name, known);
+  const std::optional<std::string> near = lang::nearest(word.name, known);
   throw runtime::argument_error(messages::unknown_argument, word.name, name ? name->text : "the function")
       .hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
 }

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
-#include "cli/nearest.h"
+#include "lang/nearest.h"
 #include "lang/check.h"
 #include "lang/messages.h"
 #include "lang/parse.h"
@@ -49,7 +50,7 @@ std::string only_file(const Options& options) {
 codegen::Target target_of(const std::string& name) {
   std::optional<codegen::Target> target = codegen::target_named(name);
   if (target) return *target;
-  const std::optional<std::string> near = nearest(name, {"cpu", "opencl", "cuda", "reference", "cuda:sm_90a", "cpu:x86-64-v3", "cpu:x86-64-v4"});
+  const std::optional<std::string> near = lang::nearest(name, {"cpu", "opencl", "cuda", "reference", "cuda:sm_90a", "cpu:x86-64-v3", "cpu:x86-64-v4"});
   throw runtime::argument_error(runtime::messages::unknown_target, name)
       .hint(near ? fmt::format("did you mean `--target {}`?", *near) : std::string("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference"));
 }
@@ -79,6 +80,8 @@ codegen::Request Session::request() const {
   request.signature.defines = options.defines;
   request.sizes = options.sizes;
   for (const auto& [name, value] : options.sizes) request.sizes.emplace("#" + name, value);  // a size the text spells in lower case
+  for (const auto& [name, value] : options.defines)      // a define that names a scalar input used as a size
+    if (value == std::floor(value) && std::fabs(value) < 0x1p62) request.sizes.emplace(name, static_cast<std::int64_t>(value));
   request.gradient = options.gradient;
   request.of = options.of;
   request.wrt = options.wrt;

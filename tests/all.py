@@ -1,0 +1,66 @@
+"""Every test, part by part: all.py [house | golden | unit | samples | python ...]. The last line is `N passed, N failed`.
+
+house     rules that a script can check (tests/house.py)
+golden    programs that carry what the compiler says about them (tests/golden.py)
+unit      doctest executables and the C API's test, through Meson
+samples   every sample: interpreter, CPU and OpenCL agree, gradients agree with finite differences (tests/samples.py)
+python    the package, by pytest
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PY = sys.executable
+PARTS = {
+    "house": [PY, "tests/house.py"],
+    "golden": [PY, "tests/golden.py"],
+    "unit": ["meson", "test", "-C", "build", "--no-rebuild", "--print-errorlogs"],
+    "samples": [PY, "tests/samples.py"],
+    "python": [PY, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "auto", "tests/python"],
+}
+
+
+def counted(text: str) -> tuple[int, int]:
+    """Passed and failed, as our scripts, Meson or pytest say it."""
+    ours = re.findall(r"^(\d+) passed, (\d+) failed$", text, re.M)
+    if ours:
+        return int(ours[-1][0]), int(ours[-1][1])
+    meson = {key: int(n) for key, n in re.findall(r"^(Ok|Expected Fail|Fail|Unexpected Pass|Timeout):\s+(\d+)", text, re.M)}
+    if meson:
+        return meson.get("Ok", 0) + meson.get("Expected Fail", 0), sum(meson.get(k, 0) for k in ("Fail", "Unexpected Pass", "Timeout"))
+    pytest = {kind: int(n) for n, kind in re.findall(r"(\d+) (passed|failed|errors?)", text.splitlines()[-1] if text.strip() else "")}
+    return pytest.get("passed", 0), sum(n for kind, n in pytest.items() if kind != "passed")
+
+
+def run_part(name: str) -> tuple[int, int]:
+    start = time.monotonic()
+    env = dict(os.environ, POCL_CACHE_DIR=str(ROOT / "build/pocl"))
+    done = subprocess.run(PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text = done.stdout.decode("utf-8", "replace")
+    passed, failed = counted(text)
+    if done.returncode != 0 and failed == 0:
+        failed = 1                                       # it fell over before it could count
+    if failed:
+        print(text)
+    print("%-8s %5d passed, %d failed   %6.1f s" % (name, passed, failed, time.monotonic() - start), flush=True)
+    return passed, failed
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(PARTS)
+    unknown = [w for w in wanted if w not in PARTS]
+    if unknown:
+        print("no part called %s; parts are %s" % (", ".join(unknown), ", ".join(PARTS)))
+        return 2
+    totals = [run_part(name) for name in wanted]
+    passed, failed = (sum(column) for column in zip(*totals))
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
