@@ -1,5 +1,5 @@
-// Five rewrites, in order: copies for outputs that need a buffer of their own, inlining, long reductions in two stages,
-// transposed copies, shared rows.
+// Six rewrites, in order: copies for outputs that need a buffer of their own, inlining, long reductions in two stages,
+// transposed copies, panels, shared rows.
 //
 // Shared rows are the one mechanism behind epilogues, softmax and attention. Statements whose targets start with the same
 // dimensions, each a plain index, and that read each other only at their own row, can run row by row (or 64 rows by 64 rows):
@@ -433,6 +433,87 @@ void transpose_for_lanes(Program& program, Strides& strides) {
   }
 }
 
+// ---- panels
+
+// Every row of a wide operand starts on a page of its own when its stride is a multiple of the page, and an operand beyond the
+// cache is streamed again for every block of rows. Both cure by copying it into panels as wide as a block, once:
+//
+//   C[i, j] = +(A[i, k] * B[k, j])   ⇒   B_p[b, k, l] = =(B[k, 64*b + l]);  C[i, 64*b + l] = +(A[i, k] * B_p[b, k, l]);
+constexpr double reuse_of_panels = 128;
+constexpr std::int64_t page = 4096;
+
+struct Panels { std::size_t read, dimension, index; };
+
+std::optional<Panels> panels_of(const Program& program, const Strides& strides, const Statement& s, const Target& target) {
+  if (!reduces(s) || s.reads.size() < 2 || !reuses(s)) return std::nullopt;
+  const auto lane = lane_index(s, strides[static_cast<std::size_t>(s.target.tensor)]);
+  if (!lane || !s.domain[*lane].value.constant.is(0)) return std::nullopt;
+  for (std::size_t r = 0; r < s.reads.size(); ++r) {
+    const TensorId id = s.reads[r].tensor;
+    const auto d = dimension_of(s.reads[r], *lane);
+    if (!d || plain_index(s.reads[r].element[*d]) != lane || strides[static_cast<std::size_t>(id)][*d] != 1) continue;
+    const double bytes = elements(program, id) * lang::bytes(program.tensor(id).dtype);
+    bool paged = false;
+    for (std::size_t e = 0; e < s.reads[r].element.size(); ++e)
+      paged = paged || (e != *d && strides[static_cast<std::size_t>(id)][e] * lang::bytes(program.tensor(id).dtype) % page == 0);
+    const bool large = bytes >= 8.0 * static_cast<double>(target.l2);
+    if (bytes < static_cast<double>(target.l2) || !(paged || large)) continue;
+    if (points(s) >= reuse_of_panels * elements(program, id)) return Panels{r, *d, *lane};
+  }
+  return std::nullopt;
+}
+
+void panel_operands(Program& program, Strides& strides, const Target& target) {
+  if (target.family != Target::Family::Cpu) return;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const auto* s = std::get_if<Statement>(&program.nodes[n]);
+    const auto panels = s ? panels_of(program, strides, *s, target) : std::nullopt;
+    if (!panels) continue;
+    Statement use = *s;
+    const std::size_t count = use.indices.size();
+    const std::int64_t width = 4 * target.vector_bytes / std::max(4, lang::bytes(use.value.type())), extent = use.domain[panels->index].extent->get();
+    const std::int64_t pieces = (extent + width - 1) / width;
+    if (pieces < 2) continue;
+    // The packed operand: panel, the other dimensions in their order, element within the panel.
+    const TensorId source = use.reads[panels->read].tensor;
+    poly::Tensor packed{fresh_name(program, program.tensor(source).name + "_p"), program.tensor(source).dtype, {poly::Size(pieces)}, {}};
+    for (std::size_t d = 0; d < program.tensor(source).shape.size(); ++d) if (d != panels->dimension) packed.shape.push_back(program.tensor(source).shape[d]);
+    packed.shape.push_back(poly::Size(width));
+    const std::size_t rank = packed.shape.size();
+    strides.push_back(row_major(extents(packed)));
+    program.tensors.push_back(packed);
+    const TensorId id = static_cast<TensorId>(program.tensors.size()) - 1;
+    Statement pack = copy(program, id, id, in_order(rank));
+    Affine whole = Affine::index(0, rank).times(poly::Size(width)).plus(Affine::index(rank - 1, rank));
+    Access from{source, {}};
+    for (std::size_t d = 0, next = 1; d < program.tensor(source).shape.size(); ++d) from.element.push_back(d == panels->dimension ? whole : Affine::index(next++, rank));
+    pack.reads = {std::move(from)};
+    if (pieces * width != extent) pack.domain.push_back({whole, poly::Size(extent)});
+    // The use: its lane index becomes width·b + l.
+    std::vector<Affine> map;
+    for (std::size_t k = 0; k < count; ++k) map.push_back(Affine::index(k, count + 1));
+    map[panels->index].coefficients[count] = poly::Size(width);
+    Access read{id, {Affine::index(count, count + 1)}};
+    for (std::size_t d = 0; d < use.reads[panels->read].element.size(); ++d)
+      if (d != panels->dimension) read.element.push_back(use.reads[panels->read].element[d].compose(map, count + 1));
+    read.element.push_back(Affine::index(panels->index, count + 1));
+    for (Affine& e : use.target.element) e = e.compose(map, count + 1);
+    for (Access& access : use.reads) for (Affine& e : access.element) e = e.compose(map, count + 1);
+    use.reads[panels->read] = std::move(read);
+    for (std::size_t r = 0; r < use.domain.size(); ++r) use.domain[r].value = r == panels->index ? Affine::index(r, count + 1) : use.domain[r].value.compose(map, count + 1);
+    use.domain[panels->index].extent = poly::Size(width);
+    use.domain.insert(use.domain.begin() + static_cast<std::ptrdiff_t>(count), {Affine::index(count, count + 1), poly::Size(pieces)});
+    if (pieces * width != extent) use.domain.push_back({map[panels->index], poly::Size(extent)});
+    std::vector<int> same;
+    for (std::size_t r = 0; r < use.reads.size(); ++r) same.push_back(static_cast<int>(r));
+    use.value = seen_from(use.value, map, count + 1, same);
+    use.indices.push_back(use.indices[panels->index] + "_p");
+    program.nodes[n] = std::move(use);
+    program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(pack));
+    ++n;
+  }
+}
+
 // ---- shared rows
 
 // How many leading target dimensions may become loops: maps and contractions keep at least their last dimension for lanes.
@@ -549,6 +630,7 @@ Fused fuse(const Program& program, const Strides& strides, const Target& target)
   inline_elementwise(fused.program);
   split_reductions(fused.program, fused.strides, target);
   transpose_for_lanes(fused.program, fused.strides);
+  panel_operands(fused.program, fused.strides, target);
   fused.sets = Rows(fused.program, target).sets();
   for (const Fused::Set& set : fused.sets) rename_rows(fused.program, set);
   return fused;

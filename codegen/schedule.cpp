@@ -299,9 +299,10 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
   std::vector<Loop> loops;
   double turns = 1;
   for (const std::string& name : choice.leaf.outer) {
-    if (turns >= 32) break;
+    const auto extent = static_cast<double>(nest.dims[*nest.dim(name)].extent);
+    if (turns >= 32 || (turns >= 8 && turns * extent > 512)) break;
     loops.push_back({name, 1});
-    turns *= static_cast<double>(nest.dims[*nest.dim(name)].extent);
+    turns *= extent;
   }
   const std::string& blocked = choice.leaf.m.empty() ? (choice.leaf.form == LeafForm::Reduce ? std::string() : choice.leaf.n) : choice.leaf.m;
   if (turns < 8 && !blocked.empty()) {
