@@ -452,7 +452,12 @@ std::optional<Panels> panels_of(const Program& program, const Strides& strides, 
     const TensorId id = s.reads[r].tensor;
     const auto d = dimension_of(s.reads[r], *lane);
     if (!d || plain_index(s.reads[r].element[*d]) != lane || strides[static_cast<std::size_t>(id)][*d] != 1) continue;
-    const double bytes = elements(program, id) * lang::bytes(program.tensor(id).dtype);
+    double bytes = lang::bytes(program.tensor(id).dtype);  // of one batch
+    for (std::size_t e = 0; e < s.reads[r].element.size(); ++e) {
+      const auto k = plain_index(s.reads[r].element[e]);
+      const bool batch = k && k != lane && std::any_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& x) { return !x.coefficients[*k].is(0); });
+      if (!batch) bytes *= static_cast<double>(program.tensor(id).shape[e].get());
+    }
     bool paged = false;
     for (std::size_t e = 0; e < s.reads[r].element.size(); ++e)
       paged = paged || (e != *d && strides[static_cast<std::size_t>(id)][e] * lang::bytes(program.tensor(id).dtype) % page == 0);
