@@ -85,7 +85,7 @@ class GroupLowering {
       inner = counts[l] ? inner / counts[l] : 0;
       Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
       body.push_back(stmt(Let{first(group_.loops[l].index), index * Expr(group_.loops[l].step)}));
-      if (inner > 1) rest = Operation{Op::Mod, {rest, Expr(inner)}, DType::I64};
+      rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
     }
     append(body, std::move(turn));
     if (turns == 0) return {};
@@ -157,7 +157,7 @@ class GroupLowering {
       const std::string name = names_.fresh(nest.dims[digit.dim].name);
       const Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
       inside.push_back(stmt(Let{name, index * Expr(digit.step)}));
-      if (inner > 1) rest = Operation{Op::Mod, {rest, Expr(inner)}, DType::I64};
+      rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
       if (digit.step == 1) around.fixed.insert_or_assign(digit.dim, var(name));
       else around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
     }
