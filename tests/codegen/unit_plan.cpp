@@ -1,0 +1,90 @@
+// Plans print, parse back to the same value, and say what the scheduler is expected to see in a program.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "codegen/pipeline.h"
+#include "lang/parse.h"
+#include "lang/render.h"
+
+using namespace tilec;
+
+namespace {
+
+codegen::Plan plan_of(const std::string& text, const std::map<std::string, std::int64_t>& sizes, bool gradient = false, const char* target = "cpu:x86-64-v4") {
+  lang::Diagnostics diagnostics;
+  const lang::Source source{"test.tile", text};
+  const auto file = lang::parse(source, diagnostics);
+  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
+  codegen::Request request;
+  request.sizes = sizes;
+  request.gradient = gradient;
+  request.target = *codegen::target_named(target);
+  auto stages = codegen::compile(*file, request, codegen::Until::Plan, diagnostics);
+  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
+  return *stages->plan;
+}
+
+const char* const matmul = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
+const char* const transposed = "function (A[M, K], B[N, K]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[j, k]); }";
+const char* const convolution =
+    "function (I[N, H, W, CI], K[R, S, CI, CO]) -> (O) { O[n, y, x, c: N, (H + 1)/2, (W + 1)/2, CO] = +(I[n, 2*y + j - 1, 2*x + i - 1, d] * K[j, i, d, c]); }";
+const char* const softmax =
+    "function (X[M, N]) -> (Y) { A[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - A[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }";
+const char* const total = "function (X[N]) -> (S) { S[] = +(X[i] * X[i]); }";
+
+}  // namespace
+
+TEST_CASE("a plan reads back from its print") {
+  for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "opencl", "cuda:sm_90a"})
+    for (const bool gradient : {false, true}) {
+      const codegen::Plan plans[] = {plan_of(matmul, {{"M", 130}, {"N", 70}, {"K", 50}}, gradient, target),
+                                     plan_of(convolution, {{"N", 2}, {"H", 28}, {"W", 28}, {"CI", 16}, {"R", 3}, {"S", 3}, {"CO", 32}}, gradient, target),
+                                     plan_of(softmax, {{"M", 400}, {"N", 100}}, gradient, target), plan_of(total, {{"N", 1000003}}, gradient, target)};
+      for (const codegen::Plan& plan : plans) {
+        std::string message;
+        const auto groups = codegen::parse_groups(codegen::print(plan), plan.program, message);
+        REQUIRE_MESSAGE(groups, message);
+        CHECK(*groups == plan.groups);
+      }
+    }
+}
+
+TEST_CASE("a line that is no plan is named") {
+  const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
+  const auto message_of = [&](const char* text) {
+    std::string message;
+    CHECK_FALSE(codegen::parse_groups(text, plan.program, message));
+    return message;
+  };
+  CHECK(message_of("contract C").find("starts with `group NAME`") != std::string::npos);
+  CHECK(message_of("group C\n  conjure C").find("`conjure`") != std::string::npos);
+  CHECK(message_of("group C\n  contract Z").find("`Z`") != std::string::npos);
+  CHECK(message_of("group C\n  contract C  block 4by4").find("ROWSxVECTORS") != std::string::npos);
+  CHECK(message_of("group C\n  parallel i by 0\n").find("`i`") != std::string::npos);
+}
+
+TEST_CASE("lanes run over the output's unit stride, rows over an index the other operand lacks") {
+  const codegen::Plan plan = plan_of(matmul, {{"M", 512}, {"N", 512}, {"K", 512}});
+  REQUIRE(plan.groups.size() == 1);
+  const codegen::Compute& leaf = plan.groups[0].body[0];
+  CHECK(leaf.form == codegen::LeafForm::Contract);
+  CHECK(leaf.n == "j");
+  CHECK(leaf.m == "i");
+  CHECK(leaf.k == std::vector<std::string>{"k"});
+  CHECK(leaf.rows * leaf.vectors >= 10);
+  CHECK(leaf.rows * leaf.vectors + leaf.vectors + 1 <= 31);
+}
+
+TEST_CASE("an operand that is read across its unit stride is copied once, if it is read often") {
+  CHECK(plan_of(transposed, {{"M", 512}, {"N", 512}, {"K", 512}}).groups.size() == 2);
+  CHECK(plan_of(transposed, {{"M", 2}, {"N", 512}, {"K", 512}}).groups.size() == 1);
+}
+
+TEST_CASE("softmax and its gradient are one launch of shared rows") {
+  CHECK(plan_of(softmax, {{"M", 4000}, {"N", 1000}}).groups.size() == 1);
+  CHECK(plan_of(softmax, {{"M", 4000}, {"N", 1000}}, true).groups.size() == 1);
+}
+
+TEST_CASE("a long sum into one element has two stages") { CHECK(plan_of(total, {{"N", 1000003}}).groups.size() == 2); }
