@@ -1,0 +1,189 @@
+/* The C API from C11: compile, infer, specialise, run, gradient, emit, and what is said of every kind of mistake. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tilec/tilec.h"
+
+static int failures = 0;
+
+#define EXPECT(condition)                                                                \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      printf("%s:%d: not so: %s\n%s\n", __FILE__, __LINE__, #condition, tilec_last_error()); \
+      ++failures;                                                                        \
+    }                                                                                    \
+  } while (0)
+
+static const char matmul[] = "function matmul(A[M, K], B[K, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}\n";
+
+static DLTensor tensor(float* data, int64_t* shape, int64_t* strides, int rank) {
+  DLTensor t;
+  memset(&t, 0, sizeof t);
+  t.data = data;
+  t.device.device_type = kDLCPU;
+  t.ndim = rank;
+  t.dtype.code = kDLFloat;
+  t.dtype.bits = 32;
+  t.dtype.lanes = 1;
+  t.shape = shape;
+  t.strides = strides;
+  return t;
+}
+
+static tilec_argument by_position(const DLTensor* t) {
+  tilec_argument a;
+  memset(&a, 0, sizeof a);
+  a.kind = TILEC_TENSOR;
+  a.tensor = t;
+  return a;
+}
+
+static tilec_program* compiled(const char* text, const char* target) {
+  tilec_options options;
+  tilec_program* program = NULL;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.target = target;
+  options.file_name = "test.tile";
+  EXPECT(tilec_compile(text, strlen(text), &options, &program) == TILEC_OK);
+  return program;
+}
+
+static float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 0, 0, 1, 1, 1};
+static int64_t shape_a[2] = {2, 3}, shape_b[2] = {3, 2}, shape_c[2] = {2, 2};
+
+static void a_product_runs(const char* target) {
+  tilec_program* program = compiled(matmul, target);
+  tilec_kernel* kernel = NULL;
+  tilec_port port;
+  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2);
+  tilec_argument arguments[2];
+  float c[4] = {0};
+  const void* in[2];
+  void* out[1];
+  arguments[0] = by_position(&ta);
+  arguments[1] = by_position(&tb);
+  EXPECT(strcmp(tilec_program_name(program), "matmul") == 0);
+  EXPECT(tilec_input_count(program) == 2 && strcmp(tilec_input_name(program, 1), "B") == 0 && tilec_input_name(program, 2) == NULL);
+  EXPECT(tilec_output_count(program) == 1 && strcmp(tilec_output_name(program, 0), "C") == 0);
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_OK);
+  EXPECT(tilec_kernel_output(kernel, 0, &port) == TILEC_OK && port.ndim == 2 && port.shape[1] == 2 && port.strides[0] == 2 && port.dtype.bits == 32);
+  EXPECT(tilec_kernel_output(kernel, 1, &port) == TILEC_ARGUMENT_ERROR);
+  tilec_program_destroy(program); /* the kernel lives on */
+  in[0] = a;
+  in[1] = b;
+  out[0] = c;
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
+  EXPECT(c[0] == 4 && c[1] == 5 && c[2] == 10 && c[3] == 11);
+  tilec_kernel_destroy(kernel);
+}
+
+static void strides_may_be_anything(void) {
+  tilec_program* program = compiled(matmul, NULL);
+  int64_t backwards[2] = {-3, -1}, spread[2] = {0, 0}, transposed[2] = {1, 2};
+  float one = 1, c[4] = {0};
+  DLTensor ta = tensor(a + 5, shape_a, backwards, 2), tb = tensor(&one, shape_b, spread, 2), tc = tensor(c, shape_c, transposed, 2);
+  tilec_argument arguments[2], result;
+  arguments[0] = by_position(&ta);
+  arguments[1] = by_position(&tb);
+  result = by_position(&tc);
+  EXPECT(tilec_run(program, arguments, 2, &result, 1) == TILEC_OK);
+  EXPECT(c[0] == 15 && c[1] == 6 && c[2] == 15 && c[3] == 6); /* column by column */
+  tilec_program_destroy(program);
+}
+
+static void a_gradient_is_a_program(void) {
+  tilec_program *program = compiled(matmul, NULL), *gradient = NULL;
+  const char* wrt[1] = {"A"};
+  float dc[4] = {1, 2, 3, 4}, da[6] = {0};
+  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2), tdc = tensor(dc, shape_c, NULL, 2), tda = tensor(da, shape_a, NULL, 2);
+  tilec_argument arguments[3], result;
+  arguments[0] = by_position(&ta);
+  arguments[1] = by_position(&tb);
+  arguments[2] = by_position(&tdc);
+  arguments[2].name = "dC";
+  result = by_position(&tda);
+  EXPECT(tilec_gradient(program, NULL, 0, wrt, 1, &gradient) == TILEC_OK);
+  EXPECT(tilec_input_count(gradient) == 3 && strcmp(tilec_input_name(gradient, 2), "dC") == 0);
+  EXPECT(tilec_output_count(gradient) == 1 && strcmp(tilec_output_name(gradient, 0), "dA") == 0);
+  EXPECT(tilec_run(gradient, arguments, 3, &result, 1) == TILEC_OK);
+  EXPECT(da[0] == 1 && da[1] == 2 && da[2] == 3 && da[3] == 3 && da[4] == 4 && da[5] == 7);
+  tilec_program_destroy(program);
+  tilec_program_destroy(gradient);
+}
+
+static void shapes_can_be_asked_for(void) {
+  tilec_program* program = compiled("function (X, S) -> (Y) { Y = X * S; }", NULL);
+  tilec_kernel* ports = NULL;
+  tilec_port port;
+  DLTensor tx = tensor(a, shape_a, NULL, 2);
+  tilec_argument arguments[2];
+  const void* in[2] = {a, a};
+  void* out[1] = {b};
+  arguments[0] = by_position(&tx);
+  memset(&arguments[1], 0, sizeof arguments[1]);
+  arguments[1].kind = TILEC_REAL;
+  arguments[1].real = 0.5;
+  EXPECT(tilec_infer(program, arguments, 2, &ports) == TILEC_OK);
+  EXPECT(tilec_kernel_output(ports, 0, &port) == TILEC_OK && port.ndim == 2 && port.shape[0] == 2 && port.dtype.code == kDLFloat && port.dtype.bits == 32);
+  EXPECT(tilec_kernel_run(ports, in, out) == TILEC_ARGUMENT_ERROR);
+  tilec_kernel_destroy(ports);
+  tilec_program_destroy(program);
+}
+
+static void stages_can_be_read(void) {
+  tilec_program* program = compiled(matmul, NULL);
+  tilec_buffer* buffer = NULL;
+  EXPECT(tilec_emit(program, "gradient", NULL, 0, &buffer) == TILEC_OK);
+  EXPECT(buffer != NULL && strstr(tilec_buffer_data(buffer), "dA[i, k: M, K] = +(") != NULL && strlen(tilec_buffer_data(buffer)) == tilec_buffer_size(buffer));
+  tilec_buffer_destroy(buffer);
+  EXPECT(tilec_emit(program, "grad", NULL, 0, &buffer) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_emit(program, "loops", NULL, 0, &buffer) == TILEC_ARGUMENT_ERROR); /* sizes are missing */
+  tilec_program_destroy(program);
+}
+
+static void mistakes_are_named(void) {
+  static const char wrong[] = "function f(A[M, N]) -> (B) {\n  B[i: M] = +(A[i, j, k]);\n}\n";
+  tilec_program* program = NULL;
+  tilec_kernel* kernel = NULL;
+  tilec_diagnostic d;
+  tilec_options options;
+  DLTensor ta = tensor(a, shape_a, NULL, 2);
+  tilec_argument arguments[3];
+  EXPECT(tilec_compile(wrong, strlen(wrong), NULL, &program) == TILEC_PROGRAM_ERROR && program == NULL);
+  EXPECT(strstr(tilec_last_error(), "E0201") != NULL);
+  EXPECT(tilec_last_diagnostic_count() >= 1 && tilec_last_diagnostic(0, &d) == TILEC_OK);
+  EXPECT(d.severity == TILEC_ERROR && strcmp(d.code, "E0201") == 0 && d.line == 2 && strcmp(d.file, "<text>") == 0);
+  EXPECT(tilec_last_diagnostic(99, &d) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_compile("\xff\xfe", 2, NULL, &program) == TILEC_PROGRAM_ERROR);
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.target = "abacus";
+  EXPECT(tilec_compile(matmul, strlen(matmul), &options, &program) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "abacus") != NULL);
+  program = compiled(matmul, NULL);
+  arguments[0] = arguments[1] = arguments[2] = by_position(&ta);
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_ARGUMENT_ERROR); /* K is 3 and 2 */
+  EXPECT(tilec_specialize(program, arguments, 1, NULL, 0, &kernel) == TILEC_TYPE_ERROR);     /* B is missing */
+  EXPECT(tilec_specialize(program, arguments, 3, NULL, 0, &kernel) != TILEC_OK);
+  arguments[1].tensor = NULL;
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_ARGUMENT_ERROR && kernel == NULL);
+  tilec_program_destroy(program);
+  tilec_program_destroy(NULL);
+  tilec_kernel_destroy(NULL);
+  tilec_buffer_destroy(NULL);
+}
+
+int main(void) {
+  EXPECT(tilec_version() == TILEC_VERSION_MAJOR * 10000 + TILEC_VERSION_MINOR * 100 + TILEC_VERSION_PATCH);
+  EXPECT(tilec_function_count(matmul, strlen(matmul)) == 1 && strcmp(tilec_function_name(matmul, strlen(matmul), 0), "matmul") == 0);
+  a_product_runs("cpu");
+  a_product_runs("reference");
+  strides_may_be_anything();
+  a_gradient_is_a_program();
+  shapes_can_be_asked_for();
+  stages_can_be_read();
+  mistakes_are_named();
+  printf("%d expectations failed\n", failures);
+  return failures != 0;
+}
