@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/scalar.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -25,58 +26,13 @@ namespace tilec::codegen {
 namespace {
 
 using lang::InternalError;
-using Number = poly::Number;
-
-std::int64_t const_or(const Expr& e, std::int64_t otherwise) {
-  const auto* c = e.as<Constant>();
-  return c && c->type == DType::I64 ? c->integer : otherwise;
-}
-bool is_const(const Expr& e) { return e.as<Constant>() != nullptr; }
-
-// Arithmetic is done in f32 where the program says f16 or bf16 (Loops rule 7).
-DType compute_type(DType type) { return type == DType::F16 || type == DType::BF16 ? DType::F32 : type; }
-
-Expr convert(const Expr& e, DType type) { return e.type() == type ? e : Expr(Convert{e, type}); }
-
-Expr constant_of(const Number& number) {
-  const DType type = compute_type(number.type);
-  return Constant{type, number.integer, number.real};
-}
-
-Expr identity(Aggregation how, DType type) {
-  const bool real = lang::is_float(type);
-  const double inf = std::numeric_limits<double>::infinity();
-  const int width = lang::bits(type);
-  const auto extreme = [&](bool low) -> std::int64_t {
-    if (type == DType::Bool) return low ? 0 : 1;
-    if (!lang::is_signed(type)) return low ? 0 : (width == 64 ? -1 : (std::int64_t{1} << width) - 1);
-    const std::int64_t top = width == 64 ? INT64_MAX : (std::int64_t{1} << (width - 1)) - 1;
-    return low ? -top - 1 : top;
-  };
-  switch (how) {
-    case Aggregation::Product: return Constant{type, 1, 1.0};
-    case Aggregation::Max: return real ? Constant{type, 0, -inf} : Constant{type, extreme(true), 0};
-    case Aggregation::Min: return real ? Constant{type, 0, inf} : Constant{type, extreme(false), 0};
-    default: return Constant{type, 0, 0.0};
-  }
-}
-
-// Whether folding nothing gives what an unreached element holds.
-bool identity_is_fill(const Nest& nest) {
-  if (!nest.fill || nest.aggregation == Aggregation::Max || nest.aggregation == Aggregation::Min) return false;
-  const double one = nest.aggregation == Aggregation::Product ? 1 : 0;
-  const Number& n = *nest.fill;
-  return lang::is_float(n.type) ? n.real == one : static_cast<double>(n.integer) == one;
-}
 
 class Leaf {
  public:
   Leaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names)
-      : nest_(nest), leaf_(leaf), storage_(storage), around_(around), names_(names) {
-    at_.resize(nest.dims.size());
-    for (const Dim& dim : nest.dims) limit_.push_back({Expr(std::int64_t{0}), Expr(dim.extent)});
-    for (const auto& [d, value] : around.fixed) at_[d] = value;
-    for (const auto& [d, interval] : around.limits) limit_[d] = interval;
+      : nest_(nest), leaf_(leaf), storage_(storage), around_(around), names_(names), points_(nest) {
+    for (const auto& [d, value] : around.fixed) points_.fix(d, value);
+    for (const auto& [d, interval] : around.limits) points_.limit(d, interval);
     const auto find = [&](const std::string& name) -> int {
       if (name.empty()) return -1;
       const auto d = nest.dim(name);
@@ -89,17 +45,17 @@ class Leaf {
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
-    reached_ = always_reached();
+    reached_ = always_reached(nest);
     flag_ = !reached_ && !identity_is_fill(nest);
   }
 
   Body spell() {
-    if (nest_.empty() && std::any_of(nest_.dims.begin(), nest_.dims.end(), [](const Dim& d) { return d.extent == 0 && !d.reduction; })) return {};
+    if (nest_.empty()) return {};                      // a Fill stands before it
     Expr condition = Constant{DType::Bool, 1, 0};
     bool conditional = false;
     for (const Row& row : nest_.rows) {
-      if (!all_fixed(row)) continue;
-      const Expr value = known_part(row.form);
+      if (!points_.all_fixed(row)) continue;
+      const Expr value = points_.known_part(row.form);
       condition = conditional ? both(condition, at_least(value, Expr(std::int64_t{0}))) : at_least(value, Expr(std::int64_t{0}));
       if (row.extent) condition = both(condition, less(value, Expr(*row.extent)));
       conditional = true;
@@ -110,105 +66,6 @@ class Leaf {
   }
 
  private:
-  // ---- which points
-
-  bool all_fixed(const Row& row) const {
-    for (std::size_t d = 0; d < at_.size(); ++d) if (row.form.coefficients[d] && !at_[d]) return false;
-    return true;
-  }
-
-  Expr known_part(const Form& form) const {
-    Expr sum(form.constant);
-    for (std::size_t d = 0; d < at_.size(); ++d) if (form.coefficients[d] && at_[d]) sum = sum + *at_[d] * Expr(form.coefficients[d]);
-    return sum;
-  }
-
-  // a·d + rest within [0, extent) as bounds of d, where `least` and `most` are what rest can be.
-  static void tighten(Interval& r, std::int64_t a, const Expr& least, const Expr& most, const std::optional<std::int64_t>& extent) {
-    const Expr zero(std::int64_t{0}), one(std::int64_t{1});
-    if (a > 0) {
-      r.lo = maximum(r.lo, ceil_divide(zero - least, a));
-      if (extent) r.hi = minimum(r.hi, ceil_divide(Expr(*extent) - most, a));
-    } else {
-      r.hi = minimum(r.hi, floor_divide(least, -a) + one);
-      if (extent) r.lo = maximum(r.lo, ceil_divide(most - Expr(*extent) + one, -a));
-    }
-  }
-
-  // Exact bounds of d from the rows whose other dimensions are fixed.
-  Interval bounds(std::size_t d) const {
-    Interval r = limit_[d];
-    for (const Row& row : nest_.rows) {
-      const std::int64_t a = row.form.coefficients[d];
-      if (!a || !others_fixed(row, d)) continue;
-      const Expr rest = known_part(row.form);
-      tighten(r, a, rest, rest, row.extent);
-    }
-    return r;
-  }
-
-  bool others_fixed(const Row& row, std::size_t d) const {
-    for (std::size_t k = 0; k < at_.size(); ++k) if (k != d && row.form.coefficients[k] && !at_[k]) return false;
-    return true;
-  }
-
-  // The part of `range` where every row that couples d with a dimension not yet fixed holds for all values of that one.
-  std::optional<Interval> interior(std::size_t d, const Interval& range) const {
-    Interval r = range;
-    bool coupled = false;
-    for (const Row& row : nest_.rows) {
-      const std::int64_t a = row.form.coefficients[d];
-      if (!a || others_fixed(row, d)) continue;
-      coupled = true;
-      std::int64_t least = 0, most = 0;
-      for (std::size_t k = 0; k < at_.size(); ++k) {
-        const std::int64_t c = row.form.coefficients[k];
-        if (k == d || !c || at_[k]) continue;
-        (c > 0 ? most : least) += c * (nest_.dims[k].extent - 1);
-      }
-      const Expr rest = known_part(row.form);
-      tighten(r, a, rest + Expr(least), rest + Expr(most), row.extent);
-    }
-    if (!coupled) return std::nullopt;
-    const Expr lo = maximum(range.lo, minimum(r.lo, range.hi));
-    return Interval{lo, maximum(lo, minimum(r.hi, range.hi))};
-  }
-
-  // A proof that every output point of the box has a valid reduction point: some constant choice of taps satisfies all rows.
-  bool always_reached() const {
-    for (const Dim& dim : nest_.dims) if (dim.reduction && dim.extent == 0) return false;
-    std::vector<std::size_t> coupled;
-    for (std::size_t d = 0; d < nest_.dims.size(); ++d)
-      if (nest_.dims[d].reduction && std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& r) { return r.form.coefficients[d] != 0; })) coupled.push_back(d);
-    if (coupled.size() > 4) return false;
-    std::vector<std::int64_t> tap(nest_.dims.size(), 0);
-    const std::function<bool(std::size_t)> search = [&](std::size_t c) {
-      if (c == coupled.size()) return holds_everywhere(tap);
-      const std::int64_t extent = nest_.dims[coupled[c]].extent;
-      for (const std::int64_t t : {std::int64_t{0}, extent / 2, extent - 1}) {
-        tap[coupled[c]] = t;
-        if (search(c + 1)) return true;
-      }
-      return false;
-    };
-    return search(0);
-  }
-
-  bool holds_everywhere(const std::vector<std::int64_t>& tap) const {
-    for (const Row& row : nest_.rows) {
-      std::int64_t least = row.form.constant, most = least;
-      bool reduces = false;
-      for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
-        const std::int64_t c = row.form.coefficients[d];
-        if (!c) continue;
-        if (nest_.dims[d].reduction) { reduces = true; least += c * tap[d]; most += c * tap[d]; }
-        else (c > 0 ? most : least) += c * (nest_.dims[d].extent - 1);
-      }
-      if (reduces && (least < 0 || (row.extent && most >= *row.extent))) return false;
-    }
-    return true;
-  }
-
   // ---- loops
 
   using Inside = std::function<Body(const Expr&)>;
@@ -235,16 +92,16 @@ class Leaf {
   }
 
   Body with(std::size_t d, const Expr& value, const std::function<Body()>& inside) {
-    at_[d] = value;
+    points_.fix(d, value);
     Body body = inside();
-    at_[d].reset();
+    points_.release(d);
     return body;
   }
 
   Body outer(std::size_t level) {
     if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : blocks(leaf_.m_inner ? n_ : m_, leaf_.m_inner ? m_ : n_, {});
     const std::size_t d = outer_[level];
-    return serial(nest_.dims[d].name, bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
+    return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
   }
 
   // ---- blocks of m and n
@@ -266,8 +123,8 @@ class Leaf {
     const auto inside = [&, next](const Tile& t) { return blocks(next, done, t); };
     if (d < 0) return inside(tile);
     const std::size_t dim = static_cast<std::size_t>(d);
-    const Interval range = bounds(dim);
-    const std::optional<Interval> inner = interior(dim, range);
+    const Interval range = points_.bounds(dim);
+    const std::optional<Interval> inner = points_.interior(dim, range);
     if (!inner) return blocked(dim, range, tile, inside);
     if (d == n_ && leaf_.lanes > 1) return guarded(dim, range, *inner, tile, inside);
     Body body = one_by_one(dim, {range.lo, inner->lo}, tile, inside);
@@ -308,7 +165,7 @@ class Leaf {
     for (const Row& row : nest_.rows) {
       const std::int64_t c = row.form.coefficients[n];
       if (!c || others_none(row, n)) continue;
-      const Expr value = known_part(row.form) + (tile_.n0 + lane()) * Expr(c);
+      const Expr value = points_.known_part(row.form) + (tile_.n0 + lane()) * Expr(c);
       Expr holds = at_least(value, Expr(std::int64_t{0}));
       if (row.extent) holds = both(holds, less(value, Expr(*row.extent)));
       all = all ? both(*all, holds) : holds;
@@ -428,12 +285,12 @@ class Leaf {
     if (level >= k_.size()) return innermost(std::nullopt);
     if (level + 1 == k_.size()) return innermost(k_[level]);
     const std::size_t d = k_[level];
-    return serial(nest_.dims[d].name, bounds(d), [&](const Expr& v) { return with(d, v, [&] { return reduce(level + 1); }); });
+    return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return reduce(level + 1); }); });
   }
 
   // Element offset of an access at the tile's corner, with every fixed dimension in place.
   Expr corner(std::size_t access, const Form& offset) const {
-    Expr sum = known_part(offset);
+    Expr sum = points_.known_part(offset);
     if (tile_.blocked_m) sum = sum + tile_.m0 * Expr(offset.coefficients[static_cast<std::size_t>(m_)]);
     if (tile_.blocked_n) sum = sum + tile_.n0 * Expr(offset.coefficients[static_cast<std::size_t>(n_)]);
     const auto base = around_.base.find(access);
@@ -455,7 +312,7 @@ class Leaf {
   // The innermost reduction: one view per read, moved along.
   Body innermost(std::optional<std::size_t> d) {
     if (!d) return with_views([&] { return step(Expr(std::int64_t{0}), std::nullopt); });
-    const Interval range = bounds(*d);
+    const Interval range = points_.bounds(*d);
     const Expr count = range.hi - range.lo;
     const std::int64_t known = is_const(count) ? const_or(count, 0) : -1;
     if (known == 0 || (is_const(count) && known < 0)) return {};
@@ -515,8 +372,8 @@ class Leaf {
     std::optional<Expr> saved;
     const std::size_t walked = moved ? *moved : unroll ? *unroll : 0;
     if (moved || unroll) {
-      saved = at_[walked];
-      at_[walked] = moved ? lo + var(index) : *saved + u;
+      saved = points_.at(walked);
+      points_.fix(walked, moved ? lo + var(index) : *saved + u);
     }
     Body body;
     whole_mask_ = tile_.guarded;
@@ -525,7 +382,7 @@ class Leaf {
     whole_mask_ = false;
     if (flag_) body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
     if (const auto condition = tile_.guarded ? guard() : std::nullopt) body = {stmt(If{*condition, std::move(body), {}})};
-    if (saved) at_[walked] = saved;
+    if (saved) points_.fix(walked, *saved);
     return body;
   }
 
@@ -547,17 +404,7 @@ class Leaf {
       return;
     }
     const Expr x = convert(value(body, *nest_.value, i, v), type_);
-    body.push_back(stmt(Store{acc_, slot, combine(acc, x)}));
-  }
-
-  Expr combine(const Expr& acc, const Expr& x) const {
-    switch (nest_.aggregation) {
-      case Aggregation::Sum: return Operation{type_ == DType::Bool ? Op::Or : Op::Add, {acc, x}, type_};
-      case Aggregation::Product: return Operation{type_ == DType::Bool ? Op::And : Op::Mul, {acc, x}, type_};
-      case Aggregation::Max: return Operation{Op::Max, {acc, x}, type_};
-      case Aggregation::Min: return Operation{Op::Min, {acc, x}, type_};
-      default: return x;
-    }
+    body.push_back(stmt(Store{acc_, slot, combine(nest_.aggregation, acc, x)}));
   }
 
   // ---- values
@@ -597,12 +444,7 @@ class Leaf {
         [&](const poly::Read& r) { return convert(load(body, static_cast<std::size_t>(r.read), i, v), compute_type(r.type)); },
         [&](const poly::Index& x) { return convert(index_value(nest_.form(x.value), i, v), compute_type(x.type)); },
         [&](const poly::Cast& c) {
-          const Expr operand = value(body, c.operand, i, v);
-          if (c.type == DType::F16 || c.type == DType::BF16) {  // rounds, then goes on in f32
-            if (c.operand.type() == c.type) return operand;
-            return Expr(Convert{Expr(Convert{operand, c.type}), DType::F32});
-          }
-          return convert(operand, c.type);
+          return cast(value(body, c.operand, i, v), c.operand.type(), c.type);
         },
         [&](const poly::Apply& a) {
           std::vector<Expr> operands;
@@ -612,7 +454,7 @@ class Leaf {
   }
 
   Expr index_value(const Form& f, std::int64_t i, std::int64_t v) const {
-    Expr sum = known_part(f);
+    Expr sum = points_.known_part(f);
     if (tile_.blocked_m) sum = sum + (tile_.m0 + Expr(i)) * Expr(f.coefficients[static_cast<std::size_t>(m_)]);
     if (tile_.blocked_n) sum = sum + (tile_.n0 + Expr(v * leaf_.lanes) + lane()) * Expr(f.coefficients[static_cast<std::size_t>(n_)]);
     return sum;
@@ -677,7 +519,7 @@ class Leaf {
     }
     append(body, dot_levels(0, d));
     Expr total = Load{acc_, Expr(std::int64_t{0}), type_};
-    for (std::int64_t a = 1; a < copies; ++a) total = combine(total, Load{acc_, Expr(a), type_});
+    for (std::int64_t a = 1; a < copies; ++a) total = combine(nest_.aggregation, total, Load{acc_, Expr(a), type_});
     Expr result = total;
     if (leaf_.lanes > 1) {
       const std::string sum = names_.fresh("sum");
@@ -697,9 +539,9 @@ class Leaf {
   Body dot_levels(std::size_t level, std::size_t lane_dim) {
     if (level < k_.size()) {
       const std::size_t d = k_[level];
-      return serial(nest_.dims[d].name, bounds(d), [&](const Expr& v) { return with(d, v, [&] { return dot_levels(level + 1, lane_dim); }); });
+      return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return dot_levels(level + 1, lane_dim); }); });
     }
-    return dot_range(lane_dim, bounds(lane_dim));
+    return dot_range(lane_dim, points_.bounds(lane_dim));
   }
 
   // [lo, hi) in steps of all accumulators, then of one vector, then the masked rest.
@@ -762,8 +604,7 @@ class Leaf {
   const Storage& storage_;
   const Surroundings& around_;
   Names& names_;
-  std::vector<std::optional<Expr>> at_;                // value of each dimension that is fixed here
-  std::vector<Interval> limit_;                        // what the group's loops leave of each
+  Ranges points_;
   int m_ = -1, n_ = -1;
   std::vector<std::size_t> outer_, k_;
   DType type_, target_type_;

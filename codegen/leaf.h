@@ -11,6 +11,7 @@
 
 #include "codegen/loops.h"
 #include "codegen/plan.h"
+#include "codegen/ranges.h"
 
 namespace tilec::codegen {
 
@@ -18,8 +19,6 @@ inline Stmt stmt(auto node) { return Stmt{std::move(node)}; }
 inline void append(Body& body, Body more) {
   for (Stmt& s : more) body.push_back(std::move(s));
 }
-
-struct Interval { Expr lo, hi; };
 
 // Fresh names; indices keep theirs where they can.
 class Names {

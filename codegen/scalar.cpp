@@ -1,0 +1,57 @@
+#include "codegen/scalar.h"
+
+#include <limits>
+
+namespace tilec::codegen {
+
+std::int64_t const_or(const Expr& e, std::int64_t otherwise) {
+  const auto* c = e.as<Constant>();
+  return c && c->type == DType::I64 ? c->integer : otherwise;
+}
+bool is_const(const Expr& e) { return e.as<Constant>() != nullptr; }
+
+DType compute_type(DType type) { return type == DType::F16 || type == DType::BF16 ? DType::F32 : type; }
+
+Expr convert(const Expr& e, DType type) { return e.type() == type ? e : Expr(Convert{e, type}); }
+
+Expr constant_of(const poly::Number& number) {
+  const DType type = compute_type(number.type);
+  return Constant{type, number.integer, number.real};
+}
+
+Expr identity(Aggregation how, DType type) {
+  const bool real = lang::is_float(type);
+  const double inf = std::numeric_limits<double>::infinity();
+  const int width = lang::bits(type);
+  const auto extreme = [&](bool low) -> std::int64_t {
+    if (type == DType::Bool) return low ? 0 : 1;
+    if (!lang::is_signed(type)) return low ? 0 : (width == 64 ? -1 : (std::int64_t{1} << width) - 1);
+    const std::int64_t top = width == 64 ? INT64_MAX : (std::int64_t{1} << (width - 1)) - 1;
+    return low ? -top - 1 : top;
+  };
+  switch (how) {
+    case Aggregation::Product: return Constant{type, 1, 1.0};
+    case Aggregation::Max: return real ? Constant{type, 0, -inf} : Constant{type, extreme(true), 0};
+    case Aggregation::Min: return real ? Constant{type, 0, inf} : Constant{type, extreme(false), 0};
+    default: return Constant{type, 0, 0.0};
+  }
+}
+
+Expr cast(const Expr& operand, DType from, DType to) {
+  if (to != DType::F16 && to != DType::BF16) return convert(operand, to);
+  if (from == to) return operand;
+  return Convert{Expr(Convert{operand, to}), DType::F32};
+}
+
+Expr combine(Aggregation how, const Expr& acc, const Expr& x) {
+  const DType type = acc.type();
+  switch (how) {
+    case Aggregation::Sum: return Operation{type == DType::Bool ? Op::Or : Op::Add, {acc, x}, type};
+    case Aggregation::Product: return Operation{type == DType::Bool ? Op::And : Op::Mul, {acc, x}, type};
+    case Aggregation::Max: return Operation{Op::Max, {acc, x}, type};
+    case Aggregation::Min: return Operation{Op::Min, {acc, x}, type};
+    default: return x;
+  }
+}
+
+}  // namespace tilec::codegen
