@@ -25,10 +25,20 @@ std::optional<DType> declared_type(const lang::Input& input) {
 
 poly::Given given_of(const Argument& argument) {
   poly::Given given{argument.name, std::nullopt, std::vector<poly::Size>{}, std::nullopt, !argument.tensor};
-  if (!argument.tensor) return given;
+  if (!argument.tensor) {
+    given.dtype = argument.is_integer ? DType::I64 : DType::F64;  // wide enough for any number; what it meets decides
+    return given;
+  }
   given.dtype = argument.tensor->dtype;
   for (const std::int64_t extent : argument.tensor->shape) given.shape->push_back(extent);
   return given;
+}
+
+// `A[M, K]` given a 4 by 5 tensor says M = 4 and K = 5: an input that is absent may share those names. Build checks the rest.
+void learn_sizes(const lang::Input& input, const Argument& argument, std::map<std::string, std::int64_t>& sizes) {
+  if (!input.sizes || !argument.tensor || input.sizes->size() != argument.tensor->shape.size()) return;
+  for (std::size_t d = 0; d < input.sizes->size(); ++d)
+    if (const auto* variable = (*input.sizes)[d].as<lang::Variable>()) sizes.emplace(variable->name.spelled(), argument.tensor->shape[d]);
 }
 
 bool is_read(const poly::Program& program, poly::TensorId id) {
@@ -141,6 +151,7 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
       fits = false;
     }
     request.signature.inputs.push_back(given_of(*argument));
+    learn_sizes(input, *argument, request.sizes);
   }
   if (!fits) return std::nullopt;
   const codegen::Until until = request.gradient ? codegen::Until::Gradient : codegen::Until::Contraction;
