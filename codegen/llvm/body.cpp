@@ -167,6 +167,8 @@ void BodyEmitter::statement(const Fold& s) {
   if (!lanes_) return define(s.name, in);
   Value* v = vector(in);
   int n = lanes_;
+  // LLVM 19 takes a tree of halves over products of bytes for its own dot-product reduction and forgets the last two levels.
+  if (s.how == Aggregation::Sum && lang::is_integer(in.type)) return define(s.name, Lanes{in.type, builder_.CreateAddReduce(v)});
   for (; n > 1 && n % 2 == 0; n /= 2) {
     std::vector<int> low(static_cast<std::size_t>(n / 2)), high(low.size());
     for (int i = 0; i < n / 2; ++i) low[static_cast<std::size_t>(i)] = i, high[static_cast<std::size_t>(i)] = i + n / 2;
