@@ -1,0 +1,110 @@
+// One random program with its data and what the interpreter makes of it; and how a result is judged.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/pipeline.h"
+#include "lang/check.h"
+#include "lang/parse.h"
+#include "lang/render.h"
+#include "poly/interpret.h"
+#include "programs.h"
+#include "runtime/tensor.h"
+
+namespace backends {
+
+namespace poly = tilec::poly;
+namespace lang = tilec::lang;
+namespace codegen = tilec::codegen;
+namespace runtime = tilec::runtime;
+
+struct Case {
+  std::uint64_t seed = 0, number = 0;
+  Program program;
+  bool gradient = false;
+  lang::File file;
+  codegen::Request request;                            // without a target
+  poly::Program bounded;
+  std::vector<poly::Array> inputs;                     // in the program's order
+  poly::Interpretation wanted;
+  bool refused = false;
+  std::string refusal;
+  std::string title() const { return fmt::format("--seed {} --case {}{}  {}", seed, number, gradient ? "  (gradient)" : "", program.kind); }
+};
+
+inline poly::Array random_array(Random& random, DType type, const Shape& shape) {
+  poly::Array a{type, shape, {}, {}};
+  const bool special = random.chance(12);
+  for (std::int64_t k = 0; k < a.count(); ++k) {
+    if (lang::is_float(type)) {
+      double x = random.chance(4) ? random.between(-4, 4) / 2.0 : (random.below(4001) - 2000) / 1024.0;
+      if (special && random.chance(16)) x = random.pick<double>({HUGE_VAL, -HUGE_VAL, std::nan(""), -0.0, 1e30});
+      a.reals.push_back(poly::round_to(type, x));
+    } else {
+      a.integers.push_back(poly::wrap_to(type, random.chance(8) ? static_cast<std::int64_t>(random.bits()) : random.between(-9, 9)));
+    }
+  }
+  return a;
+}
+
+// Parses, builds and bounds the program. The error text when it is refused.
+inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient) {
+  Random random(seed * 1'000'003 + number * 2 + gradient);
+  Case c;
+  c.seed = seed, c.number = number, c.gradient = gradient;
+  c.program = random_program(random, gradient);
+  lang::Diagnostics diagnostics;
+  const lang::Source source{"random.tile", c.program.text};
+  const auto refuse = [&] { c.refused = true, c.refusal = lang::render(diagnostics, {source}, {}); return c; };
+  if (gradient && !c.program.real) return refuse();
+  std::optional<lang::File> file = lang::parse(source, diagnostics);
+  if (!file || !lang::check(*file, diagnostics)) return refuse();
+  for (const Input& i : c.program.inputs) {
+    poly::Given given{i.name, i.dtype, std::vector<poly::Size>{}, {}, false};
+    for (const std::int64_t n : i.shape) given.shape->emplace_back(n);
+    c.request.signature.inputs.push_back(std::move(given));
+  }
+  c.request.gradient = gradient;
+  c.request.target = *codegen::target_named("reference");
+  std::optional<codegen::Stages> stages = codegen::compile(*file, c.request, codegen::Until::Bound, diagnostics);
+  if (!stages) return refuse();
+  c.file = std::move(*file);
+  c.bounded = std::move(*stages->bounded);
+  for (const poly::TensorId id : c.bounded.inputs) {
+    const poly::Tensor& t = c.bounded.tensor(id);
+    Shape shape;
+    for (const poly::Size& n : t.shape) shape.push_back(n.get());
+    c.inputs.push_back(random_array(random, t.dtype, shape));
+  }
+  return c;
+}
+
+inline double epsilon(DType type) { return type == DType::F64 ? 0x1p-52 : type == DType::F16 ? 0x1p-10 : type == DType::BF16 ? 0x1p-7 : 0x1p-23; }
+
+// The first element that is wrong, in words; empty when all are right.
+inline std::string compare(const poly::Array& got, const poly::Array& wanted, const std::vector<double>& magnitudes) {
+  const bool real = lang::is_float(wanted.dtype);
+  if (got.dtype != wanted.dtype || got.shape != wanted.shape) return "another type or shape";
+  std::int64_t wrong = 0, first = 0;
+  std::string text;
+  for (std::size_t n = 0; n < static_cast<std::size_t>(wanted.count()); ++n) {
+    const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]), b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
+    if (real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n]) continue;
+    if (std::isnan(magnitudes[n]) || std::isinf(magnitudes[n])) continue;  // nothing is known
+    if (std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n])) continue;
+    // Beyond the largest finite number a rounding error away is infinity.
+    if (real && std::fabs(b) + 8 * epsilon(got.dtype) * magnitudes[n] >= (got.dtype == DType::F16 ? 65504.0 : got.dtype == DType::F64 ? 1.7e308 : 3.38e38)) continue;
+    if (wrong++ == 0) {
+      first = static_cast<std::int64_t>(n);
+      text = fmt::format("element {}: {} where the interpreter has {} (magnitude {})", first, a, b, magnitudes[n]);
+    }
+  }
+  return wrong ? fmt::format("{} of {} elements wrong; {}", wrong, wanted.count(), text) : "";
+}
+
+}  // namespace backends
