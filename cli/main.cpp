@@ -58,7 +58,7 @@ int guarded(int argc, char** argv) {
   } catch (const runtime::RuntimeError& fault) {
     return runtime_fault(fault, options);
   } catch (const std::bad_alloc&) {
-    return runtime_fault(runtime::machine_error(runtime::messages::out_of_memory, "this command", 0), options);
+    return runtime_fault(runtime::machine_error(runtime::messages::out_of_memory, "tilec", "what it works on is larger than this machine"), options);
   } catch (const std::exception& fault) {
     return bug(fault.what(), argc, argv);
   }

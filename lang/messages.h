@@ -117,14 +117,13 @@ inline constexpr Message<Text, Text> bad_header{"E0508", Severity::Error, "the h
 inline constexpr Message<Text, Text> bad_value{"E0509", Severity::Error, "the value of `{}` cannot be read: {}"};
 inline constexpr Message<Text> missing_input{"E0510", Severity::Error, "input `{}` has no value"};
 inline constexpr Message<Text, Text> unknown_argument{"E0511", Severity::Error, "`{}` is neither an input nor an output of `{}`"};
-inline constexpr Message<Text, std::int64_t> out_of_memory{"E0512", Severity::Error, "no memory for `{}`: {} bytes"};
+inline constexpr Message<Text, Text> out_of_memory{"E0512", Severity::Error, "no memory for `{}`: {}"};
 inline constexpr Message<Text, Text> too_large{"E0513", Severity::Error, "`{}` of {} elements has more bytes than 63 bits count"};
 inline constexpr Message<Text> unknown_target{"E0514", Severity::Error, "`{}` is no target"};
 inline constexpr Message<Text> target_not_built{"E0515", Severity::Error, "this tilec was built without the `{}` target"};
 inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error, "`{}` is {} but is given {}"};
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};
-inline constexpr Message<Text> not_a_number{"E0531", Severity::Error, "`{}` is used as a size and takes an integer"};
 // devices
 inline constexpr Message<Text, Text> no_device{"E0520", Severity::Error, "target `{}` has no device here: {}"};
 inline constexpr Message<Text, Text, Text> device_compile{"E0521", Severity::Error, "the compiler of {} refused the text that was emitted for it, saved as `{}`:\n{}"};

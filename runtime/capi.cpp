@@ -60,7 +60,7 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
   for (const lang::Diagnostic& d : diagnostics.all()) {
     if (d.severity != lang::Severity::Error) continue;
     const auto is = [&](const auto&... m) { return ((d.code == m.code) || ...); };
-    if (is(messages::given_type, messages::missing_input, messages::unknown_argument, messages::not_a_number)) return TILEC_TYPE_ERROR;
+    if (is(messages::given_type, messages::missing_input, messages::unknown_argument, messages::not_a_size)) return TILEC_TYPE_ERROR;
     if (is(messages::size_mismatch, messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape, messages::requirement_fails, messages::negative_size,
            messages::tensor_too_large, messages::unbound_sizes, messages::bad_value, messages::assertion_fails, messages::size_arithmetic))
       return TILEC_ARGUMENT_ERROR;

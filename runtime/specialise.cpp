@@ -160,27 +160,19 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   return stages->gradient ? *stages->gradient : *stages->contraction;
 }
 
-// Scalars that the text uses as sizes: their values become numbers of the program.
-bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {
-  bool fits = true;
+// Scalars that the text uses as sizes: their values become numbers of the program. Build has seen that they are integers.
+void Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const {
   for (poly::Given& given : request.signature.inputs) {
     const bool is_size = std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
-    if (!is_size || !given.shape->empty()) continue;
-    const Argument& argument = *find(arguments, given.name);
-    if (argument.tensor ? !lang::is_integer(argument.tensor->dtype) : !argument.is_integer) {
-      diagnostics.report({}, messages::not_a_number, given.name);
-      fits = false;
-      continue;
-    }
-    given.integer = integer_of(argument);
+    if (is_size && given.shape->empty()) given.integer = integer_of(*find(arguments, given.name));
   }
-  return fits;
 }
 
 std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const {
   codegen::Request request;
   const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
-  if (!program || !bind_scalars(*program, arguments, request, diagnostics)) return std::nullopt;
+  if (!program) return std::nullopt;
+  bind_scalars(*program, arguments, request);
   bool fits = true;
   for (const poly::TensorId id : program->inputs) {
     const poly::Tensor& tensor = program->tensor(id);

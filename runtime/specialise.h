@@ -59,7 +59,7 @@ class Callable {
   std::shared_ptr<const Specialisation> specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
 
  private:
-  bool bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
+  void bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
 
   lang::Source source_;

@@ -149,7 +149,7 @@ Tensor allocate(std::string_view name, DType dtype, const std::vector<std::int64
   const std::int64_t bytes = byte_count(name, dtype, shape);
   const std::size_t rounded = (static_cast<std::size_t>(bytes) + 64) / 64 * 64;  // at least one line, so that data is never null
   void* data = std::aligned_alloc(64, rounded);
-  if (data == nullptr) throw machine_error(messages::out_of_memory, name, bytes);
+  if (data == nullptr) throw machine_error(messages::out_of_memory, name, fmt::format("{} bytes", bytes));
   return Tensor{data, dtype, shape, row_major(shape), {kDLCPU, 0}, std::shared_ptr<void>(data, std::free)};
 }
 

@@ -26,6 +26,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 CODE = re.compile(r'"([EWR]0[1-5][0-9][0-9])"')
 
 
+# E0515: of a build without LLVM. E0570: our own bugs.
+NOT_SHOWN = {"E0515", "E0570"}
+
+
 def sources():
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
@@ -69,7 +73,7 @@ def codes():
         if path.suffix in (".cpp", ".c", ".py") and path.name != "house.py":
             shown |= set(re.findall(r"[EWR]0[1-5][0-9][0-9]", path.read_text()))
     pages = {p.stem for p in (ROOT / "docs/errors").glob("*.md")}
-    faults = ["%s has no golden test that shows it" % code for code in sorted(declared - shown)]
+    faults = ["%s has no golden test that shows it" % code for code in sorted(declared - shown - NOT_SHOWN)]
     faults += ["%s has no page docs/errors/%s.md" % (code, code) for code in sorted(declared - pages)]
     faults += ["docs/errors/%s.md describes a code that nothing reports" % code for code in sorted(pages - declared) if CODE.match('"%s"' % code)]
     return faults

@@ -166,7 +166,9 @@ static void mistakes_are_named(void) {
   EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_ARGUMENT_ERROR); /* K is 3 and 2 */
   EXPECT(tilec_specialize(program, arguments, 1, NULL, 0, &kernel) == TILEC_TYPE_ERROR);     /* B is missing */
   EXPECT(tilec_specialize(program, arguments, 3, NULL, 0, &kernel) != TILEC_OK);
-  arguments[1].tensor = NULL;
+  ta.device.device_type = kDLCUDA;
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "E0518") != NULL);
+  arguments[0].tensor = NULL;
   EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_ARGUMENT_ERROR && kernel == NULL);
   tilec_program_destroy(program);
   tilec_program_destroy(NULL);
