@@ -287,9 +287,8 @@ struct Split { std::size_t index; std::int64_t chunk; };
 
 // Which reduction index to cut into chunks, and how long they are. By shapes alone, so that results do not depend on threads.
 std::optional<Split> split_of(const Program& program, const Statement& s, const Target& target) {
-  const bool simt = target.family == Target::Family::OpenCl || target.family == Target::Family::Cuda;
   const double outputs = std::max(1.0, elements(program, s.target.tensor)), all = points(s) / outputs;
-  const double enough = simt ? 2048 : long_enough, wanted = simt ? 8.0 * target.multiprocessors : few_outputs;
+  const double enough = has_threads(target) ? 2048 : long_enough, wanted = has_threads(target) ? 8.0 * target.multiprocessors : few_outputs;
   if (!reduces(s) || s.aggregation == Aggregation::Assign || s.domain.size() != s.indices.size() || !covers(program, s)) return std::nullopt;
   if (outputs >= wanted || all < 2 * enough) return std::nullopt;
   std::optional<std::size_t> longest;
@@ -548,6 +547,7 @@ class Rows {
   // 0 when the statement cannot share rows at all.
   std::size_t row_candidate(int node) const {
     const Statement* s = statement(node);
+    if (has_threads(target_) && s && reuses(*s)) return 0;    // blocks of threads want whole contractions
     return s && covers(program_, *s) ? row_limit(*s) : 0;
   }
 
@@ -568,8 +568,7 @@ class Rows {
     }
     if (!dependent || rows == 0 || !same_extents(*s, rows)) return false;
     open_.nodes.push_back(node);
-    const bool simt = target_.family == Target::Family::OpenCl || target_.family == Target::Family::Cuda;
-    if (local_bytes(rows) > static_cast<double>(simt ? target_.shared_bytes : target_.l2) / 2) {
+    if (local_bytes(rows) > static_cast<double>(has_threads(target_) ? target_.shared_bytes : target_.l2) / 2) {
       open_.nodes.pop_back();
       return false;
     }
@@ -634,7 +633,7 @@ Fused fuse(const Program& program, const Strides& strides, const Target& target)
   copy_outputs(fused.program, fused.strides);
   inline_elementwise(fused.program);
   split_reductions(fused.program, fused.strides, target);
-  transpose_for_lanes(fused.program, fused.strides);
+  if (!has_threads(target)) transpose_for_lanes(fused.program, fused.strides);  // staging reads any order
   panel_operands(fused.program, fused.strides, target);
   fused.sets = Rows(fused.program, target).sets();
   for (const Fused::Set& set : fused.sets) rename_rows(fused.program, set);

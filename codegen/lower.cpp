@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/leaf.h"
+#include "codegen/staged.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -133,6 +134,7 @@ class GroupLowering {
   // are numbered, unit stride last, and each thread takes some.
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
+    if (leaf.depth) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
     if (leaf.form == LeafForm::Reduce) return one_leaf(l, surroundings(l));
     const Nest& nest = nests_[l];
     Surroundings around = surroundings(l);

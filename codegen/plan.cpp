@@ -32,6 +32,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (!leaf.n.empty()) line += "  n " + leaf.n;
   if (!leaf.k.empty()) line += fmt::format("  k {}", fmt::join(leaf.k, " "));
   line += fmt::format("  block {}x{}  lanes {}", leaf.rows, leaf.vectors, leaf.lanes);
+  if (leaf.depth) line += fmt::format("  stage {}", leaf.depth);
   if (!leaf.m_inner) line += "  rows outside";
   return line;
 }
@@ -43,7 +44,7 @@ struct Words {
   bool more() const { return at < all.size(); }
   std::string next() { return more() ? all[at++] : std::string(); }
   bool keyword() const {
-    static const std::set<std::string> known{"over", "m", "n", "k", "block", "lanes", "rows"};
+    static const std::set<std::string> known{"over", "m", "n", "k", "block", "lanes", "stage", "rows"};
     return more() && known.count(all[at]);
   }
   std::vector<std::string> list() {
@@ -93,10 +94,10 @@ std::optional<Compute> parse_leaf(Words w, const poly::Program& program, std::st
       const auto rows = number(block.substr(0, x)), vectors = number(x == std::string::npos ? "" : block.substr(x + 1));
       if (!rows || !vectors || !*rows || !*vectors) { message = "`block " + block + "` is not ROWSxVECTORS"; return std::nullopt; }
       leaf.rows = *rows, leaf.vectors = *vectors;
-    } else if (key == "lanes") {
-      const auto lanes = number(w.next());
-      if (!lanes || !*lanes) { message = "`lanes` wants a number"; return std::nullopt; }
-      leaf.lanes = *lanes;
+    } else if (key == "lanes" || key == "stage") {
+      const auto value = number(w.next());
+      if (!value || !*value) { message = "`" + key + "` wants a number"; return std::nullopt; }
+      (key == "lanes" ? leaf.lanes : leaf.depth) = *value;
     } else {
       message = "`" + key + "` is no part of a leaf";
       return std::nullopt;

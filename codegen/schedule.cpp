@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/staged.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -43,6 +44,7 @@ struct Facts {
   std::int64_t width;                                  // lanes of a full vector
   int registers;
   int ops;                                             // per point, the fold included
+  double fold;                                         // cycles to fold the lanes of one output
 };
 
 std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
@@ -111,7 +113,7 @@ double lane_cost(const Facts& f, std::size_t d) {
   for (std::size_t k = 0; k < f.extent.size(); ++k) if (!f.nest.dims[k].reduction && !f.fixed[k]) outputs *= static_cast<double>(f.extent[k]);
   const double vectors = std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) * points(f) / std::max(1.0, static_cast<double>(f.extent[d]));
   double cost = step * vectors;
-  if (reduce) return cost + 12 * outputs;
+  if (reduce) return cost + f.fold * outputs;
   const double inside = interior(f, d, reductions(f.nest));
   cost = cost * inside + cost * static_cast<double>(lanes) * (1 - inside);
   return cost + access_cost(stride(f.nest.target, d), lanes) * outputs / static_cast<double>(lanes);
@@ -242,11 +244,10 @@ Choice choose_leaf(const Facts& f, int node) {
   return choice;
 }
 
-bool simt(const Target& target) { return target.family == Target::Family::OpenCl || target.family == Target::Family::Cuda; }
 constexpr std::int64_t warp = 32;
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, has_threads(target) ? 400.0 : 12.0};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);
@@ -254,7 +255,7 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
       if (loop.index == dim.name) f.extent.back() = std::min(loop.step, dim.extent), f.fixed.back() = loop.step == 1;
   }
   const DType type = nest.value->type();
-  f.width = simt(target) ? warp : target.vector_bytes / std::max(4, lang::bytes(type));
+  f.width = has_threads(target) ? warp : target.vector_bytes / std::max(4, lang::bytes(type));
   f.ops = operations(*nest.value);
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();
@@ -265,7 +266,45 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
 
 // SIMT: lanes are the threads of a block. A reduction over threads takes one element a block; everything else numbers its
 // elements over all threads, with `rows` of m to a thread while there are threads enough.
-constexpr std::int64_t threads_of_a_block = 128;
+constexpr std::int64_t threads_of_a_block = 128, threads_of_a_tile = 256;
+
+// Large contractions of two factors stage them: 64 x 64 elements a block, 128 x 128 when that leaves blocks enough. n is the
+// output dimension with the smallest stride that will do, m the one that fills its blocks best.
+std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target) {
+  const Nest& nest = f.nest;
+  if (points(f) < 1 << 20) return std::nullopt;
+  const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
+  const auto filled = [&](std::size_t d) { return static_cast<double>(f.extent[d]) / static_cast<double>((f.extent[d] + 63) / 64 * 64); };
+  const auto usable = [&](std::size_t d) { return !nest.dims[d].reduction && f.extent[d] >= 24; };
+  std::optional<Compute> best;
+  std::size_t best_n = 0, best_m = 0;
+  for (std::size_t n = 0; n < f.extent.size(); ++n)
+    for (std::size_t m = 0; m < f.extent.size(); ++m) {
+      if (m == n || !usable(n) || !usable(m)) continue;
+      const auto roles = staging_of(nest, nest.dims[m].name, nest.dims[n].name, k);
+      if (!roles || f.extent[roles->depth] < 8) continue;
+      const std::int64_t stride_n = std::abs(stride(nest.target, n)), stride_best = best ? std::abs(stride(nest.target, best_n)) : 0;
+      if (best && (stride_n > stride_best || (stride_n == stride_best && filled(m) <= filled(best_m)))) continue;
+      best.emplace();
+      best->n = nest.dims[n].name, best->m = nest.dims[m].name, best_n = n, best_m = m;
+    }
+  if (!best) return std::nullopt;
+  best->form = LeafForm::Contract;
+  best->node = node;
+  best->k = k;
+  double blocks = static_cast<double>((f.extent[best_m] + 127) / 128 * ((f.extent[best_n] + 127) / 128));
+  std::vector<std::size_t> outer;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (nest.dims[d].reduction || d == best_m || d == best_n) continue;
+    outer.push_back(d);
+    blocks *= static_cast<double>(f.extent[d]);
+  }
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
+  best->outer = names(nest, outer);
+  best->rows = best->vectors = f.extent[best_m] >= 128 && f.extent[best_n] >= 128 && blocks >= 2.0 * target.multiprocessors ? 8 : 4;
+  best->lanes = best->depth = 16;
+  return best;
+}
 
 void for_threads(Compute& leaf, const Facts& f, const Target& target) {
   leaf.lanes = threads_of_a_block;
@@ -323,7 +362,7 @@ std::int64_t element_bytes(const poly::Program& program, TensorId id) { return l
 std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
-  if (simt(target)) return loops;
+  if (has_threads(target)) return loops;
   std::int64_t row_bytes = 1, extent = 1;
   for (const TensorId id : locals) {
     std::int64_t bytes = element_bytes(fused.program, id);
@@ -402,17 +441,23 @@ bool needs_fill(const Fused& fused, const Chains& chain, const poly::Statement& 
 
 // A group of one statement: its leaf, and loops that suit it.
 void place(Group& group, const Nest& nest, int node, const Target& target) {
+  if (has_threads(target))
+    if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
+      group.threads = threads_of_a_tile;
+      group.body.push_back(*staged);
+      return;
+    }
   const Choice whole = choose_leaf(facts(nest, {}, target), node);
-  group.loops = simt(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole);
+  group.loops = has_threads(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole);
   const Facts turn = facts(nest, group.loops, target);
   group.body.push_back(choose_leaf(turn, node).leaf);
-  if (simt(target)) for_threads(group.body.back(), turn, target);
+  if (has_threads(target)) for_threads(group.body.back(), turn, target);
 }
 
 Group fill_group(const Fused& fused, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
-  Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, simt(target) ? threads_of_a_block : 0};
+  Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
   place(group, nest, node, target);
   group.body.front().form = LeafForm::Fill;
   return group;
@@ -421,7 +466,7 @@ Group fill_group(const Fused& fused, int node, const Target& target) {
 Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) {
   const auto& program = fused.program;
   Group group;
-  group.threads = simt(target) ? threads_of_a_block : 0;
+  group.threads = has_threads(target) ? threads_of_a_block : 0;
   group.name = std::visit([&](const auto& node) {
     if constexpr (std::is_same_v<std::decay_t<decltype(node)>, poly::Statement>) return program.tensor(node.target.tensor).name;
     else return program.tensor(node.targets.front()).name;
@@ -439,7 +484,7 @@ Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) 
     }
     const Facts turn = facts(nest, group.loops, target);
     group.body.push_back(choose_leaf(turn, node).leaf);
-    if (simt(target)) for_threads(group.body.back(), turn, target);
+    if (has_threads(target)) for_threads(group.body.back(), turn, target);
   }
   return group;
 }

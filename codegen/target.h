@@ -20,6 +20,8 @@ struct Target {
   int multiprocessors = 16;                            // simt: to decide when an output is smaller than the machine
 };
 
+inline bool has_threads(const Target& target) { return target.family == Target::Family::OpenCl || target.family == Target::Family::Cuda; }
+
 // Null when no such target exists; the error text is the caller's. `cpu` looks at this machine (CPUID and the cache sizes).
 std::optional<Target> target_named(std::string_view text);
 
