@@ -127,16 +127,29 @@ class Staged {
   }
 
   Body staged_range() {
-    const std::string index = names_.fresh(nest_.dims[roles_.depth].name + "_b");
-    const std::int64_t turns = (extent(roles_.depth) + leaf_.depth - 1) / leaf_.depth;
-    Body inside;
-    k0_ = var(index) * i64(leaf_.depth);
+    const std::string& stem = nest_.dims[roles_.depth].name;
+    const std::string index = names_.fresh(stem + "_b");
+    const Interval range = points_.bounds(roles_.depth);
+    const bool known = is_const(range.lo) && is_const(range.hi);
+    Body before, inside;
+    Expr lo = range.lo, turns = ceil_divide(range.hi - range.lo, leaf_.depth);
+    k_end_ = range.hi;
+    if (!known) {
+      const std::string begin = names_.fresh(stem + "_lo"), end = names_.fresh(stem + "_end"), count = names_.fresh(stem + "_n");
+      before = {stmt(Let{begin, range.lo}), stmt(Let{end, range.hi}), stmt(Let{count, ceil_divide(var(end) - var(begin), leaf_.depth)})};
+      lo = var(begin), k_end_ = var(end), turns = var(count);
+    }
+    ragged_ = !known || (const_or(range.hi, 0) - const_or(range.lo, 0)) % leaf_.depth != 0;
+    k0_ = lo + var(index) * i64(leaf_.depth);
     append(inside, stage(as_, roles_.by_m, roles_.m, m0_, height_));
     append(inside, stage(bs_, roles_.by_n, roles_.n, n0_, width_));
     inside.push_back(stmt(Barrier{}));
     append(inside, multiply());
     inside.push_back(stmt(Barrier{}));
-    return {stmt(For{index, Kind::Serial, i64(turns), {}, std::move(inside)})};
+    Stmt loop = stmt(For{index, Kind::Serial, turns, {}, std::move(inside)});
+    if (known) return {std::move(loop)};
+    before.push_back(stmt(If{less(i64(0), turns), {std::move(loop)}, {}}));
+    return before;
   }
 
   // Copies `leaf.depth` x `side` values of one factor: element e of the box in the order of the factor's unit stride.
@@ -149,7 +162,7 @@ class Staged {
     inside.push_back(stmt(Let{k, depth_first ? remainder(var(e), leaf_.depth) : quotient(var(e), side)}));
     inside.push_back(stmt(Let{x, depth_first ? quotient(var(e), leaf_.depth) : remainder(var(e), side)}));
     Expr there = less(first + var(x), i64(extent(d)));
-    if (extent(roles_.depth) % leaf_.depth) there = both(there, less(k0_ + var(k), i64(extent(roles_.depth))));
+    if (ragged_) there = both(there, less(k0_ + var(k), k_end_));
     if (d == roles_.m) if (const auto part = takes_part(first + var(x))) there = both(there, *part);
     if (total % threads_) there = both(less(var(e), i64(total)), there);
     inside.push_back(stmt(Allocate{value, type_, 1, Memory::Register}));
@@ -245,13 +258,18 @@ class Staged {
   std::int64_t threads_, height_ = 0, width_ = 0, blocks_ = 1;
   DType type_;
   Staging roles_{0, 0, 0, poly::Expr(poly::Number{}), poly::Expr(poly::Number{})};
-  Expr m0_ = Expr(std::int64_t{0}), n0_ = Expr(std::int64_t{0}), k0_ = Expr(std::int64_t{0});
+  Expr m0_ = Expr(std::int64_t{0}), n0_ = Expr(std::int64_t{0}), k0_ = Expr(std::int64_t{0}), k_end_ = Expr(std::int64_t{0});
+  bool ragged_ = false;                                // the last turn of the staged reduction is not full
   std::string as_, bs_, thread_, acc_;
   std::vector<Expr> parts_;                            // per row of the thread: takes part under these taps
 };
 
 bool in_rows(const Nest& nest, std::size_t d) {
   return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
+}
+
+bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
+  return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
 }
 
 }  // namespace
@@ -264,7 +282,7 @@ std::optional<Staging> staging_of(const Nest& nest, const std::string& m, const 
   std::optional<std::size_t> depth;
   for (const std::string& name : k) {
     const std::size_t d = *nest.dim(name);
-    if (!in_rows(nest, d) && (!depth || nest.dims[d].extent > nest.dims[*depth].extent)) depth = d;
+    if (!share_row(nest, d, *dm) && (!depth || nest.dims[d].extent > nest.dims[*depth].extent)) depth = d;
   }
   if (!depth) return std::nullopt;
   poly::Expr x = product->operands[0], y = product->operands[1];
