@@ -519,11 +519,13 @@ class Leaf {
     }
     append(body, dot_levels(0, d));
     Expr total = Load{acc_, Expr(std::int64_t{0}), type_};
-    for (std::int64_t a = 1; a < copies; ++a) total = combine(nest_.aggregation, total, Load{acc_, Expr(a), type_});
+    // Of an assignment one copy, and one lane of it, holds the value and all others 0.
+    const Aggregation together = nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation;
+    for (std::int64_t a = 1; a < copies; ++a) total = combine(together, total, Load{acc_, Expr(a), type_});
     Expr result = total;
     if (leaf_.lanes > 1) {
       const std::string sum = names_.fresh("sum");
-      body.push_back(stmt(Fold{sum, nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation, total, lane_}));
+      body.push_back(stmt(Fold{sum, together, total, lane_}));
       result = Variable{sum, type_};
     }
     result = convert(result, compute_type(target_type_));
