@@ -114,6 +114,10 @@ double inherited(Op op, DType type, const Value& a, const Value& b, const Value&
     case Op::Max:
     case Op::Min: return std::max(a.error, b.error);
     case Op::Div: return std::fabs(b.real) > b.error ? (a.error + error_product(result, b.error)) / (std::fabs(b.real) - b.error) : infinity;
+    case Op::Mod: {                                    // a jump from one end of [0, |b|) to the other may lie between
+      const double period = std::fabs(b.real), e = a.error + error_product(a.real / b.real, b.error);
+      return e < std::fabs(result) && std::fabs(result) + e < period - b.error ? e : std::isfinite(period) ? period + e : infinity;
+    }
     default: break;
   }
   double worst = 0;

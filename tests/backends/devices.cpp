@@ -1,0 +1,180 @@
+// Random programs and gradients on a device against the interpreter, many kernels to a translation unit: a compiler start costs
+// more than a kernel. For CUDA without a GPU the text is compiled only.
+//
+//   devices [--target opencl | cuda:sm_90a] [--seed S] [--cases N] [--gradients N] [--case K [--gradient]]
+//
+// Exit status 77 (skipped) without a device, or without NVRTC.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "case.h"
+#include "codegen/simt/emit.h"
+#include "runtime/device.h"
+#include "runtime/nvrtc.h"
+
+using namespace backends;
+
+namespace {
+
+struct Options {
+  std::uint64_t seed = 1;
+  int cases = 240, gradients = 60, batch = 30;
+  std::optional<std::uint64_t> only;
+  bool gradient = false;
+  std::string target = "opencl";
+};
+
+struct Ready {
+  Case c;
+  codegen::Package package;
+  std::size_t first = 0;                               // of its buffers among all
+};
+
+int passes = 0, failures = 0;
+
+void fail(const Case& c, const std::string& what) {
+  ++failures;
+  std::cout << fmt::format("FAILED {}\n{}", c.title(), c.program.text);
+  for (const Input& i : c.program.inputs) std::cout << fmt::format("  {} {}[{}]\n", lang::name(i.dtype), i.name, fmt::join(i.shape, ", "));
+  std::cout << "  " << what << "\n\n" << std::flush;
+}
+
+// Kernels get the case's number, so all cases fit in one package.
+codegen::Package merged(std::vector<Ready>& all) {
+  codegen::Package together;
+  together.target = all.front().package.target;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    Ready& r = all[k];
+    r.first = together.buffers.size();
+    for (const codegen::Buffer& b : r.package.buffers) together.buffers.push_back(b);
+    for (codegen::Step step : r.package.steps) {
+      step.kernel = fmt::format("q{}_{}", k, step.kernel);
+      step.loops.functions.back().name = step.kernel;
+      for (int& b : step.buffers) b += static_cast<int>(r.first);
+      together.steps.push_back(std::move(step));
+    }
+  }
+  return together;
+}
+
+void judge(const Ready& r, runtime::Device& device, const std::vector<runtime::Memory>& memory) {
+  for (std::size_t o = 0; o < r.c.wanted.outputs.size(); ++o) {
+    const poly::Array& wanted = r.c.wanted.outputs[o];
+    const runtime::Tensor host = runtime::allocate("output", wanted.dtype, wanted.shape);
+    device.copy_out(host.data, memory[r.first + static_cast<std::size_t>(r.package.inputs) + o], host.count() * lang::bytes(host.dtype));
+    const std::string wrong = compare(runtime::to_array(host), wanted, r.c.wanted.magnitudes[o]);
+    if (!wrong.empty()) return fail(r.c, fmt::format("output {}: {}", o, wrong));
+  }
+  ++passes;
+}
+
+void run_batch(std::vector<Ready>& batch, runtime::Device& device) {
+  const codegen::Package together = merged(batch);
+  const auto kernels = device.load(together);
+  std::vector<runtime::Memory> memory;
+  for (const codegen::Buffer& b : together.buffers) memory.push_back(device.allocate(b.count() * lang::bytes(b.dtype)));
+  for (const Ready& r : batch)
+    for (std::size_t k = 0; k < r.c.inputs.size(); ++k) {
+      const runtime::Tensor host = runtime::allocate("input", r.c.inputs[k].dtype, r.c.inputs[k].shape);
+      runtime::from_array(r.c.inputs[k], host);
+      device.copy_in(memory[r.first + k], host.data, host.count() * lang::bytes(host.dtype));
+    }
+  device.run(*kernels, memory);
+  for (const Ready& r : batch) judge(r, device, memory);
+}
+
+void compile_batch(std::vector<Ready>& batch, const std::string& architecture) {
+  const codegen::Package together = merged(batch);
+  if (together.steps.empty()) return;
+  runtime::compile_cuda(codegen::simt::emit(together, codegen::simt::Dialect::Cuda), architecture, runtime::CudaOutput::Ptx);
+  passes += static_cast<int>(batch.size());
+}
+
+// A batch that fails as a whole is tried again one by one.
+template <class F> void each(std::vector<Ready>& batch, F work) {
+  const int before = passes;
+  try {
+    return work(batch);
+  } catch (const std::exception& e) {
+    if (batch.size() == 1) return fail(batch.front().c, e.what());
+  }
+  passes = before;
+  for (Ready& r : batch) {
+    std::vector<Ready> one{std::move(r)};
+    each(one, work);
+  }
+}
+
+template <class F> void series(int wanted, bool gradient, const Options& options, F work) {
+  const codegen::Target target = *codegen::target_named(options.target);
+  std::vector<Ready> batch;
+  int made = 0;
+  std::uint64_t number = options.only.value_or(0);
+  for (; made < wanted && number < options.only.value_or(0) + static_cast<std::uint64_t>(wanted) * 6; ++number) {
+    Case c;
+    try {
+      c = make_case(options.seed, number, gradient);
+      if (c.refused) continue;
+      c.wanted = poly::interpret(c.bounded, c.inputs);
+      codegen::Request request = c.request;
+      request.target = target;
+      lang::Diagnostics diagnostics;
+      auto stages = codegen::compile(c.file, request, codegen::Until::Package, diagnostics);
+      if (!stages) throw lang::InternalError("refused where the reference is not");
+      batch.push_back({std::move(c), std::move(*stages->package)});
+      ++made;
+    } catch (const std::exception& e) {
+      fail(c, e.what());
+    }
+    if (static_cast<int>(batch.size()) >= options.batch) each(batch, work), batch.clear();
+  }
+  if (!batch.empty()) each(batch, work);
+  std::cout << fmt::format("{} {}\n", made, gradient ? "gradients" : "programs");
+}
+
+Options arguments(int argc, char** argv) {
+  Options o;
+  for (int k = 1; k < argc; ++k) {
+    const std::string a = argv[k];
+    const auto next = [&] { return k + 1 < argc ? std::string(argv[++k]) : std::string(); };
+    if (a == "--seed") o.seed = std::stoull(next());
+    else if (a == "--cases") o.cases = std::stoi(next());
+    else if (a == "--gradients") o.gradients = std::stoi(next());
+    else if (a == "--batch") o.batch = std::stoi(next());
+    else if (a == "--case") o.only = std::stoull(next());
+    else if (a == "--gradient") o.gradient = true;
+    else if (a == "--target") o.target = next();
+    else std::cerr << "unknown argument " << a << "\n", std::exit(2);
+  }
+  return o;
+}
+
+template <class F> int all(const Options& options, F work) {
+  std::cout << "seed " << options.seed << ", " << options.target << std::endl;
+  if (options.only) series(1, options.gradient, options, work);
+  else {
+    series(options.cases, false, options, work);
+    series(options.gradients, true, options, work);
+  }
+  std::cout << fmt::format("{} passed, {} failed\n", passes, failures);
+  return failures ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = arguments(argc, argv);
+  std::string why;
+  try {
+    const auto device = runtime::open_device(options.target);
+    return all(options, [&](std::vector<Ready>& batch) { run_batch(batch, *device); });
+  } catch (const runtime::RuntimeError& e) {
+    why = e.what();
+  }
+  if (options.target.starts_with("cuda:") && !runtime::nvrtc_library(why).empty())
+    return all(options, [&](std::vector<Ready>& batch) { compile_batch(batch, options.target.substr(5)); });
+  std::cout << "skipped: " << why << "\n";
+  return 77;
+}
