@@ -55,6 +55,15 @@ double least(DType type) {
   }
 }
 
+double largest(DType type) {
+  switch (type) {
+    case DType::F16: return 65504;
+    case DType::BF16:
+    case DType::F32: return 0x1.fffffep127;
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
 // One scalar: a float in `real`, anything else in `integer`; and how far a backend may be off.
 struct Value { double real = 0; std::int64_t integer = 0; double error = 0; };
 
@@ -114,6 +123,9 @@ double inherited(Op op, DType type, const Value& a, const Value& b, const Value&
     case Op::Max:
     case Op::Min: return std::max(a.error, b.error);
     case Op::Div: return std::fabs(b.real) > b.error ? (a.error + error_product(result, b.error)) / (std::fabs(b.real) - b.error) : infinity;
+    case Op::Sin:
+    case Op::Cos: return std::min(2.0, a.error);
+    case Op::Tan: if (a.error >= 1.5) return infinity; break;
     case Op::Mod: {                                    // a jump from one end of [0, |b|) to the other may lie between
       const double period = std::fabs(b.real), e = a.error + error_product(a.real / b.real, b.error);
       return e < std::fabs(result) && std::fabs(result) + e < period - b.error ? e : std::isfinite(period) ? period + e : infinity;
@@ -324,7 +336,8 @@ class Code {
 };
 
 // What an element has gathered so far.
-struct Fold { Value value; double terms = 0; std::int64_t count = 0; };
+// `above`, `below`: the products of the factors over and under 1, between which any order of multiplication stays.
+struct Fold { Value value; double terms = 0; std::int64_t count = 0; double above = 1, below = 1; };
 
 void fold_extreme(Aggregation aggregation, DType type, Value& held, const Value& v) {
   const auto op = aggregation == Aggregation::Max ? Op::Max : Op::Min;
@@ -333,7 +346,10 @@ void fold_extreme(Aggregation aggregation, DType type, Value& held, const Value&
 
 void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
   const bool real = lang::is_float(type);
-  fold.terms += real && std::isfinite(v.real) ? std::fabs(v.real) : 0;
+  const double size = real && std::isfinite(v.real) ? std::fabs(v.real) : 0;
+  fold.terms += size;
+  if (size > 1) fold.above *= size;
+  else if (size > 0) fold.below *= size;
   if (fold.count++ == 0) {
     fold.value = v;
     return;
@@ -354,6 +370,8 @@ void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
 Value finished(Aggregation aggregation, DType type, DType target, const Fold& fold) {
   Value value = fold.value;
   if (aggregation == Aggregation::Sum && fold.count > 1) value.error += 8 * epsilon(type) * fold.terms * (1 + std::sqrt(static_cast<double>(fold.count)) / 64);
+  const bool out = aggregation == Aggregation::Product ? fold.above > largest(type) || fold.below < least(type) : aggregation == Aggregation::Sum && fold.terms > largest(type);
+  if (lang::is_float(type) && fold.count > 1 && out) value.error = infinity;  // in some order a partial result leaves the type
   return cast(type, target, value);
 }
 
