@@ -1,0 +1,126 @@
+#include "codegen/inline.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "codegen/rewrite.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Access;
+using poly::Affine;
+using poly::Expr;
+using poly::Program;
+using poly::Statement;
+
+// The producer's value as its tensor would hold it: f16 and bf16 expressions are computed in f32, so the cast is spelled out.
+Expr rounded(const Expr& value, lang::DType stored) {
+  const bool half = stored == lang::DType::F16 || stored == lang::DType::BF16;
+  if (!half) return value.type() == stored ? value : Expr(poly::Cast{value, stored});
+  if (value.as<poly::Read>() && value.type() == stored) return value;
+  return poly::Cast{Expr(poly::Cast{value, lang::DType::F32}), stored};
+}
+
+Expr replace_reads(const Expr& e, const std::map<int, Expr>& with) {
+  return e.match([&](const poly::Read& r) { const auto found = with.find(r.read); return found == with.end() ? e : found->second; },
+                 [&](const poly::Cast& c) { return Expr(poly::Cast{replace_reads(c.operand, with), c.type}); },
+                 [&](const poly::Apply& a) {
+                   std::vector<Expr> operands;
+                   for (const Expr& o : a.operands) operands.push_back(replace_reads(o, with));
+                   return Expr(poly::Apply{a.op, std::move(operands), a.type});
+                 },
+                 [&](const auto&) { return e; });
+}
+
+// Drops reads that the value no longer mentions, and merges equal ones.
+void compact_reads(Statement& s) {
+  std::vector<bool> used(s.reads.size(), false);
+  const std::function<void(const Expr&)> mark = [&](const Expr& e) {
+    e.match([&](const poly::Read& r) { used[static_cast<std::size_t>(r.read)] = true; }, [&](const poly::Cast& c) { mark(c.operand); },
+            [&](const poly::Apply& a) { for (const Expr& o : a.operands) mark(o); }, [](const auto&) {});
+  };
+  mark(s.value);
+  std::vector<Access> kept;
+  std::map<int, Expr> renamed;
+  const auto typed = [&](int r) {
+    lang::DType type = lang::DType::F32;
+    const std::function<void(const Expr&)> find = [&](const Expr& e) {
+      e.match([&](const poly::Read& x) { if (x.read == r) type = x.type; }, [&](const poly::Cast& c) { find(c.operand); },
+              [&](const poly::Apply& a) { for (const Expr& o : a.operands) find(o); }, [](const auto&) {});
+    };
+    find(s.value);
+    return type;
+  };
+  for (std::size_t r = 0; r < s.reads.size(); ++r) {
+    if (!used[r]) continue;
+    const auto same = std::find(kept.begin(), kept.end(), s.reads[r]);
+    const int position = static_cast<int>(same - kept.begin());
+    if (same == kept.end()) kept.push_back(s.reads[r]);
+    renamed.emplace(static_cast<int>(r), Expr(poly::Read{position, typed(static_cast<int>(r))}));
+  }
+  s.value = replace_reads(s.value, renamed);
+  s.reads = std::move(kept);
+}
+
+Statement inlined(const Program& program, const Statement& producer, Statement consumer) {
+  const TensorId id = producer.target.tensor;
+  std::map<int, Expr> with;
+  const std::size_t original = consumer.reads.size(), count = consumer.indices.size();
+  for (std::size_t r = 0; r < original; ++r) {
+    if (consumer.reads[r].tensor != id) continue;
+    std::vector<Affine> map(producer.indices.size());
+    for (std::size_t d = 0; d < producer.target.element.size(); ++d) map[*plain_index(producer.target.element[d])] = consumer.reads[r].element[d];
+    std::vector<int> read_at;
+    for (const Access& access : producer.reads) {
+      Access seen{access.tensor, {}};
+      for (const Affine& e : access.element) seen.element.push_back(e.compose(map, count));
+      read_at.push_back(static_cast<int>(consumer.reads.size()));
+      consumer.reads.push_back(std::move(seen));
+    }
+    with.emplace(static_cast<int>(r), rounded(seen_from(producer.value, map, count, read_at), program.tensor(id).dtype));
+  }
+  consumer.value = replace_reads(consumer.value, with);
+  compact_reads(consumer);
+  return consumer;
+}
+
+// Whether recomputing the producer at each read costs less than storing and reading it.
+bool worth_inlining(const Program& program, const Statement& producer, const Statement& consumer) {
+  const TensorId id = producer.target.tensor;
+  int uses = 0;
+  for (const Access& read : consumer.reads) uses += read.tensor == id;
+  const double ratio = points(consumer) * uses / std::max(1.0, elements(program, id));
+  const bool map = consumer.aggregation == Aggregation::Assign && !reduces(consumer);
+  if (nodes(producer.value) * uses + nodes(consumer.value) > 80 || consumer.reads.size() + producer.reads.size() > 10) return false;
+  if (weight(producer.value) == 0 && producer.reads.size() <= 1) return map || ratio <= 2;
+  if (map && weight(producer.value) <= 3) return true;
+  return ratio <= 1.5;
+}
+
+}  // namespace
+
+void inline_elementwise(Program& program) {
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const auto* producer = std::get_if<Statement>(&program.nodes[n]);
+    if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer)) continue;
+    std::vector<std::size_t> users;
+    bool possible = true;
+    for (std::size_t u = n + 1; u < program.nodes.size(); ++u) {
+      if (!reads(program.nodes[u], producer->target.tensor)) continue;
+      const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
+      const bool fills = consumer && std::holds_alternative<TensorId>(consumer->fill) && std::get<TensorId>(consumer->fill) == producer->target.tensor;
+      possible = possible && consumer && !fills && worth_inlining(program, *producer, *consumer);
+      users.push_back(u);
+    }
+    if (!possible || users.empty() || (users.size() > 1 && weight(producer->value) > 3)) continue;
+    const Statement taken = *producer;
+    for (const std::size_t u : users) program.nodes[u] = inlined(program, taken, std::get<Statement>(program.nodes[u]));
+    program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(n));
+    --n;
+  }
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,10 @@
+// Recomputes an elementwise tensor where it is read instead of storing it, with the cast that keeps its rounding.
+//
+//   E[i, j] = =(exp(X[i, j] - M[i]));  Y[i, j] = =(E[i, j] / S[i]);   ⇒   Y[i, j] = =(exp(X[i, j] - M[i]) / S[i]);
+//
+// Only where that costs less than storing: few reads of each element, or next to no work.
+#pragma once
+#include "poly/program.h"
+namespace tilec::codegen {
+void inline_elementwise(poly::Program& program);
+}  // namespace tilec::codegen

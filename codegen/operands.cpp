@@ -1,0 +1,167 @@
+#include "codegen/operands.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/rewrite.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Access;
+using poly::Affine;
+using poly::Program;
+using poly::Statement;
+
+constexpr double reuse_that_pays = 12;                 // reads of each element
+
+// The read's dimension that alone holds index k, if it is not the last one already.
+std::optional<std::size_t> dimension_of(const Access& read, std::size_t k) {
+  std::optional<std::size_t> found;
+  for (std::size_t d = 0; d < read.element.size(); ++d) {
+    if (read.element[d].coefficients[k].is(0)) continue;
+    if (found) return std::nullopt;
+    found = d;
+  }
+  return found;
+}
+
+// The output index that lanes will run over: unit stride in the target.
+std::optional<std::size_t> lane_index(const Statement& s, const std::vector<std::int64_t>& strides) {
+  std::optional<std::size_t> best;
+  for (std::size_t d = 0; d < s.target.element.size(); ++d) {
+    const auto k = plain_index(s.target.element[d]);
+    if (k && strides[d] == 1 && s.domain[*k].extent->get() > 1) best = k;
+  }
+  return best;
+}
+
+bool unit_stride(const Access& read, std::size_t k, const std::vector<std::int64_t>& strides) {
+  std::int64_t stride = 0;
+  for (std::size_t d = 0; d < read.element.size(); ++d) stride += read.element[d].coefficients[k].get() * strides[d];
+  return stride == 0 || stride == 1;
+}
+
+
+constexpr double reuse_of_panels = 128;
+constexpr std::int64_t page = 4096;
+
+struct Panels { std::size_t read, dimension, index; };
+
+std::optional<Panels> panels_of(const Program& program, const Strides& strides, const Statement& s, const Target& target) {
+  if (!reduces(s) || s.reads.size() < 2 || !reuses(s)) return std::nullopt;
+  const auto lane = lane_index(s, strides[static_cast<std::size_t>(s.target.tensor)]);
+  if (!lane || !s.domain[*lane].value.constant.is(0)) return std::nullopt;
+  for (std::size_t r = 0; r < s.reads.size(); ++r) {
+    const TensorId id = s.reads[r].tensor;
+    const auto d = dimension_of(s.reads[r], *lane);
+    if (!d || plain_index(s.reads[r].element[*d]) != lane || strides[static_cast<std::size_t>(id)][*d] != 1) continue;
+    double bytes = lang::bytes(program.tensor(id).dtype);  // of one batch
+    for (std::size_t e = 0; e < s.reads[r].element.size(); ++e) {
+      const auto k = plain_index(s.reads[r].element[e]);
+      const bool batch = k && k != lane && std::any_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& x) { return !x.coefficients[*k].is(0); });
+      if (!batch) bytes *= static_cast<double>(program.tensor(id).shape[e].get());
+    }
+    bool paged = false;
+    for (std::size_t e = 0; e < s.reads[r].element.size(); ++e)
+      paged = paged || (e != *d && strides[static_cast<std::size_t>(id)][e] * lang::bytes(program.tensor(id).dtype) % page == 0);
+    const bool large = bytes >= 8.0 * static_cast<double>(target.l2);
+    if (bytes < static_cast<double>(target.l2) || !(paged || large)) continue;
+    if (points(s) >= reuse_of_panels * elements(program, id)) return Panels{r, *d, *lane};
+  }
+  return std::nullopt;
+}
+
+
+}  // namespace
+
+void transpose_for_lanes(Program& program, Strides& strides) {
+  std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> made;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    auto* s = std::get_if<Statement>(&program.nodes[n]);
+    if (!s || !reduces(*s) || s->reads.size() < 2) continue;
+    const auto lane = lane_index(*s, strides[static_cast<std::size_t>(s->target.tensor)]);
+    if (!lane) continue;
+    for (std::size_t r = 0; r < s->reads.size(); ++r) {
+      s = &std::get<Statement>(program.nodes[n]);
+      const TensorId source = s->reads[r].tensor;
+      if (unit_stride(s->reads[r], *lane, strides[static_cast<std::size_t>(source)])) continue;
+      const auto d = dimension_of(s->reads[r], *lane);
+      if (!d || points(*s) < reuse_that_pays * elements(program, source)) continue;
+      std::vector<std::size_t> order = in_order(s->reads[r].element.size());
+      order.erase(order.begin() + static_cast<std::ptrdiff_t>(*d));
+      order.push_back(*d);
+      const auto key = std::make_pair(source, order);
+      if (!made.count(key)) {
+        poly::Tensor tensor = program.tensor(source);
+        tensor.name = fresh_name(program, tensor.name + "_t");
+        std::vector<poly::Size> shape;
+        for (const std::size_t from : order) shape.push_back(tensor.shape[from]);
+        tensor.shape = std::move(shape);
+        strides.push_back(row_major(extents(tensor)));
+        program.tensors.push_back(std::move(tensor));
+        const TensorId target = static_cast<TensorId>(program.tensors.size()) - 1;
+        made.emplace(key, target);
+        program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), copy(program, target, source, order));
+        s = &std::get<Statement>(program.nodes[++n]);
+      }
+      Access read{made.at(key), {}};
+      for (const std::size_t from : order) read.element.push_back(s->reads[r].element[from]);
+      s->reads[r] = std::move(read);
+    }
+  }
+}
+
+void panel_operands(Program& program, Strides& strides, const Target& target) {
+  if (target.family != Target::Family::Cpu) return;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const auto* s = std::get_if<Statement>(&program.nodes[n]);
+    const auto panels = s ? panels_of(program, strides, *s, target) : std::nullopt;
+    if (!panels) continue;
+    Statement use = *s;
+    const std::size_t count = use.indices.size();
+    const std::int64_t width = 4 * target.vector_bytes / std::max(4, lang::bytes(use.value.type())), extent = use.domain[panels->index].extent->get();
+    const std::int64_t pieces = (extent + width - 1) / width;
+    if (pieces < 2) continue;
+    // The packed operand: panel, the other dimensions in their order, element within the panel.
+    const TensorId source = use.reads[panels->read].tensor;
+    poly::Tensor packed{fresh_name(program, program.tensor(source).name + "_p"), program.tensor(source).dtype, {poly::Size(pieces)}, {}};
+    for (std::size_t d = 0; d < program.tensor(source).shape.size(); ++d) if (d != panels->dimension) packed.shape.push_back(program.tensor(source).shape[d]);
+    packed.shape.push_back(poly::Size(width));
+    const std::size_t rank = packed.shape.size();
+    strides.push_back(row_major(extents(packed)));
+    program.tensors.push_back(packed);
+    const TensorId id = static_cast<TensorId>(program.tensors.size()) - 1;
+    Statement pack = copy(program, id, id, in_order(rank));
+    Affine whole = Affine::index(0, rank).times(poly::Size(width)).plus(Affine::index(rank - 1, rank));
+    Access from{source, {}};
+    for (std::size_t d = 0, next = 1; d < program.tensor(source).shape.size(); ++d) from.element.push_back(d == panels->dimension ? whole : Affine::index(next++, rank));
+    pack.reads = {std::move(from)};
+    if (pieces * width != extent) pack.domain.push_back({whole, poly::Size(extent)});
+    // The use: its lane index becomes width·b + l.
+    std::vector<Affine> map;
+    for (std::size_t k = 0; k < count; ++k) map.push_back(Affine::index(k, count + 1));
+    map[panels->index].coefficients[count] = poly::Size(width);
+    Access read{id, {Affine::index(count, count + 1)}};
+    for (std::size_t d = 0; d < use.reads[panels->read].element.size(); ++d)
+      if (d != panels->dimension) read.element.push_back(use.reads[panels->read].element[d].compose(map, count + 1));
+    read.element.push_back(Affine::index(panels->index, count + 1));
+    for (Affine& e : use.target.element) e = e.compose(map, count + 1);
+    for (Access& access : use.reads) for (Affine& e : access.element) e = e.compose(map, count + 1);
+    use.reads[panels->read] = std::move(read);
+    for (std::size_t r = 0; r < use.domain.size(); ++r) use.domain[r].value = r == panels->index ? Affine::index(r, count + 1) : use.domain[r].value.compose(map, count + 1);
+    use.domain[panels->index].extent = poly::Size(width);
+    use.domain.insert(use.domain.begin() + static_cast<std::ptrdiff_t>(count), {Affine::index(count, count + 1), poly::Size(pieces)});
+    if (pieces * width != extent) use.domain.push_back({map[panels->index], poly::Size(extent)});
+    std::vector<int> same;
+    for (std::size_t r = 0; r < use.reads.size(); ++r) same.push_back(static_cast<int>(r));
+    use.value = seen_from(use.value, map, count + 1, same);
+    use.indices.push_back(use.indices[panels->index] + "_p");
+    program.nodes[n] = std::move(use);
+    program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(pack));
+    ++n;
+  }
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,139 @@
+#include "codegen/rewrite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tilec::codegen {
+
+using poly::Access;
+using poly::Affine;
+using poly::Expr;
+using poly::Program;
+using poly::Range;
+using poly::Statement;
+
+std::string fresh_name(const Program& program, const std::string& stem) {
+  const auto taken = [&](const std::string& name) {
+    return std::any_of(program.tensors.begin(), program.tensors.end(), [&](const poly::Tensor& t) { return t.name == name; });
+  };
+  std::string base = stem;
+  while (!base.empty() && base.back() == '\'') base.pop_back();
+  std::string name = base;
+  for (int n = 1; taken(name); ++n) name = fmt::format("{}_{}", base, n);
+  return name;
+}
+
+// target[o] = source[o with its dimensions in the order `order`].
+Statement copy(const Program& program, TensorId target, TensorId source, const std::vector<std::size_t>& order) {
+  const std::size_t rank = order.size();
+  Statement s{{target, {}}, {}, {}, Aggregation::Assign, Expr(poly::Read{0, program.tensor(source).dtype}), {}, poly::Number{program.tensor(target).dtype}, {}, "", {}};
+  Access read{source, std::vector<Affine>(rank)};
+  for (std::size_t d = 0; d < rank; ++d) {
+    s.indices.push_back(fmt::format("c{}", d));
+    s.target.element.push_back(Affine::index(d, rank));
+    s.domain.push_back({Affine::index(d, rank), program.tensor(target).shape[d]});
+    read.element[order[d]] = Affine::index(d, rank);
+  }
+  s.reads.push_back(std::move(read));
+  return s;
+}
+
+std::vector<std::size_t> in_order(std::size_t rank) {
+  std::vector<std::size_t> order(rank);
+  for (std::size_t d = 0; d < rank; ++d) order[d] = d;
+  return order;
+}
+
+
+std::optional<std::size_t> plain_index(const Affine& e) { return e.single_index(); }
+
+// Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs: every
+// element is written.
+bool covers(const Program& program, const Statement& s) {
+  const poly::Tensor& tensor = program.tensor(s.target.tensor);
+  std::vector<bool> output(s.indices.size(), false);
+  for (std::size_t d = 0; d < s.target.element.size(); ++d) {
+    const auto k = plain_index(s.target.element[d]);
+    if (!k || output[*k]) return false;
+    output[*k] = true;
+    const Range& hull = s.domain[*k];
+    if (!hull.value.constant.is(0) || hull.extent != tensor.shape[d]) return false;
+  }
+  for (std::size_t k = 0; k < s.indices.size(); ++k) if (!output[k] && s.domain[k].extent->is(0)) return false;
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
+    bool reduces = false;
+    for (std::size_t k = 0; k < s.indices.size(); ++k) reduces = reduces || (!output[k] && !s.domain[r].value.coefficients[k].is(0));
+    if (!reduces) return false;
+  }
+  return !std::holds_alternative<TensorId>(s.fill);
+}
+
+bool reduces(const Statement& s) { return s.indices.size() > s.target.element.size(); }
+
+bool elementwise(const Program& program, const Statement& s) {
+  return s.aggregation == Aggregation::Assign && !reduces(s) && s.domain.size() == s.indices.size() && covers(program, s);
+}
+
+double points(const Statement& s) {
+  double count = 1;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) count *= static_cast<double>(s.domain[k].extent->get());
+  return count;
+}
+
+double elements(const Program& program, TensorId id) {
+  double count = 1;
+  for (const auto n : extents(program.tensor(id))) count *= static_cast<double>(n);
+  return count;
+}
+
+// A reduction some operand of which does not depend on some output index: blocks of m and n pay.
+bool reuses(const Statement& s) {
+  if (!reduces(s)) return false;
+  for (const Affine& e : s.target.element) {
+    const auto k = plain_index(e);
+    for (const Access& read : s.reads)
+      if (k && std::all_of(read.element.begin(), read.element.end(), [&](const Affine& x) { return x.coefficients[*k].is(0); })) return true;
+  }
+  return false;
+}
+
+int weight(const Expr& e) {
+  return e.match([](const poly::Apply& a) {
+                   int sum = a.op == lang::Op::Add || a.op == lang::Op::Sub || a.op == lang::Op::Mul || a.op == lang::Op::Neg || a.op == lang::Op::Max || a.op == lang::Op::Min || a.op == lang::Op::Relu || a.op == lang::Op::Select ? 1 : 8;
+                   for (const Expr& o : a.operands) sum += weight(o);
+                   return sum;
+                 },
+                 [](const poly::Cast& c) { return weight(c.operand); }, [](const auto&) { return 0; });
+}
+
+int nodes(const Expr& e) {
+  return e.match([](const poly::Apply& a) { int sum = 1; for (const Expr& o : a.operands) sum += nodes(o); return sum; },
+                 [](const poly::Cast& c) { return 1 + nodes(c.operand); }, [](const auto&) { return 1; });
+}
+
+bool reads(const poly::Node& node, TensorId id) {
+  if (const auto* s = std::get_if<Statement>(&node)) {
+    if (std::holds_alternative<TensorId>(s->fill) && std::get<TensorId>(s->fill) == id) return true;
+    return std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& r) { return r.tensor == id; });
+  }
+  const auto& operands = std::get<poly::Intrinsic>(node).operands;
+  return std::find(operands.begin(), operands.end(), id) != operands.end();
+}
+
+// `e` over the producer's indices, seen from the consumer: index k of the producer is map[k].
+Expr seen_from(const Expr& e, const std::vector<Affine>& map, std::size_t count, const std::vector<int>& read_at) {
+  return e.match([&](const poly::Number& n) { return Expr(n); },
+                 [&](const poly::Read& r) { return Expr(poly::Read{read_at[static_cast<std::size_t>(r.read)], r.type}); },
+                 [&](const poly::Index& i) { return Expr(poly::Index{i.value.compose(map, count), i.type}); },
+                 [&](const poly::Cast& c) { return Expr(poly::Cast{seen_from(c.operand, map, count, read_at), c.type}); },
+                 [&](const poly::Apply& a) {
+                   std::vector<Expr> operands;
+                   for (const Expr& o : a.operands) operands.push_back(seen_from(o, map, count, read_at));
+                   return Expr(poly::Apply{a.op, std::move(operands), a.type});
+                 });
+}
+
+bool is_output(const Program& program, TensorId id) { return std::find(program.outputs.begin(), program.outputs.end(), id) != program.outputs.end(); }
+
+}  // namespace tilec::codegen
