@@ -43,7 +43,6 @@ bool unit_stride(const Access& read, std::size_t k, const std::vector<std::int64
   return stride == 0 || stride == 1;
 }
 
-
 constexpr double reuse_of_panels = 128;
 constexpr std::int64_t page = 4096;
 
@@ -72,7 +71,6 @@ std::optional<Panels> panels_of(const Program& program, const Strides& strides, 
   }
   return std::nullopt;
 }
-
 
 }  // namespace
 

@@ -45,7 +45,6 @@ std::vector<std::size_t> in_order(std::size_t rank) {
   return order;
 }
 
-
 std::optional<std::size_t> plain_index(const Affine& e) { return e.single_index(); }
 
 // Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs: every

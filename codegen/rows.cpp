@@ -12,7 +12,6 @@ using poly::Access;
 using poly::Program;
 using poly::Statement;
 
-
 // How many leading target dimensions may become loops: maps and contractions keep at least their last dimension for lanes.
 std::size_t row_limit(const Statement& s) {
   const std::size_t rank = s.target.element.size();

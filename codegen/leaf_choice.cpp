@@ -1,0 +1,311 @@
+// The scheduler's arithmetic: count loads, multiply-adds and edges for every choice, take the least.
+//
+// A leaf's time is modelled in cycles of one core: two vector loads and two vector operations a cycle, four cycles from one
+// accumulation to the next, a gather as half its lanes. An example, O[x, co] = +(I[x + k, ci] * K[k, ci, co]) with 54 x 64 outputs:
+// lanes over co (unit stride in O and K, splat in I), m = x because K does not depend on it. A block of 9 x 2 needs
+// max(18 / 2, (9 + 2) / 2, 4) = 9 cycles a step for 288 multiply-adds, 6 blocks by 2, and no edge: the least of all blocks.
+#include "codegen/leaf_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "codegen/staged.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::DType;
+
+constexpr double gather_cost = 0.5;                    // cycles per lane
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+int operations(const poly::Expr& expr) {
+  return expr.match([](const poly::Apply& apply) {
+                      int count = 1;
+                      switch (apply.op) {
+                        case lang::Op::Exp: case lang::Op::Log: case lang::Op::Tanh: case lang::Op::Erf: case lang::Op::Sigmoid: count = 14; break;
+                        case lang::Op::Div: case lang::Op::Sqrt: count = 6; break;
+                        default: break;
+                      }
+                      for (const poly::Expr& e : apply.operands) count += operations(e);
+                      return count;
+                    },
+                    [](const poly::Cast& cast) { return operations(cast.operand); }, [](const auto&) { return 0; });
+}
+
+std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
+
+// How much of dim d is left when every row that couples it with `inner` dims must hold for all their values.
+double interior(const Facts& f, std::size_t d, const std::vector<bool>& inner) {
+  std::int64_t lo = 0, hi = f.extent[d];
+  for (const Row& row : f.nest.rows) {
+    const std::int64_t a = row.form.coefficients[d];
+    if (!a) continue;
+    std::int64_t least = row.form.constant, most = least;
+    bool coupled = false;
+    for (std::size_t k = 0; k < f.extent.size(); ++k) {
+      const std::int64_t c = row.form.coefficients[k];
+      if (k == d || !c) continue;
+      coupled = coupled || inner[k];
+      (c > 0 ? most : least) += c * (f.extent[k] - 1);
+    }
+    if (!coupled) continue;
+    const double b = static_cast<double>(a > 0 ? a : -a);
+    const auto above = [&](std::int64_t v) { return static_cast<std::int64_t>(std::ceil(static_cast<double>(v) / b)); };
+    if (a > 0) {
+      lo = std::max(lo, above(-least));
+      if (row.extent) hi = std::min(hi, above(*row.extent - most));
+    } else {
+      hi = std::min(hi, least / -a + 1);
+      if (row.extent) lo = std::max(lo, above(most - *row.extent + 1));
+    }
+  }
+  return f.extent[d] ? static_cast<double>(std::max<std::int64_t>(0, hi - lo)) / static_cast<double>(f.extent[d]) : 1;
+}
+
+bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
+  return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
+}
+
+std::vector<bool> reductions(const Nest& nest) {
+  std::vector<bool> inner;
+  for (const Dim& dim : nest.dims) inner.push_back(dim.reduction);
+  return inner;
+}
+
+double points(const Facts& f) {
+  double count = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d]) count *= static_cast<double>(f.extent[d]);
+  return count;
+}
+
+std::int64_t lanes_for(const Facts& f, std::int64_t extent) {
+  std::int64_t lanes = 1;
+  while (lanes < f.width && lanes < extent) lanes *= 2;
+  return lanes;
+}
+
+double access_cost(std::int64_t stride_of_lane, std::int64_t lanes) {
+  return stride_of_lane == 1 || stride_of_lane == 0 ? 0.5 : gather_cost * static_cast<double>(lanes);
+}
+
+// Cycles of the whole leaf with lanes over d and no register block.
+double lane_cost(const Facts& f, std::size_t d) {
+  const std::int64_t lanes = lanes_for(f, f.extent[d]);
+  double step = static_cast<double>(f.ops) / 2;
+  for (const FlatAccess& read : f.nest.reads) step += access_cost(stride(read, d), lanes);
+  const bool reduce = f.nest.dims[d].reduction;
+  double outputs = 1;
+  for (std::size_t k = 0; k < f.extent.size(); ++k) if (!f.nest.dims[k].reduction && !f.fixed[k]) outputs *= static_cast<double>(f.extent[k]);
+  const double vectors = std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) * points(f) / std::max(1.0, static_cast<double>(f.extent[d]));
+  double cost = step * vectors;
+  if (reduce) return cost + f.fold * outputs;
+  const double inside = interior(f, d, reductions(f.nest));
+  cost = cost * inside + cost * static_cast<double>(lanes) * (1 - inside);
+  return cost + access_cost(stride(f.nest.target, d), lanes) * outputs / static_cast<double>(lanes);
+}
+
+struct Tiles { std::int64_t count, most; };
+Tiles balanced(std::int64_t extent, std::int64_t block) {
+  const std::int64_t count = (extent + block - 1) / block;
+  return {count, (extent + count - 1) / count};
+}
+
+struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; };
+
+// Cycles of one block over all steps of the reduction, and of all blocks.
+Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  const std::int64_t lanes = lanes_for(f, f.extent[n]);
+  const std::int64_t all_vectors = (f.extent[n] + lanes - 1) / lanes;
+  double steps = 1, others = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
+    else if (d != n && d != m && !f.fixed[d]) others *= static_cast<double>(f.extent[d]);
+  }
+  int by_n = 0, by_m = 0, by_both = 0;
+  std::vector<const FlatAccess*> gathered;
+  for (const FlatAccess& read : f.nest.reads) {
+    const bool in_n = stride(read, n) != 0, in_m = m && stride(read, *m) != 0;
+    (in_n ? (in_m ? by_both : by_n) : by_m) += in_n || in_m;
+    if (in_n && std::abs(stride(read, n)) > 4) gathered.push_back(&read);
+  }
+  if (std::abs(stride(f.nest.target, n)) > 4) gathered.push_back(&f.nest.target);
+  // A gather touches a cache line per lane; the next rows find them again when m has unit stride there.
+  const auto gather_cycles = [&](double r) {
+    double cycles = 0;
+    for (const FlatAccess* access : gathered) {
+      const bool again = m && std::abs(stride(*access, *m)) == 1;
+      cycles += static_cast<double>(lanes) * (0.5 + 4.0 / (again ? std::min(r, 16.0) : 1.0));
+    }
+    return cycles;
+  };
+  const std::int64_t m_extent = m ? f.extent[*m] : 1;
+  const double inside = m ? interior(f, *m, reductions(f.nest)) : 1;
+  Block best;
+  for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(m_extent, gathered.empty() ? 14 : 16); ++rows)
+    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, 6); ++vectors) {
+      if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
+      if (steps <= 1 && rows > 1 && !by_n && gathered.empty()) continue;  // nothing is reused: plain rows
+      const auto cycles = [&](double r, double v) {
+        const double loads = by_n * v + by_m * r + by_both * r * v;
+        const double panel = (by_n + by_both) * v * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * by_n * v : 0;  // a vector from L2 takes two cycles
+        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + gather_cycles(r) * v * (by_both ? r : 1)) + r * v + 12;
+      };
+      const Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
+      const Tiles nt = balanced(all_vectors, vectors);
+      const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
+      const double cost = others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
+      if (cost < best.cost * 0.999) best = {mt.most, nt.most, cost};
+    }
+  return best;
+}
+
+// Reductions: large strides outside, and innermost one long enough to be worth a loop.
+std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size_t> lane) {
+  std::vector<std::size_t> k;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && d != lane) k.push_back(d);
+  const auto weight = [&](std::size_t d) {
+    std::int64_t sum = 0;
+    for (const FlatAccess& read : f.nest.reads) sum += std::abs(stride(read, d));
+    return sum;
+  };
+  std::stable_sort(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+  if (!k.empty() && f.extent[k.back()] < 8) {
+    const auto longest = std::max_element(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return f.extent[a] < f.extent[b]; });
+    if (f.extent[*longest] >= 2 * f.extent[k.back()]) std::rotate(longest, longest + 1, k.end());
+  }
+  return k;
+}
+std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>& dims) {
+  std::vector<std::string> list;
+  for (const std::size_t d : dims) list.push_back(nest.dims[d].name);
+  return list;
+}
+
+}  // namespace
+
+Choice choose_leaf(const Facts& f, int node) {
+  const Nest& nest = f.nest;
+  Choice choice{Compute{}, 0};
+  choice.leaf.node = node;
+  Compute& leaf = choice.leaf;
+  std::optional<std::size_t> lane;
+  double best = infinite;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (f.fixed[d]) continue;
+    const double cost = lane_cost(f, d);
+    if (cost < best) best = cost, lane = d;
+  }
+  choice.cost = best;
+  const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
+  std::optional<std::size_t> m;
+  if (lane && nest.dims[*lane].reduction) {
+    leaf.form = LeafForm::Reduce;
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / f.width, 1, 4);
+  } else {
+    leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
+    if (lane) {
+      Block block = best_block(f, *lane, std::nullopt);
+      for (std::size_t d = f.extent.size(); d-- > 0;) {
+        if (d == *lane || f.fixed[d] || nest.dims[d].reduction || f.extent[d] < 2 || share_row(nest, d, *lane)) continue;
+        const Block with = best_block(f, *lane, d);
+        if (with.cost < block.cost * 0.98) block = with, m = d;
+      }
+      leaf.rows = m ? block.rows : 1;
+      leaf.vectors = block.vectors;
+      choice.cost = std::min(choice.cost, block.cost);
+    } else {
+      choice.cost = points(f) * (f.ops + 2);
+    }
+  }
+  leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
+  leaf.n = lane ? nest.dims[*lane].name : "";
+  leaf.m = m ? nest.dims[*m].name : "";
+  leaf.k = names(nest, reduction_order(f, lane));
+  std::vector<std::size_t> outer;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
+  leaf.outer = names(nest, outer);
+  return choice;
+}
+
+constexpr std::int64_t warp = 32;
+
+Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, has_threads(target) ? 400.0 : 12.0};
+  for (const Dim& dim : nest.dims) {
+    f.extent.push_back(dim.extent);
+    f.fixed.push_back(false);
+    for (const Loop& loop : loops)
+      if (loop.index == dim.name) f.extent.back() = std::min(loop.step, dim.extent), f.fixed.back() = loop.step == 1;
+  }
+  const DType type = nest.value->type();
+  f.width = has_threads(target) ? warp : target.vector_bytes / std::max(4, lang::bytes(type));
+  f.ops = operations(*nest.value);
+  const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
+  const auto* product = nest.value->as<poly::Apply>();
+  const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
+  if (folds && !fused) ++f.ops;
+  return f;
+}
+
+// SIMT: lanes are the threads of a block. A reduction over threads takes one element a block; everything else numbers its
+// elements over all threads, with `rows` of m to a thread while there are threads enough.
+// Large contractions of two factors stage them: 64 x 64 elements a block, 128 x 128 when that leaves blocks enough. n is the
+// output dimension with the smallest stride that will do, m the one that fills its blocks best.
+std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target) {
+  const Nest& nest = f.nest;
+  if (points(f) < 1 << 20) return std::nullopt;
+  const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
+  const auto filled = [&](std::size_t d) { return static_cast<double>(f.extent[d]) / static_cast<double>((f.extent[d] + 63) / 64 * 64); };
+  const auto usable = [&](std::size_t d) { return !nest.dims[d].reduction && f.extent[d] >= 24; };
+  std::optional<Compute> best;
+  std::size_t best_n = 0, best_m = 0;
+  for (std::size_t n = 0; n < f.extent.size(); ++n)
+    for (std::size_t m = 0; m < f.extent.size(); ++m) {
+      if (m == n || !usable(n) || !usable(m)) continue;
+      const auto roles = staging_of(nest, nest.dims[m].name, nest.dims[n].name, k);
+      if (!roles || f.extent[roles->depth] < 8) continue;
+      const std::int64_t stride_n = std::abs(stride(nest.target, n)), stride_best = best ? std::abs(stride(nest.target, best_n)) : 0;
+      if (best && (stride_n > stride_best || (stride_n == stride_best && filled(m) <= filled(best_m)))) continue;
+      best.emplace();
+      best->n = nest.dims[n].name, best->m = nest.dims[m].name, best_n = n, best_m = m;
+    }
+  if (!best) return std::nullopt;
+  best->form = LeafForm::Contract;
+  best->node = node;
+  best->k = k;
+  double blocks = static_cast<double>((f.extent[best_m] + 127) / 128 * ((f.extent[best_n] + 127) / 128));
+  std::vector<std::size_t> outer;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (nest.dims[d].reduction || d == best_m || d == best_n) continue;
+    outer.push_back(d);
+    blocks *= static_cast<double>(f.extent[d]);
+  }
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
+  best->outer = names(nest, outer);
+  best->rows = best->vectors = f.extent[best_m] >= 128 && f.extent[best_n] >= 128 && blocks >= 2.0 * target.multiprocessors ? 8 : 4;
+  best->lanes = best->depth = 16;
+  return best;
+}
+
+void for_threads(Compute& leaf, const Facts& f, const Target& target) {
+  leaf.lanes = threads_of_a_block;
+  if (leaf.form == LeafForm::Reduce) {
+    const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
+    leaf.vectors = std::clamp<std::int64_t>(extent / threads_of_a_block, 1, 4);
+    return;
+  }
+  leaf.vectors = 1;
+  leaf.rows = std::min<std::int64_t>(leaf.rows, 8);
+  double elements = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.nest.dims[d].reduction) elements *= static_cast<double>(f.extent[d]);
+  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < 1024.0 * target.multiprocessors) leaf.rows /= 2;
+  if (leaf.m.empty() || leaf.rows > 1) return;
+  leaf.outer.push_back(leaf.m);
+  leaf.m.clear();
+}
+
+}  // namespace tilec::codegen

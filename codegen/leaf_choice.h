@@ -1,0 +1,35 @@
+// The form, block and loop order of one leaf, by a cost model in cycles.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/nest.h"
+#include "codegen/plan.h"
+#include "codegen/target.h"
+
+namespace tilec::codegen {
+
+// What the cost model needs of a nest, with the extents that one turn of the group's loops leaves.
+struct Facts {
+  const Nest& nest;
+  std::vector<std::int64_t> extent;                    // of each dim, inside one turn
+  std::vector<bool> fixed;                             // by a group loop with step 1
+  std::int64_t width;                                  // lanes of a full vector
+  int registers;
+  int ops;                                             // per point, the fold included
+  double fold;                                         // cycles to fold the lanes of one output
+};
+Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
+
+struct Choice { Compute leaf; double cost; };
+Choice choose_leaf(const Facts& f, int node);
+// A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
+std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
+// A leaf chosen for lanes, made one for threads.
+void for_threads(Compute& leaf, const Facts& f, const Target& target);
+
+inline constexpr std::int64_t threads_of_a_block = 128, threads_of_a_tile = 256;
+
+}  // namespace tilec::codegen
