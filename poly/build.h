@@ -19,9 +19,9 @@ namespace tilec::poly {
 // How one input is called. What is absent comes from the text: f32, the rank its brackets show, the declared names.
 struct Given {
   std::string name;                                    // the declared name, without mark
-  std::optional<DType> dtype;
-  std::optional<std::vector<Size>> shape;              // integers when running; {} for a scalar
-  std::optional<std::int64_t> integer;                 // a scalar's value, where it may be used as a size (`function f(A, S)` with S = 2)
+  std::optional<DType> dtype = std::nullopt;
+  std::optional<std::vector<Size>> shape = std::nullopt;  // integers when running; {} for a scalar
+  std::optional<std::int64_t> integer = std::nullopt;  // a scalar's value, where it may be used as a size (`function f(A, S)` with S = 2)
   bool weak = false;                                   // a Python number or `S=0.5`: weakly typed
 };
 struct Signature {
