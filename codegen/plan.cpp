@@ -37,27 +37,27 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   return line;
 }
 
-// A line as words; `over a b`, `k c d`: lists run to the next keyword.
+// A line as words; parts are two blanks apart, so that `over j k  n i` is a list of two, whatever the indices are called.
 struct Words {
   std::vector<std::string> all;
+  std::vector<bool> first;                             // of its part
   std::size_t at = 0;
   bool more() const { return at < all.size(); }
   std::string next() { return more() ? all[at++] : std::string(); }
-  bool keyword() const {
-    static const std::set<std::string> known{"over", "m", "n", "k", "block", "lanes", "stage", "rows"};
-    return more() && known.count(all[at]);
-  }
   std::vector<std::string> list() {
     std::vector<std::string> found;
-    while (more() && (found.empty() || !keyword())) found.push_back(next());
+    while (more() && !first[at]) found.push_back(next());
     return found;
   }
 };
 
 Words words(const std::string& line) {
   Words w;
-  std::istringstream in(line);
-  for (std::string word; in >> word;) w.all.push_back(word);
+  for (std::size_t end = 0, begin = line.find_first_not_of(" \t\r"); begin != std::string::npos; begin = line.find_first_not_of(" \t\r", end)) {
+    w.first.push_back(begin != end + 1);
+    end = std::min(line.find_first_of(" \t\r", begin), line.size());
+    w.all.push_back(line.substr(begin, end - begin));
+  }
   return w;
 }
 
