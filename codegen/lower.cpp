@@ -196,6 +196,16 @@ class GroupLowering {
   std::vector<Nest> nests_;
 };
 
+// What [[name(…)]] says, with the group's number: names are given twice, and classes of one statement share theirs.
+std::string kernel_name(const Plan& plan, std::size_t group) {
+  std::string name = plan.groups[group].name;
+  for (const Compute& leaf : plan.groups[group].body) {
+    const auto* s = std::get_if<poly::Statement>(&plan.program.nodes[static_cast<std::size_t>(leaf.node)]);
+    if (s && !s->kernel_name.empty()) name = s->kernel_name;
+  }
+  return fmt::format("k{}_{}", group, name);
+}
+
 // Blocks of a launch: the kernel's Block loop, 1 without.
 std::int64_t blocks(const Body& body) {
   for (const Stmt& s : body)
@@ -230,7 +240,7 @@ Package lower(const Plan& plan, const Strides& strides, const Target& target) {
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     Step step;
     std::vector<TensorId> views;
-    step.kernel = fmt::format("k{}_{}", g, plan.groups[g].name);
+    step.kernel = kernel_name(plan, g);
     step.threads = std::max<std::int64_t>(1, plan.groups[g].threads);
     step.loops = GroupLowering(plan, plan.groups[g], strides, shared, step.kernel).spell(views);
     for (const TensorId id : views) {
