@@ -30,10 +30,57 @@ void copy_outputs(poly::Program& program, Strides& strides) {
   }
 }
 
+// One index of the hull: values from `low` below `high`.
+struct Run { std::int64_t low, high; };
+Run run_of(const poly::Range& hull) {
+  const std::int64_t low = -hull.value.constant.get();
+  return {low, low + hull.extent->get()};
+}
+
+void clip(poly::Statement& s, const poly::Affine& element, std::int64_t extent) {
+  std::int64_t least = element.constant.get(), most = least;
+  std::optional<std::size_t> only;
+  int mentioned = 0;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    const std::int64_t c = element.coefficients[k].get();
+    if (!c) continue;
+    const Run run = run_of(s.domain[k]);
+    if (run.high <= run.low) return;
+    (c > 0 ? least : most) += c * run.low;
+    (c > 0 ? most : least) += c * (run.high - 1);
+    only = k, ++mentioned;
+  }
+  if (least >= 0 && most < extent) return;
+  if (mentioned != 1) {
+    s.domain.push_back({element, poly::Size(extent)});
+    return;
+  }
+  // 0 <= c q + b < extent
+  const std::int64_t c = element.coefficients[*only].get(), b = element.constant.get();
+  const auto floor = [](std::int64_t a, std::int64_t d) { return a / d - (a % d < 0); };
+  const std::int64_t low = c > 0 ? -floor(b, c) : -floor(extent - 1 - b, -c), high = c > 0 ? floor(extent - 1 - b, c) + 1 : floor(b, -c) + 1;
+  Run run = run_of(s.domain[*only]);
+  run = {std::max(run.low, low), std::min(run.high, high)};
+  s.domain[*only].value.constant = poly::Size(-run.low);
+  s.domain[*only].extent = poly::Size(std::max<std::int64_t>(0, run.high - run.low));
+}
+
+// A leaf writes every element that the hull and the rows over output indices leave, its fill where no point is. A hull may be
+// loose, and that the element exists may follow from rows over reductions: then it is said again, of the output indices alone.
+void clip_targets(poly::Program& program) {
+  for (poly::Node& node : program.nodes) {
+    auto* s = std::get_if<poly::Statement>(&node);
+    if (!s) continue;
+    const std::vector<std::int64_t> shape = extents(program.tensor(s->target.tensor));
+    for (std::size_t d = 0; d < shape.size(); ++d) clip(*s, poly::Affine(s->target.element[d]), shape[d]);
+  }
+}
+
 }  // namespace
 
 Fused fuse(const poly::Program& program, const Strides& strides, const Target& target) {
   Fused fused{program, strides, {}};
+  clip_targets(fused.program);
   copy_outputs(fused.program, fused.strides);
   inline_elementwise(fused.program);
   split_reductions(fused.program, fused.strides, target);

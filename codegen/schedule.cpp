@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "codegen/leaf_choice.h"
+#include "codegen/ranges.h"
 #include "codegen/rewrite.h"
 
 namespace tilec::codegen {
@@ -106,6 +107,7 @@ Chains chains(const Fused& fused) {
       reduces = reduces || (dim.reduction && dim.extent == 0);
     }
     for (const Row& row : nest.rows) if (output_only(nest, row)) count = 0;
+    if (!nest.fill && !always_reached(nest)) count = 0;  // an element without a point keeps what the link before left
     result.written[static_cast<std::size_t>(result.buffer[static_cast<std::size_t>(s->target.tensor)])] += reduces ? 0 : count;
   }
   return result;

@@ -20,7 +20,8 @@ class Builder {
     if (kind < 5) affine();
     else if (kind < 7) matmul();
     else if (kind < 10) window();
-    else if (kind < 12) fraction();
+    else if (kind < 11) fraction();
+    else if (kind < 12) lattice();
     else if (kind < 14) triangle();
     else if (kind < 16) rows();
     else if (kind < 18) chain();
@@ -290,6 +291,26 @@ class Builder {
     }
     if (wide) out.push_back(c);
     statement(name, out, fmt::format("{} = {}({}){};", target(name, wide ? std::vector<std::string>{xo, "c"} : std::vector<std::string>{xo}, out), fold(), value(reads, {}), clause(out)));
+  }
+
+  // Targets that several indices share, with coefficients that make many classes.
+  void lattice() {
+    kind_ += "lattice ";
+    const int count = r_.between(2, 3), dims = r_.chance(4) ? 2 : 1;
+    std::vector<std::string> x, sum, xo;
+    Shape in, out;
+    for (int k = 0; k < count; ++k) x.push_back(std::string(1, "ijk"[k])), in.push_back(r_.between(1, 9));
+    for (int d = 0; d < dims; ++d) {
+      std::string form;
+      for (const std::string& i : x)
+        if (dims == 1 || !r_.chance(3)) form += fmt::format("{}{}*{}", form.empty() ? "" : r_.pick({" + ", " + ", " - "}), r_.between(1, dims == 1 ? 13 : 3), i);
+      xo.push_back((form.empty() ? x[0] : form) + (r_.chance(3) ? fmt::format(" + {}", r_.below(9)) : ""));
+      out.push_back(dims == 1 ? r_.between(1, 300) : r_.between(1, 20));
+    }
+    std::vector<std::string> reads{bracket(input(in), x)};
+    if (r_.chance(3)) reads.push_back(fmt::format("{}[{}]", input({in[0]}), x[0]));
+    const std::string name = fresh();
+    statement(name, out, fmt::format("{} = {}({}){}{};", target(name, xo, out), fold(), value(reads, x), r_.chance(4) ? fmt::format(", {} <= {}", x[0], x[1]) : "", clause(out)));
   }
 
   // ---- rows of the domain

@@ -1,0 +1,99 @@
+"""Every program of samples/ on every backend, forward and gradient, at shapes that do not divide: `tilec run --check` compares
+with the interpreter. For CUDA the text is compiled by NVRTC; a GPU is not needed.
+
+    samples.py [--tilec PATH] [--targets cpu,cpu:x86-64-v3,opencl,cuda:sm_90a] [WORD ...]
+
+Shapes come from the parameter list: each size name gets a number, the same wherever it stands. A target that this machine lacks
+(exit status 3) is left out.
+"""
+import argparse
+import itertools
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+SAMPLES = HERE.parent.parent / "samples"
+# Two sets of sizes: small ones, and ones around vectors and blocks. Kernel sizes stay small.
+SIZES = [{"default": 5, "K": 3, "KH": 3, "KW": 3, "N": 3, "H": 7, "W": 6, "C": 4, "CI": 3, "CO": 5, "S": 4, "B": 2},
+         {"default": 17, "K": 33, "KH": 3, "KW": 2, "N": 2, "H": 19, "W": 16, "C": 17, "CI": 4, "CO": 16, "S": 9, "B": 3, "M": 33}]
+# Scalars: sizes (a stride, a dilation, a padding) and numbers.
+SCALARS = {"S": "1", "D": "1", "P": "1", "Eps": "0.001"}
+
+
+def parameters(text: str) -> tuple[str, list[tuple[str, list[str] | None]]]:
+    text = re.sub(r"//.*", "", text)
+    name, inside = re.search(r"function\s+(\w*)\s*\((.*?)\)\s*->", text, re.S).groups()
+    found = []
+    for piece in re.findall(r"(?:\w+\s+)?(\w+)\s*(\[[^\]]*\])?\s*(?:,|$)", inside.strip()):
+        found.append((piece[0], [s.strip() for s in piece[1][1:-1].split(",") if s.strip()] if piece[1] else None))
+    return name, found
+
+
+def values(declared, sizes) -> list[str]:
+    words = []
+    for name, dims in declared:
+        if not dims:
+            words.append(f"{name}={SCALARS.get(name, '1')}")
+        else:
+            shape = "x".join(str(sizes.get(d, sizes["default"])) for d in dims)
+            words.append(f"{name}=random:{shape}xf32")
+    return words
+
+
+def cotangents(tilec: str, path: str, words: list[str]) -> list[str]:
+    """`dO=random:…` for every output, whose shape a run of the interpreter prints."""
+    _, text = run(tilec, "run", path, "--target", "reference", *words)
+    return [f"d{name}=random:{shape}x{dtype}" for name, shape, dtype in re.findall(r"^(\w+): ([\dx]+|scalar) (\w+)$", text, re.M)]
+
+
+def run(tilec, *words):
+    done = subprocess.run([tilec, *words], capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+def main() -> int:
+    options = argparse.ArgumentParser()
+    options.add_argument("--tilec", default=str(HERE.parent.parent / "build/cli/tilec"))
+    options.add_argument("--targets", default="cpu,cpu:x86-64-v3,opencl,cuda:sm_90a")
+    options.add_argument("words", nargs="*")
+    options = options.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        return check_all(options, scratch)
+
+
+def check_all(options, scratch: str) -> int:
+    passed, failed, lacking = 0, 0, set()
+    for path, sizes, gradient, target in itertools.product(sorted(SAMPLES.glob("*.tile")), SIZES, (False, True), options.targets.split(",")):
+        if options.words and not any(w in path.name for w in options.words):
+            continue
+        _, declared = parameters(path.read_text())
+        words = values(declared, sizes)
+        grad = ["--grad"] if gradient else []
+        more = cotangents(options.tilec, str(path), words) if gradient else []
+        if target.startswith("cuda"):
+            flat = {d: sizes.get(d, sizes["default"]) for _, dims in declared for d in dims or []}
+            flat |= {name: SCALARS[name] for name, dims in declared if not dims and name in "SDP"}
+            copy = pathlib.Path(scratch) / path.name       # a bare scalar has no rank until it is called
+            copy.write_text(re.sub(r"\bEps\)", "Eps[])", path.read_text()))
+            code, text = run(options.tilec, str(copy), "--emit=cubin", "--target", target, "-o", "/dev/null", *grad,
+                             "--size", ",".join(f"{k}={v}" for k, v in flat.items()))
+        else:
+            code, text = run(options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *grad, *words, *more)
+        if code == 3:
+            lacking.add((target, text.strip().splitlines()[0] if text.strip() else ""))
+        elif code == 0:
+            passed += 1
+        else:
+            failed += 1
+            print(f"FAILED {path.name} {'gradient ' if gradient else ''}on {target}: {' '.join(words)}\n{text}")
+    for target, why in sorted(lacking):
+        print(f"left out {target}: {why}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
