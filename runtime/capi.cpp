@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
+#include <mutex>
 #include <new>
 
 #include "lang/check.h"
@@ -115,6 +117,25 @@ codegen::Request request_of(const tilec_options& options) {
   request.target = *named;
   request.threads_hint = options.threads;
   return request;
+}
+
+std::string key_of(const lang::Source& source, const codegen::Request& r) {
+  std::string key = fmt::format("{}\n{}\n{} {}|{}\n{}|{}|{}\n", source.name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.gradient, fmt::join(r.of, ","), fmt::join(r.wrt, ","), r.sizes.size());
+  for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
+  for (const auto& [name, value] : r.signature.defines) key += fmt::format("{}={};", name, value);
+  return key + source.text;
+}
+
+// Programs alike share one Callable, and with it what it has compiled, as long as one of them lives.
+std::shared_ptr<const runtime::Callable> shared_callable(const lang::Source& source, const lang::File& file, const codegen::Request& request) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<const runtime::Callable>> known;
+  const std::lock_guard lock(mutex);
+  std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<const runtime::Callable>& place = known[key_of(source, request)];
+  std::shared_ptr<const runtime::Callable> callable = place.lock();
+  if (!callable) place = callable = std::make_shared<const runtime::Callable>(source, file, request);
+  return callable;
 }
 
 // A function whose inputs all show their sizes can be built at once, so that its errors come now and its names are known.
@@ -241,7 +262,7 @@ tilec_status tilec_compile(const char* text, size_t length, const tilec_options*
       return TILEC_PROGRAM_ERROR;
     }
     auto made = std::make_unique<tilec_program>();
-    made->callable = std::make_shared<runtime::Callable>(source, std::move(*file), request);
+    made->callable = shared_callable(source, *file, request);
     if (!fill_names(*made, diagnostics)) {
       keep(diagnostics, source, true);
       return TILEC_PROGRAM_ERROR;
@@ -282,7 +303,7 @@ tilec_status tilec_gradient(const tilec_program* program, const char* const* of,
     request.of.assign(of, of + of_count);
     request.wrt.assign(wrt, wrt + wrt_count);
     auto made = std::make_unique<tilec_program>();
-    made->callable = std::make_shared<runtime::Callable>(callable.source(), callable.file(), request);
+    made->callable = shared_callable(callable.source(), callable.file(), request);
     lang::Diagnostics diagnostics;
     if (!fill_names(*made, diagnostics)) {
       keep(diagnostics, callable.source(), true);

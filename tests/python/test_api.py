@@ -78,6 +78,16 @@ def test_a_new_number_recompiles_nothing():
     assert time.perf_counter() - start < 1.0
 
 
+def test_programs_alike_share_what_is_compiled():
+    text = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j] + 3.0); }"
+    a = floats(7, 7)
+    first = tilec.compile(text)
+    first(a, a)
+    start = time.perf_counter()
+    tilec.compile(text)(a, a)
+    assert time.perf_counter() - start < 5e-3                 # compiling takes 15 ms and more
+
+
 def test_a_scalar_can_be_a_size():
     f = tilec.compile("function (X[N], S) -> (Y) { Y[i: N / S] = =(X[S * i]); }")
     x = floats(12)
