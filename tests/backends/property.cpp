@@ -1,9 +1,10 @@
 // Random programs and gradients on the CPU, for two instruction sets, against the interpreter.
 //
-//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--show]
+//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--pool] [--show]
 //
 // Programs of a batch are one module of machine code. Tensors lie against forbidden pages; inputs of some have strides that are
-// permuted, padded, negative or zero. Each program runs twice and must give the same bits.
+// permuted, padded, negative or zero. Each program runs twice, the second time on several threads with --pool, and must give the
+// same bits.
 #include <setjmp.h>
 #include <signal.h>
 
@@ -28,6 +29,7 @@ struct Options {
   int cases = 2000, gradients = 500;
   std::optional<std::uint64_t> only;
   bool gradient = false, show = false, pool = false;
+  std::string kind;                                    // only programs that start so: `lattice`
   std::vector<std::string> targets{"cpu", "cpu:x86-64-v3"};
 };
 
@@ -254,10 +256,10 @@ void series(int wanted, bool gradient, const Options& options) {
     for (const std::string& target : options.targets) if (!batch.empty()) run_batch(batch, target, options);
     batch.clear();
   };
-  for (; made < wanted && number < static_cast<std::uint64_t>(wanted) * 6 + options.only.value_or(0); ++number) {
+  for (; made < wanted && number < static_cast<std::uint64_t>(wanted) * (options.kind.empty() ? 6 : 99) + options.only.value_or(0); ++number) {
     auto c = prepare(number, gradient, options, refused);
     if (options.only && !c) break;
-    if (!c) continue;
+    if (!c || !c->program.kind.starts_with(options.kind)) continue;
     ++made;
     batch.push_back(std::move(*c));
     if (batch.size() >= 24) flush();
@@ -276,6 +278,7 @@ Options arguments(int argc, char** argv) {
     else if (a == "--cases") o.cases = std::stoi(next());
     else if (a == "--gradients") o.gradients = std::stoi(next());
     else if (a == "--case") o.only = std::stoull(next());
+    else if (a == "--kind") o.kind = next();
     else if (a == "--gradient") o.gradient = true;
     else if (a == "--target") o.targets = {next()};
     else if (a == "--show") o.show = true;
