@@ -5,6 +5,8 @@
 // projected out (projecting is where isl may take seconds; min, max and sample do not need it).
 #include "poly/solve.h"
 
+#include <algorithm>
+
 #include <isl/aff.h>
 #include <isl/constraint.h>
 #include <isl/ctx.h>
@@ -138,6 +140,9 @@ std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, 
 // the pair may be swapped.
 std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows, const std::vector<std::vector<std::int64_t>>& forms,
                                                   std::size_t indices, unsigned long cap) {
+  // isl's cap counts operations, not the length of their numbers: many indices with wide coefficients take it seconds all the same.
+  const auto wide = [](const std::vector<std::int64_t>& form) { return std::any_of(form.begin(), form.end(), [](std::int64_t c) { return c > 1 << 20 || c < -(1 << 20); }); };
+  if (indices > 6 && std::any_of(forms.begin(), forms.end(), wide)) return std::nullopt;
   const Context context = capped_context(cap);
   const std::size_t quotients = divisors(rows);
   const int n = static_cast<int>(indices);
