@@ -51,6 +51,15 @@ TEST_CASE("a plan reads back from its print") {
     }
 }
 
+TEST_CASE("indices may be called as the parts of a leaf are") {
+  const codegen::Plan plan = plan_of("function (A[P, Q, R, S]) -> (C, T) { C[k, over, m: P, Q, R] = +(A[k, over, m, n]); T[n, lanes, block, rows: S, Q, R, P] = =(A[rows, lanes, block, n]); }",
+                                     {{"P", 5}, {"Q", 6}, {"R", 7}, {"S", 40}}, false, "cuda:sm_90a");
+  std::string message;
+  const auto groups = codegen::parse_groups(codegen::print(plan), plan.program, message);
+  REQUIRE_MESSAGE(groups, message);
+  CHECK(*groups == plan.groups);
+}
+
 TEST_CASE("a line that is no plan is named") {
   const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
   const auto message_of = [&](const char* text) {

@@ -127,7 +127,7 @@ std::string without_order(const std::string& text) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, std::min(text.find("  //", begin), end) - begin);
     std::sort(line.begin(), line.end());
-    result += line + '\n';
+    if (!line.empty()) result += line + '\n';
     begin = end + 1;
   }
   return result;
