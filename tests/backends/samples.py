@@ -1,4 +1,4 @@
-"""Every program of samples/ on every backend, forward and gradient, at shapes that do not divide: `tilec run --check` compares
+"""Every program of regressions/, called as its first line says, and every program of samples/ on every backend, forward and gradient, at shapes that do not divide: `tilec run --check` compares
 with the interpreter. For CUDA the text is compiled by NVRTC; a GPU is not needed.
 
     samples.py [--tilec PATH] [--targets cpu,cpu:x86-64-v3,opencl,cuda:sm_90a] [WORD ...]
@@ -64,8 +64,28 @@ def main() -> int:
         return check_all(options, scratch)
 
 
+def check_regressions(options, report) -> None:
+    for path, target in itertools.product(sorted((HERE / "regressions").glob("*.tile")), options.targets.split(",")):
+        if options.words and not any(w in path.name for w in options.words) or target.startswith("cuda"):
+            continue
+        words = path.read_text().splitlines()[0].split("  ")[1].split()
+        report(f"{path.name} on {target}: {' '.join(words)}", target, *run(options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *words))
+
+
 def check_all(options, scratch: str) -> int:
     passed, failed, lacking = 0, 0, set()
+
+    def report(title, target, code, text):
+        nonlocal passed, failed
+        if code == 3:
+            lacking.add((target, text.strip().splitlines()[0] if text.strip() else ""))
+        elif code == 0:
+            passed += 1
+        else:
+            failed += 1
+            print(f"FAILED {title}\n{text}")
+
+    check_regressions(options, report)
     for path, sizes, gradient, target in itertools.product(sorted(SAMPLES.glob("*.tile")), SIZES, (False, True), options.targets.split(",")):
         if options.words and not any(w in path.name for w in options.words):
             continue
@@ -82,13 +102,7 @@ def check_all(options, scratch: str) -> int:
                              "--size", ",".join(f"{k}={v}" for k, v in flat.items()))
         else:
             code, text = run(options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *grad, *words, *more)
-        if code == 3:
-            lacking.add((target, text.strip().splitlines()[0] if text.strip() else ""))
-        elif code == 0:
-            passed += 1
-        else:
-            failed += 1
-            print(f"FAILED {path.name} {'gradient ' if gradient else ''}on {target}: {' '.join(words)}\n{text}")
+        report(f"{path.name} {'gradient ' if gradient else ''}on {target}: {' '.join(words)}", target, code, text)
     for target, why in sorted(lacking):
         print(f"left out {target}: {why}")
     print(f"{passed} passed, {failed} failed")
