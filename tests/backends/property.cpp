@@ -2,7 +2,7 @@
 //
 //   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--pool] [--show]
 //
-// Programs of a batch are one module of machine code. Tensors lie against forbidden pages; inputs of some have strides that are
+// Programs of a batch are one module of machine code. Tensors lie against forbidden pages; those of some have strides that are
 // permuted, padded, negative or zero. Each program runs twice, the second time on several threads with --pool, and must give the
 // same bits.
 #include <setjmp.h>
@@ -43,9 +43,9 @@ void fail(const Case& c, const std::string& target, const std::string& what) {
     const poly::Tensor& t = c.bounded.tensor(id);
     std::vector<std::int64_t> shape;
     for (const poly::Size& n : t.shape) shape.push_back(n.get());
-    const auto strides = c.request.strides.find(t.name);
-    std::cout << fmt::format("  {} {}[{}]{}\n", lang::name(t.dtype), t.name, fmt::join(shape, ", "), strides == c.request.strides.end() ? "" : fmt::format(" strides {}", fmt::join(strides->second, ", ")));
+    std::cout << fmt::format("  {} {}[{}]\n", lang::name(t.dtype), t.name, fmt::join(shape, ", "));
   }
+  for (const auto& [name, strides] : c.request.strides) std::cout << fmt::format("  {} has strides {}\n", name, fmt::join(strides, ", "));
   std::cout << "  " << what << "\n\n" << std::flush;
 }
 
@@ -207,8 +207,21 @@ void run_batch(std::vector<Case>& cases, const std::string& name, const Options&
   }
 }
 
+// Outputs may lie anywhere too, each element in a place of its own.
+void strided_outputs(Case& c, Random& random) {
+  for (const poly::TensorId id : c.bounded.outputs) {
+    const poly::Tensor& t = c.bounded.tensor(id);
+    if (random.chance(2) || c.request.strides.contains(t.name)) continue;
+    Shape shape;
+    for (const poly::Size& n : t.shape) shape.push_back(n.get());
+    const Layout layout = layout_of(random, shape, false);
+    if (std::find(layout.strides.begin(), layout.strides.end(), 0) == layout.strides.end()) c.request.strides[t.name] = layout.strides;
+  }
+}
+
 void strided(Case& c) {
   Random random(c.seed * 77 + c.number);
+  if (random.chance(8)) strided_outputs(c, random);
   if (!random.chance(4)) return;
   for (std::size_t k = 0; k < c.bounded.inputs.size(); ++k) {
     const poly::Tensor& t = c.bounded.tensor(c.bounded.inputs[k]);
