@@ -239,24 +239,6 @@ std::optional<Aggregation> aggregation_of(Scope& scope, const lang::Contraction&
   return std::nullopt;
 }
 
-// The types of the result and of the fold (L8).
-struct Folded { DType result; Expr value; };
-
-std::optional<Folded> folded(Scope& scope, Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span) {
-  const bool adds = aggregation == Aggregation::Sum || aggregation == Aggregation::Product;
-  DType natural = type_alone(scalar);
-  if (scalar.weak == Scalar::Weak::Integer ? written.has_value() : scalar.weak == Scalar::Weak::Float && written && lang::is_float(*written)) natural = *written;
-  if (adds && natural == DType::Bool) natural = DType::I32;
-  const DType result = written.value_or(natural);
-  if (!adds) {
-    auto value = resolve(scalar, result, span, scope.diagnostics);
-    return value ? std::optional(Folded{result, std::move(*value)}) : std::nullopt;
-  }
-  const DType fold = lang::accumulator(result == DType::Bool ? natural : lang::promote(natural, result));
-  const auto value = resolve(scalar, scalar.weak == Scalar::Weak::No ? type_alone(scalar) : natural, span, scope.diagnostics);
-  return value ? std::optional(Folded{result, accumulate_in(*value, fold)}) : std::nullopt;
-}
-
 // The fill.
 
 std::optional<Number> default_number(Scope& scope, const Scalar& scalar, DType type, Span span) {
@@ -334,7 +316,7 @@ std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const
     scope.diagnostics.report(*options.ties_span, messages::ties_misplaced, *aggregation == Aggregation::Sum ? "+" : *aggregation == Aggregation::Product ? "*" : "=");
     return std::nullopt;
   }
-  auto fold = folded(scope, *aggregation, *scalar, options.dtype, c.body.span());
+  auto fold = folded(*aggregation, *scalar, options.dtype, c.body.span(), scope.diagnostics);
   if (!fold) return std::nullopt;
   const auto fill = fill_of(scope, c, *shape, fold->result);
   if (!fill) return std::nullopt;

@@ -68,22 +68,6 @@ std::string_view symbol(Aggregation aggregation) {
 
 // The value and its type.
 
-struct Folded { DType result; Expr value; };
-
-// What build makes of a body in a contraction (L8): contraction.cpp's rule.
-std::optional<Folded> read_back(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written) {
-  lang::Diagnostics ignored;
-  const bool adds = aggregation == Aggregation::Sum || aggregation == Aggregation::Product;
-  const bool weak = scalar.weak != Scalar::Weak::No;
-  DType natural = weak && written ? *written : type_alone(scalar);
-  if (adds && natural == DType::Bool) natural = DType::I32;
-  const DType result = written.value_or(natural);
-  const auto value = resolve(scalar, !adds ? result : weak ? natural : type_alone(scalar), {}, ignored);
-  if (!value) return std::nullopt;
-  if (!adds) return Folded{result, *value};
-  return Folded{result, accumulate_in(*value, lang::accumulator(result == DType::Bool ? natural : lang::promote(natural, result)))};
-}
-
 // The other way round from accumulate_in: f32(A[i]) * f32(B[i])   ⇒   A[i] * B[i], in f16
 Expr narrowed(const Expr& value, DType wide, DType type) {
   if (const auto* cast = value.as<Cast>(); cast && cast->type == wide && cast->operand.type() == type) return cast->operand;
@@ -134,8 +118,9 @@ Body body_text(const Program& program, const Statement& s, const Names& reads, c
   for (const auto& candidate : candidates)
     for (const bool typed : {false, true}) {
       if (result && !typed) continue;
-      const auto folded = read_back(s.aggregation, candidate.scalar, typed ? std::optional(target) : std::nullopt);
-      if (folded && folded->result == target && folded->value == value) return {candidate.text, typed && !result};
+      lang::Diagnostics ignored;
+      const auto built = folded(s.aggregation, candidate.scalar, typed ? std::optional(target) : std::nullopt, {}, ignored);
+      if (built && built->result == target && built->value == value) return {candidate.text, typed && !result};
     }
   return {candidates[candidates.size() - 2].text, !result};
 }

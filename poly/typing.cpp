@@ -319,6 +319,21 @@ Expr accumulate_in(const Expr& value, DType type) {
       });
 }
 
+std::optional<Folded> folded(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span, lang::Diagnostics& diagnostics) {
+  const bool adds = aggregation == Aggregation::Sum || aggregation == Aggregation::Product;
+  DType natural = type_alone(scalar);
+  if (scalar.weak == Scalar::Weak::Integer ? written.has_value() : scalar.weak == Scalar::Weak::Float && written && lang::is_float(*written)) natural = *written;
+  if (adds && natural == DType::Bool) natural = DType::I32;
+  const DType result = written.value_or(natural);
+  if (!adds) {
+    auto value = resolve(scalar, result, span, diagnostics);
+    return value ? std::optional(Folded{result, std::move(*value)}) : std::nullopt;
+  }
+  const DType fold = lang::accumulator(result == DType::Bool ? natural : lang::promote(natural, result));
+  const auto value = resolve(scalar, scalar.weak == Scalar::Weak::No ? type_alone(scalar) : natural, span, diagnostics);
+  return value ? std::optional(Folded{result, accumulate_in(*value, fold)}) : std::nullopt;
+}
+
 Expr carried(const Expr& value, const std::vector<int>& where, std::size_t count) {
   return value.match(
       [&](const Number&) { return value; },

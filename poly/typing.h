@@ -43,6 +43,10 @@ std::optional<Scalar> apply(Op op, const std::vector<Scalar>& operands, Span spa
 //   f32 of (A[i] * B[i]), both f16   ⇒   f32(A[i]) * f32(B[i])
 Expr accumulate_in(const Expr& value, DType type);
 
+// A contraction's body: the type of its result (`written` when the text says it) and the value in the type of its fold (L8).
+struct Folded { DType result; Expr value; };
+std::optional<Folded> folded(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span, lang::Diagnostics& diagnostics);
+
 // The same expression in a statement of `count` indices whose read k is where[k]; it must not mention an index yet.
 Expr carried(const Expr& value, const std::vector<int>& where, std::size_t count);
 std::size_t node_count(const Expr& value, std::size_t limit);
