@@ -15,7 +15,7 @@ namespace tilec::codegen {
 namespace {
 
 // Outputs that are inputs, or the same tensor twice, get a buffer of their own.
-void copy_outputs(poly::Program& program, Strides& strides) {
+void copy_outputs(poly::Program& program, Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides) {
   for (std::size_t o = 0; o < program.outputs.size(); ++o) {
     const TensorId id = program.outputs[o];
     const bool input = std::find(program.inputs.begin(), program.inputs.end(), id) != program.inputs.end();
@@ -23,7 +23,8 @@ void copy_outputs(poly::Program& program, Strides& strides) {
     if (!input && !repeated) continue;
     poly::Tensor tensor = program.tensor(id);
     tensor.name = fresh_name(program, tensor.name);
-    strides.push_back(row_major(extents(tensor)));
+    const auto given = output_strides.find(o);
+    strides.push_back(given == output_strides.end() ? row_major(extents(tensor)) : given->second);
     program.tensors.push_back(std::move(tensor));
     const TensorId target = static_cast<TensorId>(program.tensors.size()) - 1;
     program.nodes.push_back(copy(program, target, id, in_order(program.tensor(id).shape.size())));
@@ -79,10 +80,10 @@ void clip_targets(poly::Program& program) {
 
 }  // namespace
 
-Fused fuse(const poly::Program& program, const Strides& strides, const Target& target) {
+Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target) {
   Fused fused{program, strides, {}};
   clip_targets(fused.program);
-  copy_outputs(fused.program, fused.strides);
+  copy_outputs(fused.program, fused.strides, output_strides);
   inline_elementwise(fused.program);
   split_reductions(fused.program, fused.strides, target);
   if (!has_threads(target)) transpose_for_lanes(fused.program, fused.strides);  // staging reads any order

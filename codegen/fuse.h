@@ -8,6 +8,7 @@
 // Keeps: inputs, outputs, every rounding.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Fused {
   struct Set { std::vector<int> nodes; std::vector<std::string> indices; bool blocks = false; };
   std::vector<Set> sets;
 };
-Fused fuse(const poly::Program& program, const Strides& strides, const Target& target);
+// `output_strides`: per position among the outputs, for those that need a copy of their own; absent: row-major.
+Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target);
 
 }  // namespace tilec::codegen

@@ -1,5 +1,6 @@
 #include "codegen/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "autodiff/reverse.h"
@@ -37,10 +38,15 @@ class Clock {
 // Row-major, unless the caller said how an input or output lies in memory.
 Strides strides_of(const Program& program, const Request& request) {
   Strides strides;
-  for (const poly::Tensor& tensor : program.tensors) {
-    const auto given = request.strides.find(tensor.name);
-    strides.push_back(given != request.strides.end() ? given->second : row_major(extents(tensor)));
+  for (const poly::Tensor& tensor : program.tensors) strides.push_back(row_major(extents(tensor)));
+  for (const auto& [o, given] : request.output_strides) {
+    const poly::TensorId id = program.outputs.at(o);
+    const bool first = std::find(program.outputs.begin(), program.outputs.end(), id) == program.outputs.begin() + static_cast<std::ptrdiff_t>(o);
+    const bool input = std::find(program.inputs.begin(), program.inputs.end(), id) != program.inputs.end();
+    if (first && !input) strides[static_cast<std::size_t>(id)] = given;  // all others are copied
   }
+  for (const poly::TensorId id : program.inputs)
+    if (const auto given = request.strides.find(program.tensor(id).name); given != request.strides.end()) strides[static_cast<std::size_t>(id)] = given->second;
   return strides;
 }
 
@@ -79,7 +85,7 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   // From here on every output element has exactly one writer.
   if (until == Until::Reduced) return stages;
 
-  const Fused fused = timed("fuse", [&] { return fuse(*stages.reduced, strides_of(*stages.reduced, request), request.target); });
+  const Fused fused = timed("fuse", [&] { return fuse(*stages.reduced, strides_of(*stages.reduced, request), request.output_strides, request.target); });
   stages.plan = timed("schedule", [&] { return schedule(fused, request.target); });
   verify(*stages.plan, fused.strides);
   if (until == Until::Plan) return stages;

@@ -27,7 +27,8 @@ struct Request {
   std::vector<std::string> of, wrt;                    // of the gradient; empty: all float outputs, all float inputs
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
-  std::map<std::string, std::vector<std::int64_t>> strides;  // per input and output name, in elements; absent: row-major
+  std::map<std::string, std::vector<std::int64_t>> strides;  // per input, in elements; absent: row-major
+  std::map<std::size_t, std::vector<std::int64_t>> output_strides;  // per position among the outputs: one tensor may be several of them
 };
 
 struct Timing {

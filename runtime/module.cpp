@@ -80,8 +80,11 @@ class DeviceModule final : public Module {
 
 template <class M> std::shared_ptr<const Module> with_ports(std::shared_ptr<M> module, const poly::Program& program, const codegen::Request& request) {
   module->name = program.name;
-  for (const poly::TensorId id : program.inputs) module->inputs.push_back(port_of(program.tensor(id), request));
-  for (const poly::TensorId id : program.outputs) module->outputs.push_back(port_of(program.tensor(id), request));
+  for (const poly::TensorId id : program.inputs) module->inputs.push_back(port_of(program.tensor(id)));
+  for (const poly::TensorId id : program.outputs) module->outputs.push_back(port_of(program.tensor(id)));
+  for (std::size_t k = 0; k < program.inputs.size(); ++k)
+    if (const auto asked = request.strides.find(program.tensor(program.inputs[k]).name); asked != request.strides.end()) module->inputs[k].strides = asked->second;
+  for (const auto& [k, strides] : request.output_strides) module->outputs.at(k).strides = strides;
   return module;
 }
 
@@ -89,11 +92,10 @@ template <class M> std::shared_ptr<const Module> with_ports(std::shared_ptr<M> m
 
 std::string without_mark(const std::string& name) { return !name.empty() && (name[0] == '#' || name[0] == '$') ? name.substr(1) : name; }
 
-Port port_of(const poly::Tensor& tensor, const codegen::Request& request) {
+Port port_of(const poly::Tensor& tensor) {
   Port port{without_mark(tensor.name), tensor.dtype, {}, {}};
   for (const poly::Size& extent : tensor.shape) port.shape.push_back(extent.get());
-  const auto asked = request.strides.find(tensor.name);
-  port.strides = asked == request.strides.end() ? row_major(port.shape) : asked->second;
+  port.strides = row_major(port.shape);
   return port;
 }
 
@@ -114,11 +116,10 @@ void ports_of(const codegen::Package& package, const codegen::Request& request, 
   const auto inputs = static_cast<std::size_t>(package.inputs), outputs = static_cast<std::size_t>(package.outputs);
   for (std::size_t k = 0; k < inputs + outputs; ++k) {
     const codegen::Buffer& buffer = package.buffers[k];
-    Port port{without_mark(buffer.name), buffer.dtype, buffer.shape, buffer.strides};
-    const auto asked = request.strides.find(buffer.name);
-    if (asked != request.strides.end()) port.strides = asked->second;
-    (k < inputs ? module.inputs : module.outputs).push_back(std::move(port));
+    (k < inputs ? module.inputs : module.outputs).push_back({without_mark(buffer.name), buffer.dtype, buffer.shape, buffer.strides});
+    if (const auto asked = request.strides.find(buffer.name); k < inputs && asked != request.strides.end()) module.inputs.back().strides = asked->second;
   }
+  for (const auto& [k, strides] : request.output_strides) module.outputs.at(k).strides = strides;
 }
 
 std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request) {

@@ -43,8 +43,8 @@ std::shared_ptr<const Module> load_reference(const poly::Program& program, const
 std::shared_ptr<const Module> load_cpu(const codegen::Package& package, const codegen::Request& request);
 std::shared_ptr<const Module> load_device(const codegen::Package& package, const codegen::Request& request);
 
-// Strides as asked for by name, else the package's, else row-major.
-Port port_of(const poly::Tensor& tensor, const codegen::Request& request);
+Port port_of(const poly::Tensor& tensor);              // row-major
+// Strides as asked for, else the package's.
 void ports_of(const codegen::Package& package, const codegen::Request& request, Module& module);
 std::string without_mark(const std::string& name);     // `#a` is `a` to the API
 

@@ -191,12 +191,15 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     fits = unify(tensor, *argument, request.sizes, diagnostics) && fits;
     if (argument->tensor && !argument->tensor->is_row_major()) request.strides[tensor.name] = argument->tensor->strides;
   }
-  for (const poly::TensorId id : program->outputs) {
+  for (std::size_t o = 0; o < program->outputs.size(); ++o) {
+    const poly::TensorId id = program->outputs[o];
     const std::string name = without_mark(program->tensor(id).name);
-    const Argument* result = find(results, name);
-    if (result == nullptr) continue;
+    // A tensor may be several outputs: they are told apart by their order.
+    auto earlier = std::count(program->outputs.begin(), program->outputs.begin() + static_cast<std::ptrdiff_t>(o), id);
+    const auto result = std::find_if(results.begin(), results.end(), [&](const Argument& a) { return a.name == name && earlier-- == 0; });
+    if (result == results.end()) continue;
     fits = unify(program->tensor(id), *result, request.sizes, diagnostics) && fits;
-    if (!result->tensor->is_row_major()) request.strides[program->tensor(id).name] = result->tensor->strides;
+    if (!result->tensor->is_row_major()) request.output_strides[o] = result->tensor->strides;
   }
   if (!fits) return std::nullopt;
   return request;
@@ -228,7 +231,7 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   if (!request) return nullptr;
   codegen::Request compiled = *request;
   const bool packs = request->target.family == Family::OpenCl || request->target.family == Family::Cuda;
-  if (packs) compiled.strides.clear();                   // a device module packs on the way: one kernel for all strides
+  if (packs) compiled.strides.clear(), compiled.output_strides.clear();                   // a device module packs on the way: one kernel for all strides
   std::optional<codegen::Stages> stages = codegen::compile(file_, compiled, until_for(request->target), diagnostics);
   if (!stages) return nullptr;
   auto made = std::make_shared<Specialisation>();

@@ -209,13 +209,13 @@ void run_batch(std::vector<Case>& cases, const std::string& name, const Options&
 
 // Outputs may lie anywhere too, each element in a place of its own.
 void strided_outputs(Case& c, Random& random) {
-  for (const poly::TensorId id : c.bounded.outputs) {
-    const poly::Tensor& t = c.bounded.tensor(id);
-    if (random.chance(2) || c.request.strides.contains(t.name)) continue;
+  for (std::size_t o = 0; o < c.bounded.outputs.size(); ++o) {
+    const poly::Tensor& t = c.bounded.tensor(c.bounded.outputs[o]);
+    if (random.chance(2)) continue;
     Shape shape;
     for (const poly::Size& n : t.shape) shape.push_back(n.get());
     const Layout layout = layout_of(random, shape, false);
-    if (std::find(layout.strides.begin(), layout.strides.end(), 0) == layout.strides.end()) c.request.strides[t.name] = layout.strides;
+    if (std::find(layout.strides.begin(), layout.strides.end(), 0) == layout.strides.end()) c.request.output_strides[o] = layout.strides;
   }
 }
 
