@@ -88,6 +88,8 @@ std::int64_t lanes_for(const Facts& f, std::int64_t extent) {
 }
 
 double access_cost(std::int64_t stride_of_lane, std::int64_t lanes) {
+  const std::int64_t apart = std::abs(stride_of_lane);
+  if (apart > 1 && apart <= 4) return static_cast<double>(apart);  // neighbouring vectors, shuffled
   return stride_of_lane == 1 || stride_of_lane == 0 ? 0.5 : gather_cost * static_cast<double>(lanes);
 }
 
@@ -150,7 +152,8 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
       if (steps <= 1 && rows > 1 && !by_n && gathered.empty()) continue;  // nothing is reused: plain rows
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
-        const double panel = (by_n + by_both) * v * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * by_n * v : 0;  // a vector from L2 takes two cycles
+        const double streamed = by_n * v + by_both * r * v;
+        const double panel = streamed * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * streamed : 0;  // a vector from L2 takes two cycles
         return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + gather_cycles(r) * v * (by_both ? r : 1)) + r * v + 12;
       };
       const Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);

@@ -86,7 +86,7 @@ void transpose_for_lanes(Program& program, Strides& strides) {
       const TensorId source = s->reads[r].tensor;
       if (unit_stride(s->reads[r], *lane, strides[static_cast<std::size_t>(source)])) continue;
       const auto d = dimension_of(s->reads[r], *lane);
-      if (!d || points(*s) < reuse_that_pays * elements(program, source)) continue;
+      if (!d || *d + 1 == s->reads[r].element.size() || points(*s) < reuse_that_pays * elements(program, source)) continue;
       std::vector<std::size_t> order = in_order(s->reads[r].element.size());
       order.erase(order.begin() + static_cast<std::ptrdiff_t>(*d));
       order.push_back(*d);
