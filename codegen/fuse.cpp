@@ -91,7 +91,7 @@ Fused fuse(const poly::Program& program, const Strides& strides, const std::map<
   // Links of a chain live in the last one's buffer, whose strides may be the caller's.
   const std::vector<TensorId> buffer = buffers(fused.program);
   for (std::size_t id = 0; id < buffer.size(); ++id) fused.strides[id] = fused.strides[static_cast<std::size_t>(buffer[id])];
-  fused.sets = shared_rows(fused.program, target);
+  fused.sets = shared_rows(fused.program, fused.strides, target);
   return fused;
 }
 

@@ -23,7 +23,7 @@ struct Fused {
   // Consecutive statements (positions in program.nodes) of one launch; `rows`: how many leading dimensions of their targets
   // they share as loops, under the index names in `indices`.
   // `blocks`: one of them wants blocks of rows.
-  struct Set { std::vector<int> nodes; std::vector<std::string> indices; bool blocks = false; };
+  struct Set { std::vector<int> nodes; std::vector<std::string> indices; bool blocks = false; std::size_t rows = 0; };
   std::vector<Set> sets;
 };
 // `output_strides`: per position among the outputs, for those that need a copy of their own; absent: row-major.

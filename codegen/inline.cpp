@@ -72,7 +72,8 @@ Statement inlined(const Program& program, const Statement& producer, Statement c
   for (std::size_t r = 0; r < original; ++r) {
     if (consumer.reads[r].tensor != id) continue;
     std::vector<Affine> map(producer.indices.size());
-    for (std::size_t d = 0; d < producer.target.element.size(); ++d) map[*plain_index(producer.target.element[d])] = consumer.reads[r].element[d];
+    for (std::size_t d = 0; d < producer.target.element.size(); ++d)
+      if (const auto k = plain_index(producer.target.element[d])) map[*k] = consumer.reads[r].element[d];
     std::vector<int> read_at;
     for (const Access& access : producer.reads) {
       Access seen{access.tensor, {}};

@@ -100,8 +100,10 @@ class GroupLowering {
     Body body;
     for (const TensorId id : group_.locals) {
       const auto shape = extents(plan_.program.tensor(id));
-      std::int64_t count = std::min(group_.loops.back().step, shape[group_.loops.size() - 1]);
-      for (std::size_t d = group_.loops.size(); d < shape.size(); ++d) count *= shape[d];
+      std::int64_t count = 1, rows = 1;
+      for (const std::int64_t n : shape) count *= n;
+      for (const Loop& loop : group_.loops) rows *= extent(loop.index);
+      count = rows ? count / rows * std::min(group_.loops.back().step, extent(group_.loops.back().index)) : 0;
       body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, std::max<std::int64_t>(1, count), group_.threads ? Memory::Shared : Memory::Local}));
     }
     return body;

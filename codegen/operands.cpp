@@ -80,7 +80,7 @@ void transpose_for_lanes(Program& program, Strides& strides) {
     auto* s = std::get_if<Statement>(&program.nodes[n]);
     if (!s || !reduces(*s) || s->reads.size() < 2) continue;
     const auto lane = lane_index(*s, strides[static_cast<std::size_t>(s->target.tensor)]);
-    if (!lane) continue;
+    if (!lane || s->domain[*lane].extent->get() < 8) continue;  // too few lanes: a reduction will have them
     for (std::size_t r = 0; r < s->reads.size(); ++r) {
       s = &std::get<Statement>(program.nodes[n]);
       const TensorId source = s->reads[r].tensor;

@@ -49,11 +49,15 @@ std::optional<std::size_t> plain_index(const Affine& e) { return e.single_index(
 
 // Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs: every
 // element is written.
+// Element 0 of a dimension that has no other.
+bool only_element(const Affine& e, const poly::Size& extent) { return e.is_constant() && e.constant.is(0) && extent.is(1); }
+
 bool covers(const Program& program, const Statement& s) {
   const poly::Tensor& tensor = program.tensor(s.target.tensor);
   std::vector<bool> output(s.indices.size(), false);
   for (std::size_t d = 0; d < s.target.element.size(); ++d) {
     const auto k = plain_index(s.target.element[d]);
+    if (only_element(s.target.element[d], tensor.shape[d])) continue;
     if (!k || output[*k]) return false;
     output[*k] = true;
     const Range& hull = s.domain[*k];
@@ -68,7 +72,11 @@ bool covers(const Program& program, const Statement& s) {
   return !std::holds_alternative<TensorId>(s.fill);
 }
 
-bool reduces(const Statement& s) { return s.indices.size() > s.target.element.size(); }
+bool reduces(const Statement& s) {
+  for (std::size_t k = 0; k < s.indices.size(); ++k)
+    if (std::all_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return e.coefficients[k].is(0); })) return true;
+  return false;
+}
 
 bool elementwise(const Program& program, const Statement& s) {
   return s.aggregation == Aggregation::Assign && !reduces(s) && s.domain.size() == s.indices.size() && covers(program, s);

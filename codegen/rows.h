@@ -7,5 +7,5 @@
 #include "codegen/fuse.h"
 namespace tilec::codegen {
 // Indices that become the set's loops get one name in all its statements, in `program`.
-std::vector<Fused::Set> shared_rows(poly::Program& program, const Target& target);
+std::vector<Fused::Set> shared_rows(poly::Program& program, const Strides& strides, const Target& target);
 }  // namespace tilec::codegen

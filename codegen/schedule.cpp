@@ -45,22 +45,27 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
 }
 
 std::int64_t element_bytes(const poly::Program& program, TensorId id) { return lang::bytes(program.tensor(id).dtype); }
+constexpr double turn_elements = 4096;
+
 // Loops of a fused group: one turn's locals and what it streams stay within half of the second-level cache.
 std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
   if (has_threads(target)) return loops;
-  std::int64_t row_bytes = 1, extent = 1;
-  for (const TensorId id : locals) {
-    std::int64_t bytes = element_bytes(fused.program, id);
-    const auto shape = extents(fused.program.tensor(id));
-    for (std::size_t d = set.indices.size(); d < shape.size(); ++d) bytes *= shape[d];
-    row_bytes += bytes;
-  }
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
-  extent = fused.program.tensor(first.target.tensor).shape[set.indices.size() - 1].get();
-  const std::int64_t fit = std::max<std::int64_t>(1, target.l2 / 2 / row_bytes);
-  loops.back().step = std::clamp<std::int64_t>(std::min(fit, set.blocks ? std::int64_t{64} : std::int64_t{8}), 1, std::max<std::int64_t>(1, extent));
+  double rows = 1;
+  std::int64_t extent = 1;
+  for (const std::string& index : set.indices) {
+    const auto k = static_cast<std::size_t>(std::find(first.indices.begin(), first.indices.end(), index) - first.indices.begin());
+    extent = first.domain[k].extent->get();
+    rows *= static_cast<double>(extent);
+  }
+  double row_bytes = 1, row_elements = 1;
+  for (const TensorId id : locals) row_bytes += elements(fused.program, id) / std::max(1.0, rows) * static_cast<double>(element_bytes(fused.program, id));
+  for (const int node : set.nodes) row_elements = std::max(row_elements, points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) / std::max(1.0, rows));
+  // Enough rows for a turn to be worth its start, few enough to stay in cache; contractions want blocks of rows.
+  const double wanted = set.blocks ? 64 : std::max(8.0, turn_elements / row_elements), fit = std::max(1.0, static_cast<double>(target.l2) / 2 / row_bytes);
+  loops.back().step = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(fit, wanted)), 1, std::max<std::int64_t>(1, extent));
   return loops;
 }
 
