@@ -99,9 +99,26 @@ class Leaf {
   }
 
   Body outer(std::size_t level) {
-    if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : blocks(leaf_.m_inner ? n_ : m_, leaf_.m_inner ? m_ : n_, {});
+    if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : leaf_.chunk ? chunks() : all_blocks();
     const std::size_t d = outer_[level];
     return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
+  }
+
+  Body all_blocks() { return blocks(leaf_.m_inner ? n_ : m_, leaf_.m_inner ? m_ : n_, {}); }
+
+  // A long reduction a part at a time, so that what the blocks read of the operands stays in cache: later parts add to the target.
+  Body chunks() {
+    const std::size_t d = k_.front();
+    const std::int64_t extent = nest_.dims[d].extent, turns = (extent + leaf_.chunk - 1) / leaf_.chunk;
+    if (flag_ || type_ != target_type_) throw InternalError("the plan folds a reduction in parts that cannot be added up in its target");
+    const std::string index = names_.fresh(nest_.dims[d].name + "_c"), first = names_.fresh(nest_.dims[d].name + "_c0");
+    points_.limit(d, {var(first), minimum(var(first) + Expr(leaf_.chunk), Expr(extent))});
+    later_ = less(Expr(std::int64_t{0}), var(index));
+    Body inside{stmt(Let{first, var(index) * Expr(leaf_.chunk)})};
+    append(inside, all_blocks());
+    later_.reset();
+    points_.limit(d, {Expr(std::int64_t{0}), Expr(extent)});
+    return {stmt(For{index, Kind::Serial, Expr(turns), {}, std::move(inside)})};
   }
 
   // ---- blocks of m and n
@@ -488,16 +505,28 @@ class Leaf {
     Body body;
     const std::string name = names_.fresh("o");
     body.push_back(stmt(View{name, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)}));
+    if (later_) {
+      body.push_back(stmt(If{*later_, stores(name, true), stores(name, false)}));
+      return body;
+    }
+    append(body, stores(name, false));
+    if (!flag_ || nest_.fill) return body;
+    return {stmt(If{hit(), std::move(body), {}})};
+  }
+
+  Body stores(const std::string& view, bool add) {
+    Body body;
     for (std::int64_t i = 0; i < tile_.rows; ++i)
       for (std::int64_t v = 0; v < tile_.vectors; ++v) {
+        const Expr offset = inside_tile(nest_.target.offset, i, v);
         Expr result = convert(Load{acc_, Expr(i * tile_.vectors + v), type_}, compute_type(target_type_));
+        if (add) result = combine(nest_.aggregation, Load{view, offset, target_type_}, result);
         if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
-        Stmt store = stmt(Store{name, inside_tile(nest_.target.offset, i, v), stored(result)});
+        Stmt store = stmt(Store{view, offset, stored(result)});
         if (masked(v)) body.push_back(stmt(If{mask(v), {std::move(store)}, {}}));
         else body.push_back(std::move(store));
       }
-    if (!flag_ || nest_.fill) return body;
-    return {stmt(If{hit(), std::move(body), {}})};
+    return body;
   }
 
   Expr hit() const { return less(Expr(std::int64_t{0}), Load{hit_, Expr(std::int64_t{0}), DType::I64}); }
@@ -613,6 +642,7 @@ class Leaf {
   bool reached_ = false;                               // every output point has a valid reduction point
   bool flag_ = false;                                  // `hit_` remembers whether one was met
   Tile tile_;
+  std::optional<Expr> later_;                          // this is not the first part of a reduction folded in parts
   bool whole_mask_ = false;                            // the fold stands inside one mask already
   Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}, {}};
   std::string lane_, acc_, hit_;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/ranges.h"
 #include "codegen/staged.h"
 
 namespace tilec::codegen {
@@ -195,6 +196,18 @@ std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>&
   return list;
 }
 
+// A panel of the operand that lanes read should stay in the second-level cache while the blocks of m go by.
+std::int64_t chunk_of(const Facts& f, const Compute& leaf) {
+  double steps = 1;
+  for (const std::string& name : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(name)]);
+  const double width = static_cast<double>(leaf.vectors * leaf.lanes * std::max(4, lang::bytes(f.nest.value->type())));
+  if (leaf.k.empty() || steps * width < 0.375 * static_cast<double>(f.l2) || f.extent[*f.nest.dim(leaf.m)] < 4 * leaf.rows) return 0;
+  const std::int64_t extent = f.extent[*f.nest.dim(leaf.k.front())];
+  const auto wanted = std::max<std::int64_t>(1, static_cast<std::int64_t>(512 / (steps / static_cast<double>(extent))));
+  if (2 * wanted > extent) return 0;
+  return balanced(extent, wanted).most;
+}
+
 }  // namespace
 
 Choice choose_leaf(const Facts& f, int node) {
@@ -235,6 +248,7 @@ Choice choose_leaf(const Facts& f, int node) {
   leaf.n = lane ? nest.dims[*lane].name : "";
   leaf.m = m ? nest.dims[*m].name : "";
   leaf.k = names(nest, reduction_order(f, lane));
+  if (m && f.adds) leaf.chunk = chunk_of(f, leaf);
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
@@ -245,7 +259,7 @@ Choice choose_leaf(const Facts& f, int node) {
 constexpr std::int64_t warp = 32;
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0, has_threads(target) ? 400.0 : 12.0};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);
@@ -255,6 +269,7 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   const DType type = nest.value->type();
   f.width = has_threads(target) ? warp : target.vector_bytes / std::max(4, lang::bytes(type));
   f.ops = operations(*nest.value);
+  f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds && (identity_is_fill(nest) || always_reached(nest));
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();
   const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);

@@ -19,6 +19,8 @@ struct Facts {
   std::int64_t width;                                  // lanes of a full vector
   int registers;
   int ops;                                             // per point, the fold included
+  std::int64_t l2;                                     // bytes
+  bool adds;                                           // parts of the reduction may be added up in the target
   double fold;                                         // cycles to fold the lanes of one output
 };
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);

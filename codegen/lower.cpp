@@ -60,9 +60,9 @@ class GroupLowering {
       storage_.names.emplace(buffer, plan_.program.tensor(buffer).name);
       kernel_.views.push_back({plan_.program.tensor(buffer).name, plan_.program.tensor(id).dtype, direction, 0});
     };
-    for (const Nest& nest : nests_) {
-      for (const FlatAccess& read : nest.reads) add(read.tensor, Direction::In);
-      add(nest.target.tensor, Direction::Out);
+    for (std::size_t l = 0; l < nests_.size(); ++l) {
+      for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
+      add(nests_[l].target.tensor, group_.body[l].chunk ? Direction::InOut : Direction::Out);
     }
   }
 

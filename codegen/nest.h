@@ -45,6 +45,8 @@ struct Nest {
   std::vector<std::pair<poly::Affine, Form>> forms;    // the Affines that Index nodes of `value` hold, over dims
   std::optional<poly::Number> fill;                    // the number an unreached element holds; none: the buffer already holds it
 
+  bool adds = false;                                   // the target holds the fold's own type: a part of it may be added later
+
   bool empty() const;
   std::optional<std::size_t> dim(const std::string& name) const;
   const Form& form(const poly::Affine& affine) const;

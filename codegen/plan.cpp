@@ -32,6 +32,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (!leaf.n.empty()) line += "  n " + leaf.n;
   if (!leaf.k.empty()) line += fmt::format("  k {}", fmt::join(leaf.k, " "));
   line += fmt::format("  block {}x{}  lanes {}", leaf.rows, leaf.vectors, leaf.lanes);
+  if (leaf.chunk) line += fmt::format("  chunk {}", leaf.chunk);
   if (leaf.depth) line += fmt::format("  stage {}", leaf.depth);
   if (!leaf.m_inner) line += "  rows outside";
   return line;
@@ -94,10 +95,10 @@ std::optional<Compute> parse_leaf(Words w, const poly::Program& program, std::st
       const auto rows = number(block.substr(0, x)), vectors = number(x == std::string::npos ? "" : block.substr(x + 1));
       if (!rows || !vectors || !*rows || !*vectors) { message = "`block " + block + "` is not ROWSxVECTORS"; return std::nullopt; }
       leaf.rows = *rows, leaf.vectors = *vectors;
-    } else if (key == "lanes" || key == "stage") {
+    } else if (key == "lanes" || key == "stage" || key == "chunk") {
       const auto value = number(w.next());
       if (!value || !*value) { message = "`" + key + "` wants a number"; return std::nullopt; }
-      (key == "lanes" ? leaf.lanes : leaf.depth) = *value;
+      (key == "lanes" ? leaf.lanes : key == "stage" ? leaf.depth : leaf.chunk) = *value;
     } else {
       message = "`" + key + "` is no part of a leaf";
       return std::nullopt;

@@ -7,6 +7,7 @@
 #include "codegen/leaf_choice.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/scalar.h"
 
 namespace tilec::codegen {
 
@@ -31,15 +32,18 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
     loops.push_back({name, 1});
     turns *= extent;
   }
-  const std::string& blocked = choice.leaf.m.empty() ? (choice.leaf.form == LeafForm::Reduce ? std::string() : choice.leaf.n) : choice.leaf.m;
-  if (turns < 8 && !blocked.empty()) {
+  // Blocks of m, or of n where m is too short to share.
+  for (const bool rows : {true, false}) {
+    const std::string& blocked = rows ? choice.leaf.m : choice.leaf.form == LeafForm::Reduce ? choice.leaf.m : choice.leaf.n;
+    if (turns >= 8 || blocked.empty()) continue;
     const std::int64_t extent = nest.dims[*nest.dim(blocked)].extent;
-    const std::int64_t unit = choice.leaf.m.empty() ? choice.leaf.lanes * choice.leaf.vectors : choice.leaf.rows;
+    const std::int64_t unit = rows ? choice.leaf.rows : choice.leaf.lanes * choice.leaf.vectors;
     const auto wanted = static_cast<std::int64_t>(std::clamp(choice.cost / worth_a_thread / turns, 1.0, 8.0));
-    const std::int64_t least = choice.leaf.m.empty() ? 1 : 64;
-    std::int64_t step = std::max((extent + wanted - 1) / wanted, std::min(least, extent));
+    std::int64_t step = std::max((extent + wanted - 1) / wanted, rows ? std::min<std::int64_t>(64, extent) : 1);
     step = (step + unit - 1) / unit * unit;
-    if (step < extent) loops.push_back({blocked, step});
+    if (step >= extent) continue;
+    loops.push_back({blocked, step});
+    break;
   }
   return loops;
 }
@@ -162,7 +166,8 @@ Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) 
   for (const int node : set.nodes) {
     const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
     const auto* reshape = std::get_if<poly::Intrinsic>(&program.nodes[static_cast<std::size_t>(node)]);
-    const Nest nest = s ? nest_of(*s, fused.strides, keep) : reshape_nest(program, reshape->targets[0], reshape->operands[0]);
+    Nest nest = s ? nest_of(*s, fused.strides, keep) : reshape_nest(program, reshape->targets[0], reshape->operands[0]);
+    nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
     if (set.nodes.size() == 1) {
       place(group, nest, node, target);
       continue;
