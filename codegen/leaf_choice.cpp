@@ -135,7 +135,8 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
     if (in_n && std::abs(stride(read, n)) > 4) gathered.push_back(&read);
   }
   if (std::abs(stride(f.nest.target, n)) > 4) gathered.push_back(&f.nest.target);
-  // Rows of an operand that lie pages apart cost their start, however wide the strip is that is read of them.
+  // Rows of an operand that lie pages apart cost their start, however wide the strip is that is read of them; blocks of m read them
+  // from the cache.
   int paged = 0;
   for (const FlatAccess& read : f.nest.reads) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -162,13 +163,13 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
         const double panel = streamed * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * streamed : 0;  // a vector from L2 takes two cycles
-        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + 2.0 * paged + gather_cycles(r) * v * (by_both ? r : 1)) + r * v + 12;
+        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + (m ? 0.0 : 2.0) * paged + gather_cycles(r) * v * (by_both ? r : 1)) + r * v + 12;
       };
       const Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
       const Tiles nt = balanced(all_vectors, vectors);
       const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
       const double cost = others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
-      const bool tie = cost < best.cost * 1.001 && mt.most * nt.most > best.rows * best.vectors;  // fewer blocks
+      const bool tie = cost < best.cost * 1.001 && mt.most == best.rows && nt.most > best.vectors;  // wider strips
       if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost};
     }
   return best;
