@@ -522,7 +522,7 @@ class Leaf {
         Expr result = convert(Load{acc_, Expr(i * tile_.vectors + v), type_}, compute_type(target_type_));
         if (add) result = combine(nest_.aggregation, Load{view, offset, target_type_}, result);
         if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
-        Stmt store = stmt(Store{view, offset, stored(result)});
+        Stmt store = stmt(Store{view, offset, stored(result), leaf_.stream ? Hint::Streaming : Hint::Plain});
         if (masked(v)) body.push_back(stmt(If{mask(v), {std::move(store)}, {}}));
         else body.push_back(std::move(store));
       }

@@ -152,6 +152,14 @@ Group fill_group(const Fused& fused, int node, const Target& target) {
   return group;
 }
 
+// A map whose result is half of the last cache or more, and an output that nobody here reads, is stored past the cache.
+bool streams(const poly::Program& program, const Compute& leaf, const Nest& nest, const Target& target) {
+  const TensorId id = nest.target.tensor;
+  if (has_threads(target) || leaf.form != LeafForm::Map || !is_output(program, id)) return false;
+  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < static_cast<double>(target.l3) / 2) return false;
+  return std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
+}
+
 Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) {
   const auto& program = fused.program;
   Group group;
@@ -170,6 +178,7 @@ Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) 
     nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
     if (set.nodes.size() == 1) {
       place(group, nest, node, target);
+      group.body.back().stream = streams(program, group.body.back(), nest, target);
       continue;
     }
     const Facts turn = facts(nest, group.loops, target);
