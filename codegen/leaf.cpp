@@ -348,10 +348,18 @@ class Leaf {
       r.lo = var(lo);
       n = var(turns);
     }
+    // A mask that stays the same while d runs stands outside the loop: nothing hoists it later.
+    const bool steady = std::none_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return n_ >= 0 && row.form.coefficients[static_cast<std::size_t>(n_)] && row.form.coefficients[*d]; });
+    if (const auto mask = tile_.guarded && steady ? guard() : std::nullopt) {
+      const std::string name = names_.fresh("inside");
+      body.push_back(stmt(Let{name, *mask}));
+      steady_guard_ = Variable{name, DType::Bool};
+    }
     Body loop = with(*d, r.lo, [&] { return with_views([&] {
       const std::string index = names_.fresh(nest_.dims[*d].name);
       Body inner = step(Expr(std::int64_t{0}), std::nullopt, d, index, r.lo);
       return Body{stmt(For{index, Kind::Serial, n, advance(*d), std::move(inner)})}; }); });
+    steady_guard_.reset();
     if (known < 0) body.push_back(stmt(If{less(Expr(std::int64_t{0}), n), std::move(loop), {}}));
     else append(body, std::move(loop));
     return body;
@@ -398,7 +406,7 @@ class Leaf {
       for (std::int64_t v = 0; v < tile_.vectors; ++v) fold(body, i, v);
     whole_mask_ = false;
     if (flag_) body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
-    if (const auto condition = tile_.guarded ? guard() : std::nullopt) body = {stmt(If{*condition, std::move(body), {}})};
+    if (const auto condition = steady_guard_ ? steady_guard_ : tile_.guarded ? guard() : std::nullopt) body = {stmt(If{*condition, std::move(body), {}})};
     if (saved) points_.fix(walked, *saved);
     return body;
   }
@@ -642,6 +650,7 @@ class Leaf {
   bool reached_ = false;                               // every output point has a valid reduction point
   bool flag_ = false;                                  // `hit_` remembers whether one was met
   Tile tile_;
+  std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the innermost loop
   std::optional<Expr> later_;                          // this is not the first part of a reduction folded in parts
   bool whole_mask_ = false;                            // the fold stands inside one mask already
   Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}, {}};

@@ -43,6 +43,34 @@ bool unit_stride(const Access& read, std::size_t k, const std::vector<std::int64
   return stride == 0 || stride == 1;
 }
 
+// The order of dimensions in which the lanes, or the rows of a block, find their elements side by side; empty: as it is.
+std::vector<std::size_t> better_order(const Statement& s, const Access& read, std::size_t lane, const std::vector<std::int64_t>& strides) {
+  const std::size_t rank = read.element.size();
+  std::vector<std::size_t> order = in_order(rank);
+  const auto to_the_end = [&](std::size_t d) {
+    order.erase(std::find(order.begin(), order.end(), d));
+    order.push_back(d);
+  };
+  if (!unit_stride(read, lane, strides)) {
+    const auto d = dimension_of(read, lane);
+    if (!d || *d + 1 == rank) return {};
+    to_the_end(*d);
+    return order;
+  }
+  // A filter K[co, ci, j, i] whose lanes run elsewhere: rows of a block are far apart, and steps of ci are too. ⇒ K[j, i, ci, co]
+  const auto index = [&](std::size_t d) { return plain_index(read.element[d]); };
+  const auto extent = [&](std::size_t d) { return s.domain[*index(d)].extent->get(); };
+  const auto reduced = [&](std::size_t d) { return std::all_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return e.coefficients[*index(d)].is(0); }); };
+  for (std::size_t d = 0; d < rank; ++d) if (!index(d) || *index(d) == lane) return {};
+  if (rank < 3 || !reduced(rank - 1) || extent(rank - 1) >= 8) return {};
+  std::optional<std::size_t> rows;
+  for (std::size_t d = 0; d < rank; ++d) if (!reduced(d) && extent(d) >= 8 && (!rows || extent(d) > extent(*rows))) rows = d;
+  if (!rows) return {};
+  std::stable_partition(order.begin(), order.end(), [&](std::size_t d) { return reduced(d) && extent(d) < 8; });
+  to_the_end(*rows);
+  return order;
+}
+
 constexpr double reuse_of_panels = 128;
 constexpr std::int64_t page = 4096;
 
@@ -84,12 +112,8 @@ void transpose_for_lanes(Program& program, Strides& strides) {
     for (std::size_t r = 0; r < s->reads.size(); ++r) {
       s = &std::get<Statement>(program.nodes[n]);
       const TensorId source = s->reads[r].tensor;
-      if (unit_stride(s->reads[r], *lane, strides[static_cast<std::size_t>(source)])) continue;
-      const auto d = dimension_of(s->reads[r], *lane);
-      if (!d || *d + 1 == s->reads[r].element.size() || points(*s) < reuse_that_pays * elements(program, source)) continue;
-      std::vector<std::size_t> order = in_order(s->reads[r].element.size());
-      order.erase(order.begin() + static_cast<std::ptrdiff_t>(*d));
-      order.push_back(*d);
+      const std::vector<std::size_t> order = better_order(*s, s->reads[r], *lane, strides[static_cast<std::size_t>(source)]);
+      if (order.empty() || points(*s) < reuse_that_pays * elements(program, source)) continue;
       const auto key = std::make_pair(source, order);
       if (!made.count(key)) {
         poly::Tensor tensor = program.tensor(source);
