@@ -1,3 +1,4 @@
+// Which elementwise producers disappear into their readers, and how a value is seen from there.
 #include "codegen/inline.h"
 
 #include <algorithm>

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -45,8 +44,7 @@ class Leaf {
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
-    reached_ = always_reached(nest);
-    flag_ = !reached_ && !identity_is_fill(nest);
+    flag_ = !always_reached(nest) && !identity_is_fill(nest);
   }
 
   Body spell() {
@@ -647,7 +645,6 @@ class Leaf {
   int m_ = -1, n_ = -1;
   std::vector<std::size_t> outer_, k_;
   DType type_, target_type_;
-  bool reached_ = false;                               // every output point has a valid reduction point
   bool flag_ = false;                                  // `hit_` remembers whether one was met
   Tile tile_;
   std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the innermost loop

@@ -1,3 +1,4 @@
+// Groups to kernels: turns of parallel loops, locals of a turn, elements spread over threads; tensors to buffers.
 #include "codegen/lower.h"
 
 #include <fmt/format.h>
@@ -208,13 +209,6 @@ std::string kernel_name(const Plan& plan, std::size_t group) {
   return fmt::format("k{}_{}", group, name);
 }
 
-// Blocks of a launch: the kernel's Block loop, 1 without.
-std::int64_t blocks(const Body& body) {
-  for (const Stmt& s : body)
-    if (const auto* loop = std::get_if<For>(&s.node); loop && loop->kind == Kind::Block) return loop->extent.as<Constant>()->integer;
-  return 1;
-}
-
 }  // namespace
 
 std::int64_t Buffer::count() const {
@@ -243,13 +237,11 @@ Package lower(const Plan& plan, const Strides& strides, const Target& target) {
     Step step;
     std::vector<TensorId> views;
     step.kernel = kernel_name(plan, g);
-    step.threads = std::max<std::int64_t>(1, plan.groups[g].threads);
     step.loops = GroupLowering(plan, plan.groups[g], strides, shared, step.kernel).spell(views);
     for (const TensorId id : views) {
       if (!position.count(id)) add(id, Buffer::Role::Scratch);
       step.buffers.push_back(position.at(id));
     }
-    step.grid[0] = blocks(step.loops.functions.back().body);
     if (!step.loops.functions.back().body.empty()) package.steps.push_back(std::move(step));
   }
   return package;

@@ -1,3 +1,4 @@
+// Statements flattened: hulls shifted to 0, strides applied, neighbouring dimensions merged.
 #include "codegen/nest.h"
 
 #include <algorithm>

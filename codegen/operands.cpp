@@ -1,3 +1,4 @@
+// Where an operand lies badly for lanes, rows of a block or pages, and the copy that mends it.
 #include "codegen/operands.h"
 
 #include <algorithm>

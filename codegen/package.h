@@ -24,8 +24,6 @@ struct Step {
   std::string kernel;                                  // name of `loops.functions.back()`
   Loops loops;
   std::vector<int> buffers;                            // positions in Package::buffers, in the order of the kernel's views
-  std::int64_t grid[3] = {1, 1, 1};                    // SIMT: blocks; x fastest
-  std::int64_t threads = 1;                            // SIMT: per block
 };
 
 struct Package {

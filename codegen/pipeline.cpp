@@ -1,3 +1,4 @@
+// The passes in order, timed; each comment says what holds from there on.
 #include "codegen/pipeline.h"
 
 #include <algorithm>

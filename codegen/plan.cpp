@@ -1,3 +1,4 @@
+// Plans as text and back, and what must hold of one.
 #include "codegen/plan.h"
 
 #include <fmt/format.h>

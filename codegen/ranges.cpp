@@ -1,3 +1,4 @@
+// Rows of a domain as bounds of one dimension, given what is fixed around it.
 #include "codegen/ranges.h"
 
 #include <functional>

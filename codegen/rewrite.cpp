@@ -1,3 +1,4 @@
+// Facts about statements that the rewrites ask for.
 #include "codegen/rewrite.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Grows sets of statements that can run row by row, in program order.
 #include "codegen/rows.h"
 
 #include <algorithm>

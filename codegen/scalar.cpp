@@ -1,3 +1,4 @@
+// Constants, casts and folds of Loops for those of a Program.
 #include "codegen/scalar.h"
 
 #include <limits>

@@ -1,3 +1,4 @@
+// Cuts the longest reduction index of a statement with few outputs into chunks.
 #include "codegen/split.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A block of threads: staging, the products of one turn, and the rows that take no part under a tap.
 #include "codegen/staged.h"
 
 #include <fmt/format.h>
