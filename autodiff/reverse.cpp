@@ -193,9 +193,7 @@ std::string_view spelled(IntrinsicOp op) {
     case IntrinsicOp::Reshape: return "reshape";
     case IntrinsicOp::Gather: return "gather";
     case IntrinsicOp::Scatter: return "scatter";
-    case IntrinsicOp::Random: return "prng";
     case IntrinsicOp::Sort: return "sort";
-    case IntrinsicOp::Call: return "call";
   }
   return "intrinsic";
 }

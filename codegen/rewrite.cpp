@@ -28,7 +28,7 @@ std::string fresh_name(const Program& program, const std::string& stem) {
 // target[o] = source[o with its dimensions in the order `order`].
 Statement copy(const Program& program, TensorId target, TensorId source, const std::vector<std::size_t>& order) {
   const std::size_t rank = order.size();
-  Statement s{{target, {}}, {}, {}, Aggregation::Assign, Expr(poly::Read{0, program.tensor(source).dtype}), {}, poly::Number{program.tensor(target).dtype}, {}, "", {}};
+  Statement s{{target, {}}, {}, {}, Aggregation::Assign, Expr(poly::Read{0, program.tensor(source).dtype}), {}, poly::Number{program.tensor(target).dtype}, {}, "", {}, {}};
   Access read{source, std::vector<Affine>(rank)};
   for (std::size_t d = 0; d < rank; ++d) {
     s.indices.push_back(fmt::format("c{}", d));

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "lang/messages.h"
+#include "poly/call.h"
 #include "poly/contraction.h"
 #include "poly/elementwise.h"
 #include "poly/signature.h"
@@ -86,6 +87,16 @@ std::optional<Named> tuple_of(Scope& scope, const lang::Call& call, const std::s
   return tuple;
 }
 
+// `Y = cumsum(X);`: the tensor that the call makes is Y itself. What a call passes through, or another type, is a statement.
+std::optional<Named> assigned_call(Scope& scope, const lang::Call& call, const ElementwiseTarget& target, const lang::Assignment& a) {
+  const auto before = static_cast<TensorId>(scope.program.tensors.size());
+  auto named = made_by(scope, call, target.name, a.value.span());
+  if (!named || named->kind != Named::Kind::Tensor) return named;
+  const auto& tensor = scope.tensor(named->tensor);
+  if (named->tensor >= before && tensor.name == target.name && target.dtype.value_or(tensor.dtype) == tensor.dtype) return Named::of_tensor(named->tensor, target.span);
+  return copied(scope, named->tensor, target);
+}
+
 // What a name that sizes or indices use is assigned: an integer known before the run. Comparisons count as 0 and 1 here.
 std::optional<Named> as_size(Scope& scope, const lang::Expr& value, Span span) {
   const auto size = size_of(scope, value);
@@ -102,6 +113,7 @@ std::optional<Named> assignment(Scope& scope, const lang::Function& function, co
     return std::nullopt;
   }
   if (const auto* call = a.value.as<lang::Call>(); call && call->function.text == "tuple") return tuple_of(scope, *call, target.name, a.target.span);
+  if (const auto* call = a.value.as<lang::Call>(); call && makes_tensors(scope, *call)) return assigned_call(scope, *call, target, a);
   if (!target.dtype && (scope.used_as_size.contains(target.name) || is_assertion(a.value)) && is_size_expression(scope, a.value)) return as_size(scope, a.value, a.target.span);
   return elementwise(scope, target, a.value);
 }
@@ -121,7 +133,9 @@ void declare(Scope& scope, const lang::Target& target, std::optional<Named> name
 void tuple_assigned(Scope& scope, const lang::TupleAssignment& t) {
   const auto* call = t.value.as<lang::Call>();
   std::optional<Named> tuple;
-  if (call && call->function.text == "tuple") tuple = tuple_of(scope, *call, t.targets.empty() ? "T" : t.targets[0].name.spelled(), t.value.span());
+  const auto stem = t.targets.empty() ? "T" : t.targets[0].name.spelled();
+  if (call && call->function.text == "tuple") tuple = tuple_of(scope, *call, stem, t.value.span());
+  else if (call && makes_tensors(scope, *call)) tuple = made_by(scope, *call, fresh(scope, stem), t.value.span());
   else if (const auto* variable = t.value.as<lang::Variable>()) {
     if (const auto* known = find(scope, variable->name, t.value.span())) tuple = *known;
   } else scope.diagnostics.report(t.value.span(), messages::not_elementwise, call ? call->function.text + "(…)" : "this").hint("a tuple is made by `tuple(A, B)`");

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lang/messages.h"
+#include "poly/call.h"
 
 namespace tilec::poly {
 namespace {
@@ -114,6 +115,17 @@ std::optional<TensorId> stored(Scope& scope, const Named& named, const Elementwi
   return emit(scope, std::move(body), {}, std::move(*value), dtype, target);
 }
 
+std::optional<Named> copied(Scope& scope, TensorId tensor, const ElementwiseTarget& target) {
+  Body body{.scope = scope};
+  const Shape shape = scope.tensor(tensor).shape;
+  body.result = &shape;
+  body.indices = index_names(scope, shape.size());
+  const DType dtype = target.dtype.value_or(scope.tensor(tensor).dtype);
+  auto value = resolve({read(body, {tensor, aligned(shape, shape)})}, dtype, target.span, scope.diagnostics);
+  if (!value) return std::nullopt;
+  return Named::of_tensor(emit(scope, std::move(body), shape, std::move(*value), dtype, target), target.span);
+}
+
 std::optional<TensorId> tensor_of(Scope& scope, const lang::Expr& expr, const std::string& name) {
   if (const auto* variable = expr.as<lang::Variable>()) {
     const auto* named = find(scope, variable->name, expr.span());
@@ -122,6 +134,10 @@ std::optional<TensorId> tensor_of(Scope& scope, const lang::Expr& expr, const st
   }
   const ElementwiseTarget target{.name = name, .span = expr.span()};
   scope.names[name] = {};                               // taken, also for what this expression needs
+  if (const auto* call = expr.as<lang::Call>(); call && makes_tensors(scope, *call)) {
+    const auto made = made_by(scope, *call, name, expr.span());
+    return made ? stored(scope, *made, target) : std::nullopt;
+  }
   const auto made = elementwise(scope, target, expr);
   if (!made) return std::nullopt;
   const auto id = stored(scope, *made, target);

@@ -22,6 +22,9 @@ std::optional<Named> elementwise(Scope& scope, const ElementwiseTarget& target, 
 // A tensor for a value that has to be stored: an output, a default, the operand of a reshape.
 std::optional<TensorId> stored(Scope& scope, const Named& named, const ElementwiseTarget& target);
 
+// target = tensor, of another type if the target has one.
+std::optional<Named> copied(Scope& scope, TensorId tensor, const ElementwiseTarget& target);
+
 // The tensor an expression is: itself when it names one, else a new one called `name`.
 std::optional<TensorId> tensor_of(Scope& scope, const lang::Expr& expr, const std::string& name);
 

@@ -249,7 +249,7 @@ std::string intrinsic_text(const Program& program, const Intrinsic& intrinsic) {
   for (const auto id : intrinsic.targets) targets.push_back(program.tensor(id).name);
   for (const auto id : intrinsic.operands) arguments.push_back(program.tensor(id).name);
   for (const auto& size : intrinsic.parameters) arguments.push_back(size.print());
-  const std::string_view names[] = {"reshape", "gather", "scatter", "random", "sort", "call"};
+  const std::string_view names[] = {"reshape", "gather", "scatter", "argsort"};
   const auto left = targets.size() == 1 ? targets[0] : "(" + joined(targets) + ")";
   return fmt::format("{} = {}({});", left, names[static_cast<std::size_t>(intrinsic.op)], joined(arguments));
 }

@@ -69,6 +69,9 @@ struct Tensor {
   Span span;
 };
 
+// What backward keeps of a tensor, where the text says it: [[save]], [[recompute]].
+enum class Keep { Free, Save, Recompute };
+
 struct Statement {
   Access target;
   std::vector<std::string> indices;                    // coefficients of every Affine below follow this order
@@ -79,10 +82,19 @@ struct Statement {
   std::variant<Number, TensorId> fill;                 // what an element no point reaches holds; Number has the target's type
   Ties ties = Ties::Split;
   std::string kernel_name;                             // [[name(…)]], else empty
+  Keep keep = Keep::Free;
   Span span;
 };
 
-enum class IntrinsicOp { Reshape, Gather, Scatter, Random, Sort, Call };
+// What is not affine. Shapes below; B, J, R stand for any number of dimensions.
+//   Reshape  Y = X               the same elements in row-major order under Y's shape
+//   Gather   O[B, J, R]          = D[B, c, R] with c = I[B, J] brought into [0, V) by clamping;   operands {D[B, V, R], I[B, J]}, parameters {rank of B}
+//   Scatter  O[B, V, R]          = Σ E[B, J, R] over all J whose clamped I[B, J] is v, in row-major order of J, 0 where there is none;
+//                                operands {E[B, J, R], I[B, J]}, parameters {rank of B}; V is O's own extent (which clamps)
+//   Sort     I[B, N], an i32     = the position in X[B, :] of its k-th element in order, equal ones in order of position, NaN greatest;
+//                                operands {X[B, N]}, parameters {1 when descending, else 0}
+// I of Gather and Scatter has any integer type.
+enum class IntrinsicOp { Reshape, Gather, Scatter, Sort };
 struct Intrinsic {
   IntrinsicOp op = IntrinsicOp::Reshape;
   std::vector<TensorId> targets, operands;
@@ -94,6 +106,18 @@ using Node = std::variant<Statement, Intrinsic>;
 // A condition on sizes, checked by bind: left == right, or left != 0 for an assert.
 struct Requirement { Size left, right; bool assertion = false; std::string message; Span span; std::vector<lang::Label> labels; };
 
+struct Program;
+// The derivative of a call whose function has a `gradient` or `tangent` of its own: cotangents of `targets` reach `operands` by
+// this rule and not through the statements that make the targets. Each target has one rule at most, and is no operand of it.
+// The derivatives are whole Programs over the caller's sizes; a float operand or target is one of a float type.
+struct Rule {
+  std::string name;                                    // of the function
+  std::vector<TensorId> operands, targets;
+  std::shared_ptr<const Program> gradient;             // operands, targets, a cotangent per float target ⇒ a cotangent per float operand; null: none
+  std::shared_ptr<const Program> tangent;              // operands, a tangent per float operand, targets ⇒ a tangent per float target; null: none
+  Span span;
+};
+
 struct Program {
   std::string name;
   std::vector<Tensor> tensors;
@@ -101,6 +125,7 @@ struct Program {
   std::vector<TensorId> inputs, outputs;
   std::vector<std::string> sizes;                      // size names still free, in order of first appearance; scalar inputs used as sizes included
   std::vector<Requirement> requirements;
+  std::vector<Rule> rules;                             // read by reverse and forward, which bind ends
 
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
 };

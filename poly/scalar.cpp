@@ -8,6 +8,7 @@
 
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "poly/call.h"
 #include "poly/elementwise.h"
 
 namespace tilec::poly {
@@ -156,6 +157,12 @@ Scalar read_view(Body& body, const View& view) {
   return read_scalar(body, std::move(access), false);
 }
 
+const Named* made_before(const Body& body, const lang::Expr& expr) {
+  for (const auto& [node, named] : body.made)
+    if (node.same_as(expr)) return &named;
+  return nullptr;
+}
+
 // The coordinate along an axis of T, as an i32 (Tile's type for it).
 std::optional<Scalar> coordinate(Body& body, const lang::Call& call) {
   const auto shape = shape_of(body, call.arguments[0], "");
@@ -195,6 +202,8 @@ std::optional<Scalar> called(Body& body, const lang::Call& call, const lang::Exp
     const auto value = type ? scalar_of(body, call.arguments[0]) : std::nullopt;
     return value ? std::optional(cast(*value, *type)) : std::nullopt;
   }
+  if (const auto* made = made_before(body, expr)) return value_of(body, *made, expr);
+  if (makes_tensors(body.scope, call)) return refuse(body, span, name + "(…)", "give its result a name first: a contraction reads elements");
   if (name == "ident") return arity_is(body, call, 1, span) ? scalar_of(body, call.arguments[0]) : std::nullopt;
   if (is_assertion(expr)) {
     const auto size = size_of(body.scope, expr);
@@ -267,8 +276,21 @@ std::optional<Shape> reshaped(Body& body, const lang::Call& call, const lang::Ex
   return to;
 }
 
+// A call that makes tensors is made when its shape is first asked for: its nodes stand before the statement.
+std::optional<Shape> made_shape(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
+  const auto* known = made_before(body, expr);
+  if (!known) {
+    auto named = made_by(body.scope, call, fresh(body.scope, name), expr.span());
+    if (!named) return std::nullopt;
+    body.made.emplace_back(expr, std::move(*named));
+    known = &body.made.back().second;
+  }
+  return known->kind == Named::Kind::Tensor ? body.scope.tensor(known->tensor).shape : Shape{};
+}
+
 std::optional<Shape> shape_of_call(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
   const auto& function = call.function.text;
+  if (makes_tensors(body.scope, call)) return made_shape(body, call, expr, name);
   if (is_assertion(expr)) return Shape{};
   if (function == "reshape") return reshaped(body, call, expr, name);
   if (function == "index") return arity_is(body, call, 2, expr.span()) ? shape_of(body, call.arguments[0], name) : std::nullopt;

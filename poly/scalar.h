@@ -21,6 +21,7 @@ struct Body {
   std::vector<Access> reads = {};
   const Shape* result = nullptr;                       // of an elementwise statement; null in a contraction
   std::vector<std::pair<lang::Expr, View>> views = {};  // reshapes of an elementwise statement, by node
+  std::vector<std::pair<lang::Expr, Named>> made = {};  // what calls that make tensors stand for, by node
 };
 
 std::optional<Scalar> scalar_of(Body& body, const lang::Expr& expr);
