@@ -128,13 +128,13 @@ Tensor read_file(const std::string& name, const std::string& path) {
   throw runtime::machine_error(messages::no_member, file, member).hint(held.empty() ? "it is empty" : fmt::format("it holds {}; write `{}={}:…`", held, name, file));
 }
 
-std::optional<Tensor> tensor_value(const std::string& name, const std::string& value, std::optional<DType> declared, std::uint64_t seed) {
+std::optional<Tensor> tensor_value(const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
   if (const auto colon = value.find(':'); colon != std::string::npos) {
     const std::string kind = value.substr(0, colon);
     if (kind == "random" || kind == "arange" || kind == "ones" || kind == "zeros") {
       const std::optional<Form> form = parse_form(value.substr(colon + 1));
       if (!form) refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(colon + 1)));
-      return made(name, kind, *form, form->dtype.value_or(declared.value_or(DType::F32)), seed);
+      return made(name, kind, *form, form->dtype.value_or(declared.value_or(DType::F32)), reading.seed);
     }
   }
   if (const auto equals = value.find('='); equals != std::string::npos) {
@@ -167,7 +167,7 @@ std::string statistics(const poly::Array& array) {
 
 }  // namespace
 
-runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<DType> declared, std::uint64_t seed) {
+runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
   runtime::Argument argument{name, std::nullopt, false, 0, 0};
   if (value.empty()) refuse(name, "nothing is written behind `=`");
   if (const std::optional<Scalar> number = parse_number(value)) {
@@ -176,8 +176,8 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
     argument.real = number->real;
     return argument;
   }
-  std::optional<Tensor> tensor = tensor_value(name, value, declared, seed);
-  if (!tensor) tensor = read_file(name, value);
+  std::optional<Tensor> tensor = tensor_value(name, value, declared, reading);
+  if (!tensor) tensor = read_file(name, value.starts_with('/') ? value : reading.folder + value);
   argument.tensor = declared && tensor->dtype != *declared ? runtime::convert(name, *tensor, *declared) : *tensor;
   return argument;
 }

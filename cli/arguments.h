@@ -14,8 +14,10 @@
 
 namespace tilec::cli {
 
+struct Reading { std::uint64_t seed = 0; std::string folder = {}; };  // of random values; where relative paths begin, empty or with its `/`
+
 // `declared`: the type in the signature; a file of another type is converted, and it is what an inline value defaults to.
-runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<lang::DType> declared, std::uint64_t seed);
+runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<lang::DType> declared, const Reading& reading);
 
 // Seeded by name, so that another argument changes nothing.
 void fill_random(const runtime::Tensor& tensor, std::string_view name, std::uint64_t seed);

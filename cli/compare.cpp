@@ -1,6 +1,7 @@
 #include "cli/compare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,38 +27,6 @@ double epsilon(DType type) {
     case DType::F64: return 0x1p-52;
     default: return 0x1p-23;
   }
-}
-
-struct Worst { double error = 0, allowed = 0; std::size_t at = 0; bool bad = false; };
-
-// The element whose error is the largest part of what it may be.
-Worst compare(const Array& got, const Array& wanted, const std::vector<double>& magnitudes) {
-  Worst worst;
-  double most = -1;
-  const bool real = lang::is_float(got.dtype);
-  for (std::size_t n = 0; n < static_cast<std::size_t>(got.count()); ++n) {
-    const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]), b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
-    const double allowed = real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n];
-    const bool equal = real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n];
-    if (equal) continue;
-    const double error = std::fabs(a - b);
-    const bool bad = !(error <= allowed);
-    const double part = bad ? HUGE_VAL : allowed > 0 ? error / allowed : 0;
-    if (part > most || (bad && !worst.bad)) {
-      most = part;
-      worst = {error, allowed, n, bad};
-    }
-  }
-  return worst;
-}
-
-std::string element_name(const std::vector<std::int64_t>& shape, std::size_t n) {
-  std::vector<std::size_t> at(shape.size());
-  for (std::size_t d = shape.size(); d-- > 0;) {
-    at[d] = n % static_cast<std::size_t>(shape[d]);
-    n /= static_cast<std::size_t>(shape[d]);
-  }
-  return fmt::format("[{}]", fmt::join(at, ", "));
 }
 
 // A copy of the text's tree in which every float that is declared is an f64: differences of f32 are mostly noise.
@@ -125,13 +94,12 @@ Tensor moved(const std::string& name, const Array& x, const Array& v, double h) 
 }
 
 // What one input's gradient claims, along a few directions.
-int check_input(const Callable& forward, std::vector<Argument> arguments, std::size_t which, const std::vector<std::pair<std::string, Array>>& cotangents, const Array& gradient, double type_error, lang::Diagnostics& diagnostics) {
+std::optional<Comparison> check_input(const Callable& forward, std::vector<Argument> arguments, std::size_t which, const std::vector<std::pair<std::string, Array>>& cotangents, const Array& gradient, double type_error, lang::Diagnostics& diagnostics) {
   const std::string name = arguments[which].name;
   const Array x = runtime::to_array(*arguments[which].tensor);
   std::mt19937_64 generator(42);
-  double worst = 0, worst_allowed = 0;
-  bool bad = false;
   constexpr int turns = 6;
+  Comparison worst{"d" + name, fmt::format("finite differences along {} directions", turns), "difference", false, 0, 0, std::nullopt};
   for (int turn = 0; turn < turns; ++turn) {
     const Array v = direction(x, turn, generator);
     constexpr double h = 0x1p-17;
@@ -139,7 +107,7 @@ int check_input(const Callable& forward, std::vector<Argument> arguments, std::s
     for (int side = 0; side < 2; ++side) {
       arguments[which].tensor = moved(name, x, v, side == 0 ? h : -h);
       const std::optional<Evaluation> value = evaluate(forward, arguments, diagnostics);
-      if (!value) return program_error;
+      if (!value) return std::nullopt;
       const auto [sum, absolute] = loss(*value, cotangents);
       values[side] = sum;
       magnitude = std::max(magnitude, absolute);
@@ -153,14 +121,14 @@ int check_input(const Callable& forward, std::vector<Argument> arguments, std::s
     // Rounding of L over h, the third derivative, and the gradient's own type.
     const double allowed = 0x1p-50 * magnitude / h + (1e-6 + type_error) * std::max(claimed_magnitude, std::fabs(difference)) + 1e-9;
     const double error = std::fabs(difference - claimed);
-    if (!(error <= allowed)) bad = true;
-    if (error > worst || !(error <= allowed)) {
-      worst = error;
-      worst_allowed = allowed;
+    const bool bad = !(error <= allowed);
+    if (error > worst.error || bad) {
+      worst.error = error;
+      worst.allowed = allowed;
     }
+    worst.bad = worst.bad || bad;
   }
-  fmt::print("d{}: {} finite differences along {} directions, largest difference {:.3g} (allowed {:.3g})\n", name, bad ? "disagrees with" : "agrees with", turns, worst, worst_allowed);
-  return bad ? program_error : success;
+  return worst;
 }
 
 // The cotangents of the call in f64; random ones where the call has none.
@@ -182,34 +150,71 @@ std::vector<std::pair<std::string, Array>> cotangents_of(const Evaluation& value
   return cotangents;
 }
 
+std::vector<std::int64_t> element_at(const std::vector<std::int64_t>& shape, std::size_t n) {
+  std::vector<std::int64_t> at(shape.size());
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    at[d] = static_cast<std::int64_t>(n) % shape[d];
+    n /= static_cast<std::size_t>(shape[d]);
+  }
+  return at;
+}
+
 }  // namespace
 
-int compare_with_interpreter(const runtime::Specialisation& made, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+Comparison compare(std::string name, const Array& got, const Array& wanted, const std::vector<double>& allowed) {
+  Comparison worst{std::move(name), "the interpreter", "error", false, 0, 0, std::nullopt};
+  double most = -1;
+  const bool real = lang::is_float(got.dtype);
+  for (std::size_t n = 0; n < static_cast<std::size_t>(got.count()); ++n) {
+    const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]), b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
+    const bool equal = real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n];
+    if (equal) continue;
+    const double error = std::fabs(a - b);
+    const bool bad = !(error <= allowed[n]);
+    const double part = bad ? HUGE_VAL : allowed[n] > 0 ? error / allowed[n] : 0;
+    if (part > most || (bad && !worst.bad)) {
+      most = part;
+      worst.error = error;
+      worst.allowed = allowed[n];
+      worst.at = element_at(got.shape, n);
+      worst.bad = bad;
+    }
+  }
+  return worst;
+}
+
+std::vector<double> allowed_errors(DType type, const std::vector<double>& magnitudes) {
+  std::vector<double> allowed = magnitudes;
+  if (lang::is_float(type))
+    for (double& a : allowed) a *= 8 * epsilon(type);
+  return allowed;
+}
+
+std::string describe(const Comparison& one) {
+  const std::string verdict = fmt::format("{}: {} {}", one.name, one.bad ? "disagrees with" : "agrees with", one.with);
+  if (!one.bad || !one.at) return fmt::format("{}, largest {} {:.3g} (allowed {:.3g})", verdict, one.measure, one.error, one.allowed);
+  return fmt::format("{} at [{}]: off by {:.3g}, allowed {:.3g}", verdict, fmt::join(*one.at, ", "), one.error, one.allowed);
+}
+
+std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
   std::vector<Array> arrays;
   for (const Tensor& tensor : inputs) arrays.push_back(runtime::to_array(tensor));
   const poly::Interpretation wanted = poly::interpret(*made.stages.bounded, arrays);
-  int status = success;
+  std::vector<Comparison> compared;
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const runtime::Port& port = made.module->outputs[k];
-    const Array got = runtime::to_array(outputs[k]);
-    const Worst worst = compare(got, wanted.outputs[k], wanted.magnitudes[k]);
-    if (worst.bad) {
-      fmt::print("{}: disagrees with the interpreter at {}: off by {:.3g}, allowed {:.3g}\n", port.name, element_name(port.shape, worst.at), worst.error, worst.allowed);
-      status = program_error;
-    } else {
-      fmt::print("{}: agrees with the interpreter, largest error {:.3g} (allowed {:.3g})\n", port.name, worst.error, worst.allowed);
-    }
+    compared.push_back(compare(port.name, runtime::to_array(outputs[k]), wanted.outputs[k], allowed_errors(port.dtype, wanted.magnitudes[k])));
   }
-  return status;
+  return compared;
 }
 
-int compare_with_differences(const Callable& callable, const std::vector<Argument>& arguments, Session& session) {
+std::optional<std::vector<Comparison>> compare_with_differences(const Callable& callable, const std::vector<Argument>& arguments, lang::Diagnostics& diagnostics) {
   codegen::Request plain = callable.request();
   plain.gradient = false;
   const std::vector<std::string> of = plain.of, wrt = plain.wrt;
   plain.of.clear();
   plain.wrt.clear();
-  const Callable forward(session.source, in_double(callable.file()), plain);
+  const Callable forward(callable.source(), in_double(callable.file()), plain);
   std::vector<Argument> doubles, inputs_only, all = arguments;
   for (const Argument& argument : arguments) {
     if (std::ranges::count(callable.input_names(), argument.name) == 0) continue;
@@ -217,33 +222,35 @@ int compare_with_differences(const Callable& callable, const std::vector<Argumen
     doubles.push_back(argument);
     if (argument.tensor) doubles.back().tensor = as_double(argument.name, *argument.tensor);
   }
-  const std::optional<Evaluation> value = evaluate(forward, doubles, session.diagnostics);
-  if (!value) return session.report();
+  const std::optional<Evaluation> value = evaluate(forward, doubles, diagnostics);
+  if (!value) return std::nullopt;
   std::vector<Argument> added;
   const auto cotangents = cotangents_of(*value, callable, arguments, added);
 
   codegen::Request reverse = callable.request();
   reverse.gradient = true;
-  const Callable backward(session.source, callable.file(), reverse);
+  const Callable backward(callable.source(), callable.file(), reverse);
   codegen::Request outline_request;
-  const std::optional<poly::Program> outline = backward.outline(inputs_only, outline_request, session.diagnostics);
-  if (!outline) return session.report();
+  const std::optional<poly::Program> outline = backward.outline(inputs_only, outline_request, diagnostics);
+  if (!outline) return std::nullopt;
   for (Argument& argument : added) {                     // in the type the gradient takes
     for (const poly::TensorId id : outline->inputs)
       if (runtime::without_mark(outline->tensor(id).name) == argument.name) argument.tensor = runtime::convert(argument.name, *argument.tensor, outline->tensor(id).dtype);
     all.push_back(argument);
   }
-  const std::optional<Evaluation> gradients = evaluate(backward, all, session.diagnostics);
-  if (!gradients) return session.report();
-  int status = success;
+  const std::optional<Evaluation> gradients = evaluate(backward, all, diagnostics);
+  if (!gradients) return std::nullopt;
+  std::vector<Comparison> compared;
   for (std::size_t k = 0; k < gradients->ports.size(); ++k) {
     const runtime::Port& port = gradients->ports[k];
     for (std::size_t n = 0; n < doubles.size(); ++n) {
       if ("d" + doubles[n].name != port.name || !doubles[n].tensor) continue;
-      status = std::max(status, check_input(forward, doubles, n, cotangents, runtime::to_array(gradients->outputs[k]), 256 * epsilon(port.dtype), session.diagnostics));
+      const std::optional<Comparison> one = check_input(forward, doubles, n, cotangents, runtime::to_array(gradients->outputs[k]), 256 * epsilon(port.dtype), diagnostics);
+      if (!one) return std::nullopt;
+      compared.push_back(*one);
     }
   }
-  return std::max(status, session.report());
+  return compared;
 }
 
 }  // namespace tilec::cli

@@ -1,18 +1,36 @@
 // Two independent opinions on a result: the interpreter, and (of a gradient) finite differences.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "cli/session.h"
+#include "lang/diagnostic.h"
+#include "poly/interpret.h"
 #include "runtime/specialise.h"
 
 namespace tilec::cli {
 
-// Integers must agree exactly, floats within 8·eps(T)·Σ|terms|. Prints a line per output; program_error when one is off.
-int compare_with_interpreter(const runtime::Specialisation& made, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs);
+// One tensor against what it should be.
+struct Comparison {
+  std::string name, with;                              // `Y`; `the interpreter`, `finite differences along 6 directions`
+  std::string measure = "error";                       // what `error` is called
+  bool bad = false;
+  double error = 0, allowed = 0;                       // of the element, or direction, whose error is the largest part of what it may be
+  std::optional<std::vector<std::int64_t>> at;         // that element
+};
+std::string describe(const Comparison& one);           // a line without its end
+
+// Element by element, each with what it may be off by; integers and booleans exactly where that is 0.
+Comparison compare(std::string name, const poly::Array& got, const poly::Array& wanted, const std::vector<double>& allowed);
+// How far a computed float may be from the interpreter's: 8·eps(T)·Σ|terms|. Of other types: the error itself.
+std::vector<double> allowed_errors(lang::DType type, const std::vector<double>& magnitudes);
+
+// One per output.
+std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs);
 
 // The gradient against (L(x + h·v) - L(x - h·v)) / 2h with L(x) = Σ dO·O(x) computed in f64, along random directions v of each
-// input. Cotangents that are not given are random. Prints a line per input; program_error when one is off.
-int compare_with_differences(const runtime::Callable& callable, const std::vector<runtime::Argument>& arguments, Session& session);
+// input. Cotangents that are not given are random. One per input; nullopt: the errors are in `diagnostics`.
+std::optional<std::vector<Comparison>> compare_with_differences(const runtime::Callable& callable, const std::vector<runtime::Argument>& arguments, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::cli

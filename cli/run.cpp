@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "cli/arguments.h"
+#include "cli/call.h"
 #include "cli/compare.h"
-#include "lang/nearest.h"
 #include "cli/session.h"
 #include "runtime/error.h"
 #include "runtime/npy.h"
@@ -16,14 +16,8 @@ namespace tilec::cli {
 
 namespace {
 
-using runtime::Argument;
 using runtime::Callable;
 using runtime::Tensor;
-namespace messages = lang::messages;
-
-struct Word { std::string name, value; };
-// What the words say: values of inputs, and the files that outputs go to.
-struct Call { std::vector<Argument> inputs; std::vector<Word> outputs; };
 
 std::vector<Word> split_words(const Options& options) {
   std::vector<Word> words;
@@ -38,66 +32,6 @@ std::vector<Word> split_words(const Options& options) {
   for (const auto& [name, value] : options.defines)      // `--define S=2` of a scalar input is `S=2`
     if (std::ranges::count(words, name, &Word::name) == 0) words.push_back({name, fmt::format("{}", value)});
   return words;
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) { return std::ranges::count(names, name) > 0; }
-
-// With --grad, `dO=…` of an output says what to start from and `dX=file` of an input what is wanted, unless --of and --wrt do.
-void infer_gradient(const Callable& callable, const std::vector<Word>& words, Options& options) {
-  const std::vector<std::string> inputs = callable.input_names(), results = callable.result_names();
-  const auto written = [&](const std::string& name) { return !contains(inputs, name) && std::ranges::count(words, name, &Word::name) > 0; };
-  if (options.of.empty())
-    for (const std::string& name : results)
-      if (written("d" + name)) options.of.push_back(name);
-  if (options.wrt.empty())
-    for (const std::string& name : inputs)
-      if (written("d" + name) && !contains(results, name)) options.wrt.push_back(name);
-}
-
-std::optional<lang::DType> declared_type(const lang::Function& function, const std::string& name) {
-  for (const lang::Input& input : function.inputs)
-    if (input.target.name.text == name && input.target.dtype) return lang::dtype_named(input.target.dtype->text);
-  return std::nullopt;
-}
-
-[[noreturn]] void unknown_word(const Word& word, const Callable& callable, std::vector<std::string> known) {
-  const auto& name = callable.function()->name;
-  const std::optional<std::string> near = lang::nearest(word.name, known);
-  throw runtime::argument_error(messages::unknown_argument, word.name, name ? name->text : "the function")
-      .hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
-}
-
-// Sorts the words into inputs and outputs. Cotangents are known only once the gradient's outline is.
-std::optional<Call> read_call(const Callable& callable, const std::vector<Word>& words, Session& session) {
-  Call call;
-  const std::vector<std::string> inputs = callable.input_names();
-  for (const Word& word : words)
-    if (contains(inputs, word.name)) call.inputs.push_back(parse_argument(word.name, word.value, declared_type(*callable.function(), word.name), session.options.seed));
-  codegen::Request request;
-  const std::optional<poly::Program> outline = callable.outline(call.inputs, request, session.diagnostics);
-  if (!outline) return std::nullopt;
-  std::vector<std::string> known = inputs;
-  for (const Word& word : words) {
-    if (contains(inputs, word.name)) continue;
-    bool found = false;
-    for (const poly::TensorId id : outline->inputs) {
-      const poly::Tensor& tensor = outline->tensor(id);
-      known.push_back(runtime::without_mark(tensor.name));
-      if (found || known.back() != word.name) continue;
-      call.inputs.push_back(parse_argument(word.name, word.value, tensor.dtype, session.options.seed));
-      found = true;
-    }
-    for (const poly::TensorId id : outline->outputs) {
-      known.push_back(runtime::without_mark(outline->tensor(id).name));
-      if (found || known.back() != word.name) continue;
-      call.outputs.push_back(word);
-      found = true;
-    }
-    std::sort(known.begin(), known.end());
-    known.erase(std::unique(known.begin(), known.end()), known.end());
-    if (!found) unknown_word(word, callable, known);
-  }
-  return call;
 }
 
 // `O=out.npy`, `O=both.npz` with other outputs, `O=both.npz:name`.
@@ -134,6 +68,15 @@ double milliseconds(auto run) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
+int print_comparisons(const std::vector<Comparison>& comparisons) {
+  int status = success;
+  for (const Comparison& one : comparisons) {
+    fmt::print("{}\n", describe(one));
+    if (one.bad) status = program_error;
+  }
+  return status;
+}
+
 int execute(Session& session, const Callable& callable, const Call& call) {
   std::shared_ptr<const runtime::Specialisation> made;
   const double compile_time = milliseconds([&] { made = callable.specialise(call.inputs, {}, session.diagnostics); });
@@ -150,8 +93,14 @@ int execute(Session& session, const Callable& callable, const Call& call) {
     fmt::print(stderr, "{:<20} {:9.3f} ms\n{:<20} {:9.3f} ms\n{:<20} {:9.3f} ms\n", "compile and load", compile_time, "first run", first, "second run", again);
   }
   int status = session.report();
-  if (options.check) status = std::max(status, compare_with_interpreter(*made, inputs, outputs));
-  if (options.grad_check) status = std::max(status, compare_with_differences(callable, call.inputs, session));
+  if (options.check) status = std::max(status, print_comparisons(compare_with_interpreter(*made, inputs, outputs)));
+  if (options.grad_check) {
+    lang::Diagnostics diagnostics;                       // session's have been shown
+    const std::optional<std::vector<Comparison>> compared = compare_with_differences(callable, call.inputs, diagnostics);
+    if (compared) status = std::max(status, print_comparisons(*compared));
+    else show(diagnostics, {session.source}, options);
+    if (!compared) status = std::max<int>(status, program_error);
+  }
   return status;
 }
 
@@ -163,7 +112,7 @@ int run_command(const Options& given) {
   if (!session.file) return session.report();
   const std::vector<Word> words = split_words(given);
   Options options = given;
-  if (options.gradient) infer_gradient(Callable(session.source, *session.file, session.request()), words, options);
+  if (options.gradient) infer_gradient(Callable(session.source, *session.file, session.request()), words, options.of, options.wrt);
   codegen::Request request = session.request();
   request.of = options.of;
   request.wrt = options.wrt;
@@ -172,7 +121,7 @@ int run_command(const Options& given) {
     static_cast<void>(codegen::compile(*session.file, request, codegen::Until::Contraction, session.diagnostics));
     return session.report();
   }
-  const std::optional<Call> call = read_call(callable, words, session);
+  const std::optional<Call> call = read_call(callable, words, {given.seed, {}}, session.diagnostics);
   if (!call) return session.report();
   return execute(session, callable, *call);
 }

@@ -1,0 +1,28 @@
+// How a program is called in words: which of NAME=VALUE are inputs, and which say where outputs go.
+//
+//   X=random:2x3 N=3 Y=out.npy      ⇒   inputs {X: a 2 by 3 tensor, N: 3}, outputs {Y: "out.npy"}
+//   with --grad: dY=ones:2x3 dX=…   ⇒   dY is an input of the gradient, dX an output
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "runtime/specialise.h"
+
+namespace tilec::cli {
+
+struct Word { std::string name, value; };
+struct Call { std::vector<runtime::Argument> inputs; std::vector<Word> outputs; };
+
+bool contains(const std::vector<std::string>& names, const std::string& name);
+
+// With --grad, `dO=…` of an output says what to start from and `dX=…` of an input what is wanted, unless --of and --wrt do.
+void infer_gradient(const runtime::Callable& callable, const std::vector<Word>& words, std::vector<std::string>& of, std::vector<std::string>& wrt);
+
+// nullopt: the program does not compile with these inputs, the errors are in `diagnostics`. Throws RuntimeError for a word that
+// is neither, or a value that cannot be read.
+std::optional<Call> read_call(const runtime::Callable& callable, const std::vector<Word>& words, const Reading& reading, lang::Diagnostics& diagnostics);
+
+}  // namespace tilec::cli
