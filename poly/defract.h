@@ -15,6 +15,7 @@
 #pragma once
 #include "poly/program.h"
 namespace tilec::poly {
-Program defract(const Program& program, int class_limit = 64);
+constexpr int class_limit = 64;                        // of one statement; beyond it coordinates stay triangular
+Program defract(const Program& program, int limit = class_limit);
 std::size_t output_indices(const Statement& statement);
 }  // namespace tilec::poly

@@ -35,8 +35,8 @@ std::optional<Sublattice> sublattice(const Matrix& a, const Vector& b, const Vec
 struct Stacked { Matrix u, h, g, t, v, w, b; std::size_t outputs, taps; std::int64_t classes; };
 Stacked stack(const Matrix& f, const Matrix& c, std::size_t columns);
 
-// A candidate for the taps: coefficients and how many values the row takes.
-struct Candidate { Vector coefficients; std::int64_t range; };
+// A candidate for the taps, 0 <= coefficients·i + constant < range.
+struct Candidate { Vector coefficients; std::int64_t range, constant = 0; };
 // Which candidates become the taps: the fewest classes within a tenth of the fewest taps per output. nullopt when the
 // candidates do not span the kernel of F.
 std::optional<std::vector<std::size_t>> choose_taps(const Matrix& f, const std::vector<Candidate>& candidates, std::size_t columns);

@@ -29,10 +29,6 @@ Matrix output_map(const Statement& statement, const std::vector<std::size_t>& di
   return f;
 }
 
-bool is_output(const Statement& statement, std::size_t k) {
-  return std::any_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& form) { return mentions(form, k); });
-}
-
 std::vector<std::size_t> all_dimensions(const Statement& statement) {
   std::vector<std::size_t> result(statement.target.element.size());
   std::iota(result.begin(), result.end(), std::size_t{0});
@@ -82,7 +78,7 @@ std::vector<lattice::Candidate> candidates(const Statement& statement, const std
   for (const Range& range : statement.domain) {
     const Row row = row_of(range);
     if (!row.extent || row.divisor != 1) continue;
-    lattice::Candidate candidate{{}, *row.extent};
+    lattice::Candidate candidate{{}, *row.extent, row.constant};
     for (const std::size_t k : members) candidate.coefficients.push_back(row.coefficients[k]);
     const auto mentioned = [](const Vector& c) { return std::count_if(c.begin(), c.end(), [](auto x) { return x != 0; }); };
     if (mentioned(candidate.coefficients) > 0 && mentioned(candidate.coefficients) == mentioned(row.coefficients)) result.push_back(std::move(candidate));
@@ -122,13 +118,15 @@ bool is_injective(const Statement& statement, std::vector<std::size_t> unknown, 
 }
 
 void plan(const Statement& statement, Component& component) {
-  const Matrix f = output_map(statement, component.dimensions, component.members);
   const std::vector<lattice::Candidate> rows = candidates(statement, component.members);
-  const auto taps = lattice::choose_taps(f, rows, component.members.size());
+  const auto taps = lattice::choose_taps(component.outputs, rows, component.members.size());
   if (!taps) throw lang::InternalError("an index of a bounded statement has no bound");
   Matrix c;
-  for (const std::size_t s : *taps) c.push_back(rows[s].coefficients);
-  component.lattice = lattice::stack(f, c, component.members.size());
+  for (const std::size_t s : *taps) {
+    c.push_back(rows[s].coefficients);
+    component.taps.push_back(rows[s]);
+  }
+  component.lattice = lattice::stack(component.outputs, c, component.members.size());
   component.identity = false;
   diagonal_period(component);
 }
@@ -136,6 +134,16 @@ void plan(const Statement& statement, Component& component) {
 }  // namespace
 
 bool mentions(const Affine& form, std::size_t k) { return !form.coefficients[k].is(0); }
+
+bool is_output(const Statement& statement, std::size_t k) {
+  return std::any_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& form) { return mentions(form, k); });
+}
+
+std::size_t first_dimension(const Statement& statement, std::size_t k) {
+  std::size_t d = 0;
+  while (d < statement.target.element.size() && !mentions(statement.target.element[d], k)) ++d;
+  return d;
+}
 
 bool has_divisors(const Statement& statement) {
   const auto fractional = [](const Affine& form) { return !form.divisor.is(1); };
@@ -185,6 +193,7 @@ std::vector<Component> components(const Statement& statement, const std::vector<
     if (component.members.empty()) continue;
     for (const std::size_t d : all_dimensions(statement))
       if (std::any_of(component.members.begin(), component.members.end(), [&](std::size_t k) { return mentions(statement.target.element[d], k); })) component.dimensions.push_back(d);
+    component.outputs = output_map(statement, component.dimensions, component.members);
     std::vector<std::size_t> outputs;
     for (const std::size_t k : component.members)
       if (is_output(statement, k)) outputs.push_back(k);

@@ -18,7 +18,9 @@ struct Component {
   std::vector<std::size_t> members;                    // positions in Statement::indices
   std::vector<std::size_t> dimensions;                 // of the target, that mention a member
   bool identity = true;                                // nothing to do: on the domain the element is injective in the members it mentions
-  lattice::Stacked lattice;                            // else: F, C over the members
+  lattice::Matrix outputs;                             // F: the target's rows at `dimensions`, over the members
+  std::vector<lattice::Candidate> taps;                // else: the rows S, chosen to stay constant per class, and
+  lattice::Stacked lattice;                            // what F stacked on them gives
   lattice::Vector period;                              // per output: a diagonal period lattice (V, or diagonal inside V)
   lattice::Matrix winding;                             // taps × outputs: how z moves when an output moves by its period
   double classes = 1;                                  // residue classes: the product of `period`
@@ -26,6 +28,9 @@ struct Component {
 
 bool has_divisors(const Statement& statement);
 bool mentions(const Affine& form, std::size_t k);
+bool is_output(const Statement& statement, std::size_t k);               // some dimension of the target mentions index k
+// Where an output index first appears in the target; behind all dimensions for a reduction index.
+std::size_t first_dimension(const Statement& statement, std::size_t k);
 // No divisors, and the element is injective in the indices it mentions, by rank or because it is an Assign.
 bool is_reduced(const Statement& statement);
 // `coupled`: groups of indices that a division ties together; a component of outputs and taps is split even where the

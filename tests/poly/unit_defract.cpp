@@ -46,7 +46,7 @@ void add_access(Program& program, Statement& statement, Access& access, const st
 
 Program program_of(const Case& c) {
   Program program;
-  Statement statement{{}, c.indices, {}, c.aggregation, Number{DType::F32}, {}, Number{DType::F32}, Ties::Split, "", {}};
+  Statement statement{{}, c.indices, {}, c.aggregation, Number{DType::F32}, {}, Number{DType::F32}, Ties::Split, "", Keep::Free, {}};
   for (const Row& row : c.rows) statement.domain.push_back(range_of(row));
   add_access(program, statement, statement.target, "O", c.target);
   Access point;

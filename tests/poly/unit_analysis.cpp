@@ -1,0 +1,83 @@
+// The summary that `tilec explain` shows: its numbers on the design's examples.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "lang/parse.h"
+#include "poly/analysis.h"
+#include "poly/bind.h"
+#include "poly/bounds.h"
+#include "poly/build.h"
+
+using namespace tilec;
+using namespace tilec::poly;
+
+namespace {
+
+Analysis analysed(const std::string& text, int limit = class_limit) {
+  lang::Diagnostics diagnostics;
+  const auto file = lang::parse({"test.tile", text}, diagnostics);
+  REQUIRE_MESSAGE(file.has_value(), text);
+  const auto program = build(*file, {}, diagnostics);
+  REQUIRE(program);
+  const auto bound = bind(*program, {}, diagnostics);
+  REQUIRE(bound);
+  const auto bounded = bounds(*bound, diagnostics);
+  REQUIRE(bounded);
+  Analysis result = analyse(*bounded, std::get<Statement>(bounded->nodes.back()), limit);
+  MESSAGE(print(result));
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("stride 3, dilation 2: three classes with one tap each, nothing visited in vain") {
+  const Analysis a = analysed("function (dO[75], K[3]) -> (dI) { dI[3*x + 2*k - 2: 224] = +(dO[x] * K[k]); }");
+  CHECK(a.course == Course::Split);
+  REQUIRE(a.parts.size() == 1);
+  const AnalysedPart& part = a.parts[0];
+  CHECK(part.indices == std::vector<std::string>{"x", "k"});
+  CHECK(part.F == lattice::Matrix{{3, 2}});
+  CHECK(part.f == lattice::Vector{-2});
+  CHECK(part.taps == std::vector<std::string>{"0 <= k < 3"});
+  CHECK(part.H == lattice::Matrix{{1}});
+  CHECK(part.T == lattice::Matrix{{3}});
+  CHECK(part.V == lattice::Matrix{{3}});
+  CHECK(part.classes == 3);
+  REQUIRE(a.classes.size() == 3);
+  CHECK(a.classes[1].element == "dI[3*q + 1]");
+  CHECK(a.classes[1].tap_list == std::vector<std::string>{"k = 0"});
+  CHECK(a.classes[1].points == 74);
+  CHECK(a.classes[1].guards.empty());
+  CHECK(a.valid == 223);
+  CHECK(a.executed == 223);
+  CHECK(a.box == 225);
+  CHECK(a.notes.empty());
+}
+
+TEST_CASE("what is not done is said: classes beyond the limit, no point at all") {
+  const Analysis many = analysed("function (dO[60], K[5]) -> (dI) { dI[7*x + 3*k: 440] = +(dO[x] * K[k]); }", 4);
+  CHECK(many.classes.size() == 1);
+  CHECK_FALSE(many.classes[0].taps);
+  CHECK(many.valid == 300);
+  CHECK(many.executed == 300);
+  CHECK(many.notes == std::vector<std::string>{"x, k: not split into 7 classes (the limit is 4 per statement): the bounds of the reduction depend on the element"});
+  const Analysis none = analysed("function (A[3]) -> (O) { O[2*i: 6] = +(A[(2*i + 1)/2]); }");
+  CHECK(none.course == Course::Empty);
+  CHECK(none.executed == 0);
+  CHECK(none.notes == std::vector<std::string>{"no point: the result is the fill"});
+}
+
+TEST_CASE("a product is one class, its reduction the taps; a division changes the indices first") {
+  const Analysis product = analysed("function (A[4, 6], B[6, 5]) -> (C) { C[i, j: 4, 5] = +(A[i, k] * B[k, j]); }");
+  CHECK(product.course == Course::Reduced);
+  CHECK(product.valid == 120);
+  CHECK(product.executed == 120);
+  CHECK(product.classes[0].taps == 6);
+  const Analysis half = analysed("function (A[3]) -> (O) { O[i: 6] = +(A[(i - 1)/2]); }");
+  CHECK(half.divisions == std::vector<std::string>{"i = 2*t + 1"});
+  CHECK(half.classes[0].element == "O[2*q + 1]");
+  CHECK(half.executed == 3);
+}
