@@ -32,15 +32,24 @@ std::optional<lang::DType> declared_type(const lang::Function& function, const s
 
 bool contains(const std::vector<std::string>& names, const std::string& name) { return std::ranges::count(names, name) > 0; }
 
-void infer_gradient(const Callable& callable, const std::vector<Word>& words, std::vector<std::string>& of, std::vector<std::string>& wrt) {
-  const std::vector<std::string> inputs = callable.input_names(), results = callable.result_names();
-  const auto written = [&](const std::string& name) { return !contains(inputs, name) && std::ranges::count(words, name, &Word::name) > 0; };
-  if (of.empty())
-    for (const std::string& name : results)
-      if (written("d" + name)) of.push_back(name);
-  if (wrt.empty())
-    for (const std::string& name : inputs)
-      if (written("d" + name) && !contains(results, name)) wrt.push_back(name);
+void infer_derivatives(const Callable& callable, const std::vector<Word>& words, std::vector<codegen::Derivative>& derivatives) {
+  codegen::Ports ports{callable.input_names(), callable.result_names()};
+  for (std::size_t k = 0; k < derivatives.size(); ++k) {
+    codegen::Derivative& derivative = derivatives[k];
+    const codegen::Ports all = codegen::derived(ports, {derivative.forward, {}, {}});
+    const std::vector<std::string>& sources = derivative.forward ? ports.inputs : ports.outputs;
+    const std::vector<std::string>& wanted = derivative.forward ? ports.outputs : ports.inputs;
+    std::vector<std::string>& given = derivative.forward ? derivative.wrt : derivative.of;
+    std::vector<std::string>& asked = derivative.forward ? derivative.of : derivative.wrt;
+    const auto written = [&](const std::string& name) { return std::ranges::count(words, name, &Word::name) > 0; };
+    if (given.empty())
+      for (std::size_t n = 0; n < sources.size(); ++n)
+        if (written(all.inputs[ports.inputs.size() + n])) given.push_back(sources[n]);
+    if (asked.empty() && k + 1 == derivatives.size())
+      for (std::size_t n = 0; n < wanted.size(); ++n)
+        if (written(all.outputs[n])) asked.push_back(wanted[n]);
+    ports = codegen::derived(ports, derivative);
+  }
 }
 
 // Sorts the words into inputs and outputs. Cotangents are known only once the gradient's outline is.

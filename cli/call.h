@@ -1,7 +1,7 @@
 // How a program is called in words: which of NAME=VALUE are inputs, and which say where outputs go.
 //
 //   X=random:2x3 N=3 Y=out.npy      ⇒   inputs {X: a 2 by 3 tensor, N: 3}, outputs {Y: "out.npy"}
-//   with --grad: dY=ones:2x3 dX=…   ⇒   dY is an input of the gradient, dX an output
+//   with --grad: dY=ones:2x3 dX=…   ⇒   dY is an input of the gradient, dX an output; with --forward tX and tY
 #pragma once
 
 #include <optional>
@@ -18,8 +18,9 @@ struct Call { std::vector<runtime::Argument> inputs; std::vector<Word> outputs; 
 
 bool contains(const std::vector<std::string>& names, const std::string& name);
 
-// With --grad, `dO=…` of an output says what to start from and `dX=…` of an input what is wanted, unless --of and --wrt do.
-void infer_gradient(const runtime::Callable& callable, const std::vector<Word>& words, std::vector<std::string>& of, std::vector<std::string>& wrt);
+// Of a derivative without --of or --wrt: with --grad, `dO=…` of an output says what to start from, with --forward `tX=…` of an
+// input what to move; `dX=…` and `tO=…` of the last derivative say what is wanted.
+void infer_derivatives(const runtime::Callable& callable, const std::vector<Word>& words, std::vector<codegen::Derivative>& derivatives);
 
 // nullopt: the program does not compile with these inputs, the errors are in `diagnostics`. Throws RuntimeError for a word that
 // is neither, or a value that cannot be read.

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "cli/arguments.h"
+#include "cli/call.h"
 #include "runtime/error.h"
 
 namespace tilec::cli {
@@ -93,61 +94,178 @@ Tensor moved(const std::string& name, const Array& x, const Array& v, double h) 
   return tensor;
 }
 
-// What one input's gradient claims, along a few directions.
-std::optional<Comparison> check_input(const Callable& forward, std::vector<Argument> arguments, std::size_t which, const std::vector<std::pair<std::string, Array>>& cotangents, const Array& gradient, double type_error, lang::Diagnostics& diagnostics) {
-  const std::string name = arguments[which].name;
+using Weights = std::vector<std::pair<std::string, Array>>;  // per output of the function that is differentiated
+
+// Several opinions on one tensor as one: the worst.
+void add(Comparison& worst, double difference, double claimed, double allowed) {
+  const double error = std::fabs(difference - claimed);
+  const bool bad = !(error <= allowed);
+  if (error > worst.error || bad) {
+    worst.error = error;
+    worst.allowed = allowed;
+  }
+  worst.bad = worst.bad || bad;
+}
+
+constexpr double h = 0x1p-17;
+constexpr int turns = 6;
+
+// Rounding of L over h, the third derivative, and the type in which the derivative was computed.
+double allowed_difference(double magnitude, double largest, double type_error) { return 0x1p-50 * magnitude / h + (1e-6 + type_error) * largest + 1e-9; }
+
+std::pair<double, double> product(const Array& a, const Array& b) {  // Σ a·b and Σ |a·b|
+  double sum = 0, magnitude = 0;
+  for (std::size_t n = 0; n < a.reals.size(); ++n) {
+    sum += a.reals[n] * b.reals[n];
+    magnitude += std::fabs(a.reals[n] * b.reals[n]);
+  }
+  return {sum, magnitude};
+}
+
+// What the gradient by one input claims, along a few directions.
+std::optional<Comparison> check_input(const Callable& function, std::vector<Argument> arguments, std::size_t which, const Weights& cotangents, const std::string& name, const Array& gradient, double type_error, lang::Diagnostics& diagnostics) {
   const Array x = runtime::to_array(*arguments[which].tensor);
   std::mt19937_64 generator(42);
-  constexpr int turns = 6;
-  Comparison worst{"d" + name, fmt::format("finite differences along {} directions", turns), "difference", false, 0, 0, std::nullopt};
+  Comparison worst{name, fmt::format("finite differences along {} directions", turns), "difference", false, 0, 0, std::nullopt};
   for (int turn = 0; turn < turns; ++turn) {
     const Array v = direction(x, turn, generator);
-    constexpr double h = 0x1p-17;
     double values[2] = {}, magnitude = 0;
     for (int side = 0; side < 2; ++side) {
-      arguments[which].tensor = moved(name, x, v, side == 0 ? h : -h);
-      const std::optional<Evaluation> value = evaluate(forward, arguments, diagnostics);
+      arguments[which].tensor = moved(arguments[which].name, x, v, side == 0 ? h : -h);
+      const std::optional<Evaluation> value = evaluate(function, arguments, diagnostics);
       if (!value) return std::nullopt;
       const auto [sum, absolute] = loss(*value, cotangents);
       values[side] = sum;
       magnitude = std::max(magnitude, absolute);
     }
     const double difference = (values[0] - values[1]) / (2 * h);
-    double claimed = 0, claimed_magnitude = 0;
-    for (std::size_t n = 0; n < v.reals.size(); ++n) {
-      claimed += gradient.reals[n] * v.reals[n];
-      claimed_magnitude += std::fabs(gradient.reals[n] * v.reals[n]);
-    }
-    // Rounding of L over h, the third derivative, and the gradient's own type.
-    const double allowed = 0x1p-50 * magnitude / h + (1e-6 + type_error) * std::max(claimed_magnitude, std::fabs(difference)) + 1e-9;
-    const double error = std::fabs(difference - claimed);
-    const bool bad = !(error <= allowed);
-    if (error > worst.error || bad) {
-      worst.error = error;
-      worst.allowed = allowed;
-    }
-    worst.bad = worst.bad || bad;
+    const auto [claimed, claimed_magnitude] = product(gradient, v);
+    add(worst, difference, claimed, allowed_difference(magnitude, std::max(claimed_magnitude, std::fabs(difference)), type_error));
   }
   return worst;
 }
 
-// The cotangents of the call in f64; random ones where the call has none.
-std::vector<std::pair<std::string, Array>> cotangents_of(const Evaluation& value, const Callable& callable, const std::vector<Argument>& arguments, std::vector<Argument>& added) {
-  std::vector<std::pair<std::string, Array>> cotangents;
-  const std::vector<std::string>& of = callable.request().of;
-  for (const runtime::Port& port : value.ports) {
-    if (!lang::is_float(port.dtype) || (!of.empty() && std::ranges::count(of, port.name) == 0)) continue;
-    const auto given = std::ranges::find(arguments, "d" + port.name, &Argument::name);
-    Argument argument{"d" + port.name, std::nullopt, false, 0, 0};
-    if (given != arguments.end() && given->tensor) argument = *given;
-    else {
-      argument.tensor = runtime::allocate(argument.name, DType::F64, port.shape);
-      fill_random(*argument.tensor, argument.name, 0);
-      added.push_back(argument);
-    }
-    cotangents.emplace_back(port.name, runtime::to_array(as_double(argument.name, *argument.tensor)));
+// What a tangent claims of one output, as a few weighted sums of its elements. `sides`: the function at x + h·t and at x - h·t.
+Comparison check_output(const Evaluation (&sides)[2], const std::string& output, const std::string& name, const Array& tangent, double type_error) {
+  std::mt19937_64 generator(42);
+  Comparison worst{name, fmt::format("finite differences in {} weighted sums", turns), "difference", false, 0, 0, std::nullopt};
+  for (int turn = 0; turn < turns; ++turn) {
+    const Weights weights{{output, direction(tangent, turn, generator)}};
+    const auto [above, above_magnitude] = loss(sides[0], weights);
+    const auto [below, below_magnitude] = loss(sides[1], weights);
+    const double difference = (above - below) / (2 * h);
+    const auto [claimed, claimed_magnitude] = product(tangent, weights[0].second);
+    add(worst, difference, claimed, allowed_difference(std::max(above_magnitude, below_magnitude), std::max(claimed_magnitude, std::fabs(difference)), type_error));
   }
-  return cotangents;
+  return worst;
+}
+
+const Argument* find(const std::vector<Argument>& arguments, const std::string& name) {
+  const auto at = std::ranges::find(arguments, name, &Argument::name);
+  return at == arguments.end() ? nullptr : &*at;
+}
+
+std::vector<std::string> float_names(const poly::Program& program, const std::vector<poly::TensorId>& ids) {
+  std::vector<std::string> names;
+  for (const poly::TensorId id : ids)
+    if (lang::is_float(program.tensor(id).dtype)) names.push_back(runtime::without_mark(program.tensor(id).name));
+  return names;
+}
+
+// A derivative and what it is the derivative of, the second in f64; and both by name: what is differentiated, by what.
+struct Pair {
+  std::shared_ptr<const Callable> function, derivative;
+  poly::Program outline;                               // of the derivative
+  bool forward;
+  std::vector<std::string> of, wrt, parameters, results;  // parameters: cotangents of `of`, or tangents of `wrt`
+};
+
+std::optional<Pair> pair_of(const Callable& callable, const codegen::Derivative& otherwise, const std::vector<Argument>& arguments, lang::Diagnostics& diagnostics) {
+  codegen::Request whole = callable.request(), plain;
+  whole.outputs.clear();
+  if (whole.derivatives.empty()) whole.derivatives.push_back(otherwise);
+  plain = whole;
+  const codegen::Derivative last = whole.derivatives.back();
+  plain.derivatives.pop_back();
+  const auto derivative = std::make_shared<const Callable>(callable.source(), callable.file(), whole);
+  const auto function = std::make_shared<const Callable>(callable.source(), in_double(callable.file()), plain);
+  codegen::Request unused;
+  const auto base = Callable(callable.source(), callable.file(), plain).outline(arguments, unused, diagnostics);
+  const auto outline = base ? derivative->outline(arguments, unused, diagnostics) : std::nullopt;
+  if (!outline) return std::nullopt;
+  Pair pair{function, derivative, *outline, last.forward, last.of, last.wrt, {}, {}};
+  if (pair.of.empty()) pair.of = float_names(*base, base->outputs);
+  if (pair.wrt.empty()) pair.wrt = float_names(*base, base->inputs);
+  for (std::size_t k = base->inputs.size(); k < outline->inputs.size(); ++k) pair.parameters.push_back(runtime::without_mark(outline->tensor(outline->inputs[k]).name));
+  for (const poly::TensorId id : outline->outputs) pair.results.push_back(runtime::without_mark(outline->tensor(id).name));
+  return pair;
+}
+
+// Cotangents of the outputs, or tangents of the inputs, in f64. Those that the call has not are random, and added to `arguments`
+// in the type that the derivative takes.
+std::optional<Weights> parameters_of(const Pair& pair, const std::vector<Argument>& doubles, std::vector<Argument>& arguments, lang::Diagnostics& diagnostics) {
+  std::optional<Evaluation> value;
+  if (!pair.forward) value = evaluate(*pair.function, doubles, diagnostics);
+  if (!pair.forward && !value) return std::nullopt;
+  const auto shape_of = [&](const std::string& name) {
+    if (pair.forward) {
+      const Argument* argument = find(doubles, name);
+      return argument != nullptr && argument->tensor ? argument->tensor->shape : std::vector<std::int64_t>{};
+    }
+    return std::ranges::find(value->ports, name, &runtime::Port::name)->shape;
+  };
+  Weights weights;
+  for (std::size_t k = 0; k < pair.parameters.size(); ++k) {
+    const std::string& source = pair.forward ? pair.wrt[k] : pair.of[k];
+    const std::string& name = pair.parameters[k];
+    const Argument* given = find(arguments, name);
+    Argument argument{name, std::nullopt, false, 0, 0};
+    if (given != nullptr && given->tensor) argument = *given;
+    else {
+      argument.tensor = runtime::allocate(name, DType::F64, shape_of(source));
+      if (given != nullptr) runtime::from_array({DType::F64, {}, {given->real}, {}}, *argument.tensor);
+      else fill_random(*argument.tensor, name, 0);
+      for (const poly::TensorId id : pair.outline.inputs)
+        if (runtime::without_mark(pair.outline.tensor(id).name) == name) argument.tensor = runtime::convert(name, *argument.tensor, pair.outline.tensor(id).dtype);
+      if (given == nullptr) arguments.push_back(argument);
+    }
+    weights.emplace_back(source, runtime::to_array(as_double(name, *argument.tensor)));
+  }
+  return weights;
+}
+
+std::optional<std::vector<Comparison>> compare_reverse(const Pair& pair, const std::vector<Argument>& doubles, const Weights& cotangents, const Evaluation& gradient, lang::Diagnostics& diagnostics) {
+  std::vector<Comparison> compared;
+  for (std::size_t k = 0; k < gradient.ports.size(); ++k) {
+    const auto at = std::ranges::find(doubles, pair.wrt[k], &Argument::name);
+    if (at == doubles.end() || !at->tensor) continue;      // absent, or a plain number
+    const auto which = static_cast<std::size_t>(at - doubles.begin());
+    const auto one = check_input(*pair.function, doubles, which, cotangents, gradient.ports[k].name, runtime::to_array(gradient.outputs[k]), 256 * epsilon(gradient.ports[k].dtype), diagnostics);
+    if (!one) return std::nullopt;
+    compared.push_back(*one);
+  }
+  return compared;
+}
+
+std::optional<std::vector<Comparison>> compare_forward(const Pair& pair, const std::vector<Argument>& doubles, const Weights& tangents, const Evaluation& tangent, lang::Diagnostics& diagnostics) {
+  Evaluation sides[2];
+  for (int side = 0; side < 2; ++side) {
+    std::vector<Argument> at = doubles;
+    const double step = side == 0 ? h : -h;
+    for (Argument& argument : at) {
+      const auto moves = std::ranges::find(tangents, argument.name, [](const auto& t) { return t.first; });
+      if (moves == tangents.end()) continue;
+      if (argument.tensor) argument.tensor = moved(argument.name, runtime::to_array(*argument.tensor), moves->second, step);
+      else argument = {argument.name, std::nullopt, false, 0, argument.real + step * moves->second.reals.at(0)};
+    }
+    auto value = evaluate(*pair.function, at, diagnostics);
+    if (!value) return std::nullopt;
+    sides[side] = std::move(*value);
+  }
+  std::vector<Comparison> compared;
+  for (std::size_t k = 0; k < tangent.ports.size(); ++k)
+    compared.push_back(check_output(sides, pair.of[k], tangent.ports[k].name, runtime::to_array(tangent.outputs[k]), 256 * epsilon(tangent.ports[k].dtype)));
+  return compared;
 }
 
 std::vector<std::int64_t> element_at(const std::vector<std::int64_t>& shape, std::size_t n) {
@@ -208,49 +326,19 @@ std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& 
   return compared;
 }
 
-std::optional<std::vector<Comparison>> compare_with_differences(const Callable& callable, const std::vector<Argument>& arguments, lang::Diagnostics& diagnostics) {
-  codegen::Request plain = callable.request();
-  plain.gradient = false;
-  const std::vector<std::string> of = plain.of, wrt = plain.wrt;
-  plain.of.clear();
-  plain.wrt.clear();
-  const Callable forward(callable.source(), in_double(callable.file()), plain);
-  std::vector<Argument> doubles, inputs_only, all = arguments;
+std::optional<std::vector<Comparison>> compare_with_differences(const Callable& callable, const codegen::Derivative& otherwise, const std::vector<Argument>& arguments, lang::Diagnostics& diagnostics) {
+  const std::optional<Pair> pair = pair_of(callable, otherwise, arguments, diagnostics);
+  if (!pair) return std::nullopt;
+  std::vector<Argument> doubles, all = arguments;
   for (const Argument& argument : arguments) {
-    if (std::ranges::count(callable.input_names(), argument.name) == 0) continue;
-    inputs_only.push_back(argument);
+    if (contains(pair->parameters, argument.name)) continue;
     doubles.push_back(argument);
     if (argument.tensor) doubles.back().tensor = as_double(argument.name, *argument.tensor);
   }
-  const std::optional<Evaluation> value = evaluate(forward, doubles, diagnostics);
+  const std::optional<Weights> weights = parameters_of(*pair, doubles, all, diagnostics);
+  const std::optional<Evaluation> value = weights ? evaluate(*pair->derivative, all, diagnostics) : std::nullopt;
   if (!value) return std::nullopt;
-  std::vector<Argument> added;
-  const auto cotangents = cotangents_of(*value, callable, arguments, added);
-
-  codegen::Request reverse = callable.request();
-  reverse.gradient = true;
-  const Callable backward(callable.source(), callable.file(), reverse);
-  codegen::Request outline_request;
-  const std::optional<poly::Program> outline = backward.outline(inputs_only, outline_request, diagnostics);
-  if (!outline) return std::nullopt;
-  for (Argument& argument : added) {                     // in the type the gradient takes
-    for (const poly::TensorId id : outline->inputs)
-      if (runtime::without_mark(outline->tensor(id).name) == argument.name) argument.tensor = runtime::convert(argument.name, *argument.tensor, outline->tensor(id).dtype);
-    all.push_back(argument);
-  }
-  const std::optional<Evaluation> gradients = evaluate(backward, all, diagnostics);
-  if (!gradients) return std::nullopt;
-  std::vector<Comparison> compared;
-  for (std::size_t k = 0; k < gradients->ports.size(); ++k) {
-    const runtime::Port& port = gradients->ports[k];
-    for (std::size_t n = 0; n < doubles.size(); ++n) {
-      if ("d" + doubles[n].name != port.name || !doubles[n].tensor) continue;
-      const std::optional<Comparison> one = check_input(forward, doubles, n, cotangents, runtime::to_array(gradients->outputs[k]), 256 * epsilon(port.dtype), diagnostics);
-      if (!one) return std::nullopt;
-      compared.push_back(*one);
-    }
-  }
-  return compared;
+  return pair->forward ? compare_forward(*pair, doubles, *weights, *value, diagnostics) : compare_reverse(*pair, doubles, *weights, *value, diagnostics);
 }
 
 }  // namespace tilec::cli

@@ -1,4 +1,4 @@
-// Two independent opinions on a result: the interpreter, and (of a gradient) finite differences.
+// Two independent opinions on a result: the interpreter, and (of a derivative) finite differences.
 #pragma once
 
 #include <optional>
@@ -29,8 +29,10 @@ std::vector<double> allowed_errors(lang::DType type, const std::vector<double>& 
 // One per output.
 std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs);
 
-// The gradient against (L(x + h·v) - L(x - h·v)) / 2h with L(x) = Σ dO·O(x) computed in f64, along random directions v of each
-// input. Cotangents that are not given are random. One per input; nullopt: the errors are in `diagnostics`.
-std::optional<std::vector<Comparison>> compare_with_differences(const runtime::Callable& callable, const std::vector<runtime::Argument>& arguments, lang::Diagnostics& diagnostics);
+// The last derivative of the callable, or `otherwise` of one that has none, against differences of what it is taken of, in f64.
+// Reverse: (L(x + h·v) - L(x - h·v)) / 2h with L(x) = Σ dO·O(x), along random directions v of each input; one per input.
+// Forward: (O(x + h·tX) - O(x - h·tX)) / 2h, in random weighted sums of each output; one per output.
+// Cotangents and tangents that are not given are random. nullopt: the errors are in `diagnostics`.
+std::optional<std::vector<Comparison>> compare_with_differences(const runtime::Callable& callable, const codegen::Derivative& otherwise, const std::vector<runtime::Argument>& arguments, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::cli

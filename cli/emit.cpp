@@ -74,7 +74,7 @@ int emit_command(const Options& options) {
   if (!session.file) return session.report();
   codegen::Request request = session.request();
   request.target = target_of(runtime::default_target(stage, options.target, options.target_given));
-  if (stage.until == codegen::Until::Gradient && stage.name == "gradient") request.gradient = true;
+  if (stage.name == "gradient" && request.derivatives.empty()) request.derivatives.push_back(options.gradient);
   codegen::Stages stages;
   if (stage.needs_program) {
     std::optional<codegen::Stages> computed = codegen::compile(*session.file, request, stage.until, session.diagnostics);

@@ -47,14 +47,17 @@ template <class Number> std::pair<std::string, Number> assignment(const std::str
   return {text.substr(0, equals), value};
 }
 
-struct Raw { std::vector<std::string> sizes, defines; std::string target, diagnostics = "text"; };
+struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0; std::string target, diagnostics = "text"; };
 
 void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--function", options.function, "the function to compile, where the file has several")->type_name("NAME");
   app.add_option("--size", raw.sizes, "sizes by name")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
   app.add_option("--define", raw.defines, "compile-time parameters")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
-  app.add_option("--of", options.of, "differentiate these outputs (default: all float ones)")->delimiter(',')->type_name("O,…")->allow_extra_args(false);
-  app.add_option("--wrt", options.wrt, "with respect to these inputs (default: all float ones)")->delimiter(',')->type_name("I,…")->allow_extra_args(false);
+  const bool prints = options.command == "grad";
+  app.add_flag("--grad", raw.grad, prints ? "the gradient, dX from dO (default); repeat for higher orders: --grad --grad" : "the gradient instead of the function: dX from dO; repeat for higher orders: --grad --grad")->disable_flag_override();
+  app.add_flag("--forward", raw.forward, "the forward derivative: tO from tX; --grad --forward is a Hessian-vector product")->disable_flag_override();
+  app.add_option("--of", raw.of, "outputs that the derivative before it starts from (default: all float ones)")->type_name("O,…")->allow_extra_args(false);
+  app.add_option("--wrt", raw.wrt, "inputs that the derivative before it is taken by (default: all float ones)")->type_name("I,…")->allow_extra_args(false);
   app.add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
   app.add_option("--threads", options.threads, "threads of the cpu target (default: all)")->check(CLI::Range(1, 4096))->type_name("N");
   app.add_option("--dump-to", options.dump_to, "write every stage to this folder")->type_name("DIR");
@@ -84,10 +87,9 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
     app->add_flag("--stats", options.stats, "registers, spills and shared memory of each kernel (cuda)");
   }
   if (c == "show" || c == "grad" || c == "fmt") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
-  if (c == "show" || c == "run") app->add_flag("--grad", options.gradient, "the gradient instead of the function");
   if (c == "run") {
     app->add_flag("--check", options.check, "compare with the interpreter");
-    app->add_flag("--grad-check", options.grad_check, "compare the gradient with finite differences");
+    app->add_flag("--grad-check", options.grad_check, "compare the gradient, or the last derivative, with finite differences");
     app->add_option("--seed", options.seed, "of random: values")->type_name("N");
   }
   if (c == "fmt") {
@@ -97,12 +99,46 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   return app;
 }
 
-void finish(Options& options, const Raw& raw) {
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    if (end > at) names.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+// `--grad --of L --forward --wrt X`: --of and --wrt name tensors of the derivative that they follow; in front of all, of the first.
+void read_derivatives(const CLI::App& app, const Raw& raw, Options& options) {
+  std::vector<codegen::Derivative>& derivatives = options.derivatives;
+  codegen::Derivative& first = options.gradient;
+  std::size_t of = 0, wrt = 0;
+  const auto name = [&](std::vector<std::string> codegen::Derivative::* list, const std::string& names, const char* option) {
+    std::vector<std::string>& place = (derivatives.empty() ? first : derivatives.back()).*list;
+    if (!place.empty()) throw UsageError{fmt::format("{} is given twice for one derivative", option), fmt::format("write `{} {},{}`, or `--grad` between them", option, fmt::join(place, ","), names)};
+    place = names_in(names);
+    if (place.empty()) throw UsageError{fmt::format("{} names nothing", option), fmt::format("write for instance `{} X,Y`", option)};
+  };
+  for (const CLI::Option* option : app.parse_order()) {
+    const bool forward = option->check_name("--forward");
+    if (forward || option->check_name("--grad")) {
+      derivatives.push_back(derivatives.empty() ? first : codegen::Derivative{});
+      derivatives.back().forward = forward;
+    } else if (option->check_name("--of")) name(&codegen::Derivative::of, raw.of.at(of++), "--of");
+    else if (option->check_name("--wrt")) name(&codegen::Derivative::wrt, raw.wrt.at(wrt++), "--wrt");
+  }
+  const bool makes_one = !derivatives.empty() || options.command == "grad" || options.stage == "gradient" || options.grad_check;
+  if (!makes_one && of + wrt > 0) throw UsageError{fmt::format("{} belongs to a derivative, and none is asked for", of > 0 ? "--of" : "--wrt"), "write `--grad` or `--forward` in front of it"};
+}
+
+void finish(const CLI::App& app, Options& options, const Raw& raw) {
   for (const std::string& text : raw.sizes) {
     const auto [name, value] = assignment<std::int64_t>(text, "--size", "N=8");
     if (!options.sizes.emplace(name, value).second) throw UsageError{fmt::format("size `{}` is given twice", name), {}};
   }
   for (const std::string& text : raw.defines) options.defines.push_back(assignment<double>(text, "--define", "S=2"));
+  read_derivatives(app, raw, options);
   options.target_given = !raw.target.empty();
   if (options.target_given) options.target = raw.target;
   options.json = raw.diagnostics == "json";
@@ -146,7 +182,7 @@ Parsed parse_options(int argc, char** argv) {
   } catch (const CLI::ParseError& fault) {
     throw UsageError{fault.what(), option_hint(*app, fault.what())};
   }
-  finish(options, raw);
+  finish(*app, options, raw);
   return parsed;
 }
 

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/derive.h"
+
 namespace tilec::cli {
 
 struct Options {
@@ -16,8 +18,8 @@ struct Options {
   std::optional<std::string> function;
   std::map<std::string, std::int64_t> sizes;
   std::vector<std::pair<std::string, double>> defines;
-  std::vector<std::string> of, wrt;
-  bool gradient = false;
+  std::vector<codegen::Derivative> derivatives;        // --grad and --forward in order, with their --of and --wrt
+  codegen::Derivative gradient;                        // --of and --wrt where neither is written: for what makes a gradient by itself
   std::string target = "cpu";
   bool target_given = false;
   std::string stage;                                   // --emit

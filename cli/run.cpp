@@ -96,7 +96,7 @@ int execute(Session& session, const Callable& callable, const Call& call) {
   if (options.check) status = std::max(status, print_comparisons(compare_with_interpreter(*made, inputs, outputs)));
   if (options.grad_check) {
     lang::Diagnostics diagnostics;                       // session's have been shown
-    const std::optional<std::vector<Comparison>> compared = compare_with_differences(callable, call.inputs, diagnostics);
+    const std::optional<std::vector<Comparison>> compared = compare_with_differences(callable, options.gradient, call.inputs, diagnostics);
     if (compared) status = std::max(status, print_comparisons(*compared));
     else show(diagnostics, {session.source}, options);
     if (!compared) status = std::max<int>(status, program_error);
@@ -111,11 +111,8 @@ int run_command(const Options& given) {
   Session session(given, given.words[0]);
   if (!session.file) return session.report();
   const std::vector<Word> words = split_words(given);
-  Options options = given;
-  if (options.gradient) infer_gradient(Callable(session.source, *session.file, session.request()), words, options.of, options.wrt);
   codegen::Request request = session.request();
-  request.of = options.of;
-  request.wrt = options.wrt;
+  infer_derivatives(Callable(session.source, *session.file, request), words, request.derivatives);
   const Callable callable(session.source, *session.file, request);
   if (callable.function() == nullptr) {
     static_cast<void>(codegen::compile(*session.file, request, codegen::Until::Contraction, session.diagnostics));
@@ -123,7 +120,8 @@ int run_command(const Options& given) {
   }
   const std::optional<Call> call = read_call(callable, words, {given.seed, {}}, session.diagnostics);
   if (!call) return session.report();
-  return execute(session, callable, *call);
+  for (const Word& word : call->outputs) request.outputs.push_back(word.name);  // others are not computed
+  return execute(session, Callable(session.source, *session.file, request), *call);
 }
 
 }  // namespace tilec::cli

@@ -82,9 +82,7 @@ codegen::Request Session::request() const {
   for (const auto& [name, value] : options.sizes) request.sizes.emplace("#" + name, value);  // a size the text spells in lower case
   for (const auto& [name, value] : options.defines)      // a define that names a scalar input used as a size
     if (value == std::floor(value) && std::fabs(value) < 0x1p62) request.sizes.emplace(name, static_cast<std::int64_t>(value));
-  request.gradient = options.gradient;
-  request.of = options.of;
-  request.wrt = options.wrt;
+  request.derivatives = options.derivatives;
   request.target = target_of(options.target);
   request.threads_hint = options.threads;
   return request;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "autodiff/reverse.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
@@ -63,16 +62,15 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   if (until == Until::Contraction) return stages;
 
   const Program* source = &*stages.contraction;
-  if (request.gradient) {
-    stages.gradient = timed("reverse", [&] { return autodiff::reverse(*source, request.of, request.wrt, diagnostics); });
+  for (const Derivative& derivative : request.derivatives) {
+    stages.gradient = timed(derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
     if (!stages.gradient) return std::nullopt;
-    stages.gradient = timed("simplify gradient", [&] { return poly::simplify(*stages.gradient); });
     poly::verify(*stages.gradient, Stage::Symbolic);
     source = &*stages.gradient;
   }
   if (until == Until::Gradient) return stages;
 
-  stages.bound = timed("bind", [&] { return poly::bind(*source, request.sizes, diagnostics); });
+  stages.bound = timed("bind", [&] { return poly::bind(restricted(*source, request.outputs), request.sizes, diagnostics); });
   if (!stages.bound) return std::nullopt;
   stages.bound = timed("simplify", [&] { return poly::simplify(*stages.bound); });
   // From here on every size is an integer.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/derive.h"
 #include "codegen/package.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
@@ -23,8 +24,8 @@ namespace tilec::codegen {
 struct Request {
   poly::Signature signature;                           // function, inputs, defines
   std::map<std::string, std::int64_t> sizes;           // --size N=8
-  bool gradient = false;
-  std::vector<std::string> of, wrt;                    // of the gradient; empty: all float outputs, all float inputs
+  std::vector<Derivative> derivatives;                 // one after another, each of what the one before it makes
+  std::vector<std::string> outputs;                    // of the last one, those wanted; empty: all. Others are not computed
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
   std::map<std::string, std::vector<std::int64_t>> strides;  // per input, in elements; absent: row-major

@@ -120,7 +120,8 @@ codegen::Request request_of(const tilec_options& options) {
 }
 
 std::string key_of(const lang::Source& source, const codegen::Request& r) {
-  std::string key = fmt::format("{}\n{}\n{} {}|{}\n{}|{}|{}\n", source.name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.gradient, fmt::join(r.of, ","), fmt::join(r.wrt, ","), r.sizes.size());
+  std::string key = fmt::format("{}\n{}\n{} {}|{}\n", source.name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.sizes.size());
+  for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{} {}|{}\n", d.forward ? "forward" : "reverse", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += fmt::format("{}={};", name, value);
   return key + source.text;
@@ -154,17 +155,17 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
     codegen::Request built;
     const std::optional<poly::Program> outline = callable.outline({}, built, diagnostics);
     if (!outline) return false;
-    if (request.gradient) {
-      for (std::size_t k = program.inputs.size(); k < outline->inputs.size(); ++k) program.inputs.push_back(runtime::without_mark(outline->tensor(outline->inputs[k]).name));
+    if (!request.derivatives.empty()) {                    // inputs that are sizes are no inputs of the outline
+      for (const poly::TensorId id : outline->inputs)
+        if (const std::string name = runtime::without_mark(outline->tensor(id).name); std::ranges::count(program.inputs, name) == 0) program.inputs.push_back(name);
       for (const poly::TensorId id : outline->outputs) program.outputs.push_back(runtime::without_mark(outline->tensor(id).name));
       return true;
     }
-  } else if (request.gradient) {
-    for (const std::string& name : request.of.empty() ? callable.result_names() : request.of) program.inputs.push_back("d" + name);
-    for (const std::string& name : request.wrt.empty() ? callable.input_names() : request.wrt) program.outputs.push_back("d" + name);
-    return true;
   }
-  program.outputs = callable.result_names();
+  codegen::Ports ports{program.inputs, callable.result_names()};
+  for (const codegen::Derivative& derivative : request.derivatives) ports = codegen::derived(ports, derivative);
+  program.inputs = ports.inputs;
+  program.outputs = ports.outputs;
   return true;
 }
 
@@ -227,6 +228,23 @@ tilec_status specialise(const tilec_program& program, const std::vector<runtime:
   keep(diagnostics, callable.source(), false);
   module = made->module;
   return TILEC_OK;
+}
+
+tilec_status derivative_of(const tilec_program& program, const codegen::Derivative& derivative, tilec_program** result) {
+  return guarded([&] {
+    const runtime::Callable& callable = *program.callable;
+    codegen::Request request = callable.request();
+    request.derivatives.push_back(derivative);
+    auto made = std::make_unique<tilec_program>();
+    made->callable = shared_callable(callable.source(), callable.file(), request);
+    lang::Diagnostics diagnostics;
+    if (!fill_names(*made, diagnostics)) {
+      keep(diagnostics, callable.source(), true);
+      return TILEC_PROGRAM_ERROR;
+    }
+    *result = made.release();
+    return TILEC_OK;
+  });
 }
 
 }  // namespace
@@ -295,23 +313,11 @@ const char* tilec_function_name(const char* text, size_t length, size_t position
 }
 
 tilec_status tilec_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** gradient) {
-  return guarded([&] {
-    const runtime::Callable& callable = *program->callable;
-    if (callable.request().gradient) return misuse("a gradient of a gradient: not yet");
-    codegen::Request request = callable.request();
-    request.gradient = true;
-    request.of.assign(of, of + of_count);
-    request.wrt.assign(wrt, wrt + wrt_count);
-    auto made = std::make_unique<tilec_program>();
-    made->callable = shared_callable(callable.source(), callable.file(), request);
-    lang::Diagnostics diagnostics;
-    if (!fill_names(*made, diagnostics)) {
-      keep(diagnostics, callable.source(), true);
-      return TILEC_PROGRAM_ERROR;
-    }
-    *gradient = made.release();
-    return TILEC_OK;
-  });
+  return derivative_of(*program, {false, {of, of + of_count}, {wrt, wrt + wrt_count}}, gradient);
+}
+
+tilec_status tilec_jvp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** tangent) {
+  return derivative_of(*program, {true, {of, of + of_count}, {wrt, wrt + wrt_count}}, tangent);
 }
 
 void tilec_program_destroy(tilec_program* program) { delete program; }
@@ -393,7 +399,7 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
       if (!found) return failed(diagnostics, callable.source());
       request = *found;
     }
-    if (stage->name == "gradient") request.gradient = true;
+    if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
     if (stage->family && *stage->family != request.target.family) request.target = *codegen::target_named(runtime::default_target(*stage, request.target.name, false));
     codegen::Stages stages;
     if (stage->needs_program) {

@@ -154,10 +154,10 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
     learn_sizes(input, *argument, request.sizes);
   }
   if (!fits) return std::nullopt;
-  const codegen::Until until = request.gradient ? codegen::Until::Gradient : codegen::Until::Contraction;
+  const codegen::Until until = !request.derivatives.empty() ? codegen::Until::Gradient : codegen::Until::Contraction;
   std::optional<codegen::Stages> stages = codegen::compile(file_, request, until, diagnostics);
   if (!stages) return std::nullopt;
-  return stages->gradient ? *stages->gradient : *stages->contraction;
+  return codegen::restricted(stages->gradient ? *stages->gradient : *stages->contraction, request.outputs);
 }
 
 // Scalars that the text uses as sizes: their values become numbers of the program. Build has seen that they are integers.
@@ -179,7 +179,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     const std::string name = without_mark(tensor.name);
     const Argument* argument = find(arguments, name);
     if (argument == nullptr) {
-      if (!is_read(*program, id)) continue;
+      if (!is_read(*program, id)) continue;  // what is asked for does not need it
       diagnostics.report(tensor.span, messages::missing_input, name).hint(fmt::format("give it as `{}=…`", name));
       fits = false;
       continue;

@@ -36,7 +36,7 @@ struct Specialisation {
 
 class Callable {
  public:
-  // A parsed and checked file. `request` holds function, defines, sizes, gradient, of, wrt, target and threads.
+  // A parsed and checked file. `request` holds function, defines, sizes, derivatives, outputs, target and threads.
   Callable(lang::Source source, lang::File file, codegen::Request request);
 
   const lang::Source& source() const { return source_; }
@@ -44,7 +44,7 @@ class Callable {
   const codegen::Request& request() const { return request_; }
   const lang::Function* function() const { return function_; }  // null when it is ambiguous: specialise says so
 
-  std::vector<std::string> input_names() const;        // of the function; a gradient's cotangents follow them
+  std::vector<std::string> input_names() const;        // of the function; a derivative's cotangents or tangents follow them
   std::vector<std::string> result_names() const;
 
   // The program these arguments make, sizes still names where no argument says more: its inputs and outputs in order, with types.

@@ -110,10 +110,20 @@ TILEC_API tilec_status tilec_compile(const char* text, size_t length, const tile
 TILEC_API size_t tilec_function_count(const char* text, size_t length);
 TILEC_API const char* tilec_function_name(const char* text, size_t length, size_t position);
 
-/* The gradient of a program: a program whose inputs are the program's inputs and then the cotangent `dO` of each output O of `of`,
- * and whose outputs are `dX` for each input X of `wrt`. No names (count 0): all float outputs, all float inputs. */
+/* The gradient of a program (reverse mode): a program whose inputs are the program's inputs and then the cotangent `dO` of each
+ * output O of `of`, and whose outputs are `dX` for each input X of `wrt`. No names (count 0): all float outputs, all float inputs.
+ * What it gives is a program like any other: its gradient is the second derivative, and so on to any order. `of` and `wrt` are names
+ * of the program it is given: of a gradient's input `dO` the cotangent is `ddO`; a name that an input has already gets `_1`. */
 TILEC_API tilec_status tilec_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
                                       tilec_program** gradient);
+
+/* The forward derivative (a Jacobian times a vector): a program whose inputs are the program's inputs and then the tangent `tX` of
+ * each input X of `wrt`, and whose outputs are `tO` for each output O of `of`. Of a gradient it is a Hessian-vector product:
+ *
+ *     tilec_gradient(program, NULL, 0, wrt, 1, &gradient);                   // (X, dL) -> (dX)
+ *     tilec_jvp(gradient, NULL, 0, wrt, 1, &product);                        // (X, dL, tX) -> (tdX) */
+TILEC_API tilec_status tilec_jvp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
+                                 tilec_program** tangent);
 
 TILEC_API void tilec_program_destroy(tilec_program* program);
 

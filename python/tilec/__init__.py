@@ -79,14 +79,26 @@ class Program:
     def grad(self, wrt: _Names = None, of: _Names = None) -> "Program":
         """The program that computes the cotangents of the inputs `wrt` (default: all float ones) from the inputs and the cotangents
         of the outputs `of` (default: all float ones). It is called with the inputs, then `dO` per output; it returns `dX` per input.
+        `f.grad(wrt="X").grad(wrt="X", of="dX")` is the second derivative, and so on to any order: names are those of the program
+        that is differentiated, and the cotangent of its output `dX` is `ddX`.
         """
+        return self._derivative(_c.lib.tilec_gradient, of, wrt)
+
+    vjp = grad
+
+    def jvp(self, wrt: _Names = None, of: _Names = None) -> "Program":
+        """The program that computes the tangents of the outputs `of` (default: all float ones) from the inputs and the tangents of the
+        inputs `wrt` (default: all float ones): a Jacobian times a vector. It is called with the inputs, then `tX` per input; it
+        returns `tO` per output. `f.grad(wrt="X").jvp(wrt="X")` is a Hessian-vector product.
+        """
+        return self._derivative(_c.lib.tilec_jvp, of, wrt)
+
+    def _derivative(self, function, of: _Names, wrt: _Names) -> "Program":
         of_names, wrt_names = _name_list(of), _name_list(wrt)
         arrays = [(_ctypes.c_char_p * max(1, len(names)))(*[n.encode() for n in names]) for names in (of_names, wrt_names)]
         handle = _ctypes.c_void_p()
-        _check(_c.lib.tilec_gradient(self._handle, arrays[0], len(of_names), arrays[1], len(wrt_names), _ctypes.byref(handle)))
+        _check(function(self._handle, arrays[0], len(of_names), arrays[1], len(wrt_names), _ctypes.byref(handle)))
         return Program(handle.value, self)
-
-    vjp = grad
 
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
         """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops llvm asm object opencl cuda ptx

@@ -69,7 +69,7 @@ inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient) {
     for (const std::int64_t n : i.shape) given.shape->emplace_back(n);
     c.request.signature.inputs.push_back(std::move(given));
   }
-  c.request.gradient = gradient;
+  if (gradient) c.request.derivatives.emplace_back();
   c.request.target = *codegen::target_named("reference");
   std::optional<codegen::Stages> stages = codegen::compile(*file, c.request, codegen::Until::Bound, diagnostics);
   if (!stages) return refuse();

@@ -113,6 +113,29 @@ static void a_gradient_is_a_program(void) {
   tilec_program_destroy(gradient);
 }
 
+static void a_gradient_has_a_gradient(void) {
+  tilec_program *program = compiled("function (X[N]) -> (L) { L[] = +(X[i] * X[i] * X[i]); }", NULL), *first = NULL, *second = NULL, *none = NULL;
+  const char *of[1] = {"dX"}, *wrt[1] = {"X"}, *old[1] = {"L"};
+  int64_t shape[1] = {6};
+  float one = 1, u[6] = {1, 0, 2, 0, 1, 0}, dx[6] = {0};
+  DLTensor tx = tensor(a, shape, NULL, 1), tl = tensor(&one, NULL, NULL, 0), tu = tensor(u, shape, NULL, 1), tdx = tensor(dx, shape, NULL, 1);
+  tilec_argument arguments[3], result;
+  arguments[0] = by_position(&tx);
+  arguments[1] = by_position(&tl);
+  arguments[2] = by_position(&tu);
+  result = by_position(&tdx);
+  EXPECT(tilec_gradient(program, NULL, 0, NULL, 0, &first) == TILEC_OK);
+  EXPECT(tilec_gradient(first, of, 1, wrt, 1, &second) == TILEC_OK);
+  EXPECT(tilec_input_count(second) == 3 && strcmp(tilec_input_name(second, 1), "dL") == 0 && strcmp(tilec_input_name(second, 2), "ddX") == 0);
+  EXPECT(tilec_output_count(second) == 1 && strcmp(tilec_output_name(second, 0), "dX") == 0);
+  EXPECT(tilec_run(second, arguments, 3, &result, 1) == TILEC_OK);
+  EXPECT(dx[0] == 6 * a[0] && dx[1] == 0 && dx[2] == 12 * a[2] && dx[4] == 6 * a[4]);
+  EXPECT(tilec_gradient(first, old, 1, NULL, 0, &none) == TILEC_PROGRAM_ERROR && strstr(tilec_last_error(), "E0301") != NULL);
+  tilec_program_destroy(first); /* each is on its own */
+  tilec_program_destroy(program);
+  tilec_program_destroy(second);
+}
+
 static void shapes_can_be_asked_for(void) {
   tilec_program* program = compiled("function (X, S) -> (Y) { Y = X * S; }", NULL);
   tilec_kernel* ports = NULL;
@@ -183,6 +206,7 @@ int main(void) {
   a_product_runs("reference");
   strides_may_be_anything();
   a_gradient_is_a_program();
+  a_gradient_has_a_gradient();
   shapes_can_be_asked_for();
   stages_can_be_read();
   mistakes_are_named();

@@ -19,7 +19,7 @@ codegen::Plan plan_of(const std::string& text, const std::map<std::string, std::
   REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
   codegen::Request request;
   request.sizes = sizes;
-  request.gradient = gradient;
+  if (gradient) request.derivatives.emplace_back();
   request.target = *codegen::target_named(target);
   auto stages = codegen::compile(*file, request, codegen::Until::Plan, diagnostics);
   REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));

@@ -23,8 +23,7 @@ Stages compiled(const std::string& text, const std::map<std::string, std::int64_
   REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
   Request request;
   request.sizes = sizes;
-  request.gradient = !wrt.empty();
-  request.wrt = wrt;
+  if (!wrt.empty()) request.derivatives.push_back({false, {}, wrt});
   request.target = *target_named(target);
   auto stages = compile(*file, request, Until::Package, diagnostics);
   REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));

@@ -259,7 +259,7 @@ void function(const lang::File& file, const lang::Function& entry, const lang::S
   gradient = poly::simplify(*gradient);
   poly::verify(*gradient, poly::Stage::Symbolic);
   reread_same(*gradient, "gradient");
-  request.gradient = true;
+  request.derivatives.emplace_back();
   compile(file, request, seed, engine, source);
 }
 

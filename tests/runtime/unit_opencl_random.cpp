@@ -173,7 +173,7 @@ std::optional<Case> compiled(Generator& generator, std::string& refusals) {
   if (file && lang::check(*file, diagnostics)) {
     codegen::Request request;
     request.signature.inputs = generator.inputs;
-    request.gradient = c.gradient;
+    if (c.gradient) request.derivatives.emplace_back();
     request.target = *codegen::target_named("opencl");
     stages = codegen::compile(*file, request, codegen::Until::Package, diagnostics);
   }

@@ -1,0 +1,133 @@
+#include "codegen/derive.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "autodiff/adjoint.h"
+#include "autodiff/request.h"
+#include "autodiff/reverse.h"
+#include "lang/messages.h"
+#include "poly/simplify.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Program;
+using poly::TensorId;
+
+// X ⇒ X, X_1, X_2 …, and X' ⇒ X_1'.
+std::string unique(const std::string& wish, const std::set<std::string>& taken) {
+  const bool tick = wish.ends_with('\'');
+  const std::string body = tick ? wish.substr(0, wish.size() - 1) : wish;
+  std::string name = wish;
+  for (int n = 1; taken.contains(name); ++n) name = body + "_" + std::to_string(n) + (tick ? "'" : "");
+  return name;
+}
+
+// `prefix` + each name. One source has one result, however often it is asked for, but a parameter for each time.
+void add_ports(std::vector<std::string>& to, const std::vector<std::string>& sources, const char* prefix, bool parameters, std::set<std::string>& taken) {
+  for (std::size_t k = 0; k < sources.size(); ++k) {
+    const auto earlier = std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(k), sources[k]) - sources.begin();
+    if (!parameters && static_cast<std::size_t>(earlier) < k) {
+      to.push_back(to[static_cast<std::size_t>(earlier)]);
+      continue;
+    }
+    to.push_back(unique(prefix + sources[k], taken));
+    taken.insert(to.back());
+  }
+}
+
+Ports derived(const Ports& ports, const Derivative& derivative, std::set<std::string> taken) {
+  const auto& of = derivative.of.empty() ? ports.outputs : derivative.of;
+  const auto& wrt = derivative.wrt.empty() ? ports.inputs : derivative.wrt;
+  const char* const prefix = derivative.forward ? "t" : "d";
+  Ports result{ports.inputs, {}};
+  taken.insert(ports.inputs.begin(), ports.inputs.end());
+  add_ports(result.inputs, derivative.forward ? wrt : of, prefix, true, taken);
+  add_ports(result.outputs, derivative.forward ? of : wrt, prefix, false, taken);
+  return result;
+}
+
+std::vector<std::string> names(const Program& program, const std::vector<TensorId>& ids) {
+  std::vector<std::string> list;
+  for (const TensorId id : ids) list.push_back(autodiff::without_mark(program.tensor(id).name));
+  return list;
+}
+
+std::string spelled(const std::string& name) { return name == "default" ? "#default" : name; }  // the cotangent of `efault`
+
+// `wanted` are the names of some tensors; any other tensor or index that has one of them gets another.
+void rename(Program& program, const std::vector<std::pair<TensorId, std::string>>& wanted) {
+  std::vector<std::string> none;
+  std::set<std::string> reserved, taken;
+  std::set<TensorId> settled;
+  for (const auto& [id, name] : wanted) {
+    program.tensors[static_cast<std::size_t>(id)].name = spelled(name);
+    reserved.insert(name);
+    settled.insert(id);
+  }
+  for (const auto& tensor : program.tensors) taken.insert(autodiff::without_mark(tensor.name));
+  for (const auto& size : program.sizes) taken.insert(autodiff::without_mark(size));
+  for (const auto& node : program.nodes)
+    if (const auto* statement = std::get_if<poly::Statement>(&node)) taken.insert(statement->indices.begin(), statement->indices.end());
+
+  const auto step_aside = [&](std::string& name) {
+    name = unique(autodiff::without_mark(name), taken);
+    taken.insert(name);
+  };
+  for (std::size_t id = 0; id < program.tensors.size(); ++id)
+    if (!settled.contains(static_cast<TensorId>(id)) && reserved.contains(autodiff::without_mark(program.tensors[id].name))) step_aside(program.tensors[id].name);
+  std::map<std::string, std::string> indices;                // one new name wherever the index occurs
+  for (auto& node : program.nodes) {
+    auto* statement = std::get_if<poly::Statement>(&node);
+    for (std::string& index : statement != nullptr ? statement->indices : none) {
+      if (!reserved.contains(index)) continue;
+      const auto [at, is_new] = indices.emplace(index, index);
+      if (is_new) step_aside(at->second);
+      index = at->second;
+    }
+  }
+}
+
+// `resolved` are the tensors of `before` that the derivative was taken of and by.
+void name_ports(Program& program, const Program& before, const autodiff::Request& resolved, bool forward) {
+  std::set<std::string> sizes;
+  for (const auto& size : program.sizes) sizes.insert(autodiff::without_mark(size));
+  const Ports ports = derived({names(before, before.inputs), {}}, {forward, names(before, resolved.of), names(before, resolved.wrt)}, sizes);
+  std::vector<std::pair<TensorId, std::string>> wanted;
+  for (std::size_t k = before.inputs.size(); k < program.inputs.size(); ++k) wanted.emplace_back(program.inputs[k], ports.inputs.at(k));
+  for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+    const TensorId id = program.outputs[k];                  // an input that is passed on keeps its name
+    if (std::find(program.inputs.begin(), program.inputs.end(), id) == program.inputs.end()) wanted.emplace_back(id, ports.outputs.at(k));
+  }
+  rename(program, wanted);
+}
+
+}  // namespace
+
+Ports derived(const Ports& ports, const Derivative& derivative) { return derived(ports, derivative, {}); }
+
+std::optional<Program> differentiate(const Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics) {
+  const auto resolved = autodiff::request(program, derivative.of, derivative.wrt, diagnostics);
+  if (!resolved) return std::nullopt;
+  if (derivative.forward) {
+    diagnostics.report({}, lang::messages::not_yet, "forward mode");
+    return std::nullopt;
+  }
+  std::optional<Program> result = autodiff::reverse(program, derivative.of, derivative.wrt, diagnostics);
+  if (!result) return std::nullopt;
+  result = poly::simplify(*result);
+  name_ports(*result, program, *resolved, derivative.forward);
+  return result;
+}
+
+Program restricted(const Program& program, const std::vector<std::string>& outputs) {
+  if (outputs.empty()) return program;
+  Program some = program;
+  std::erase_if(some.outputs, [&](TensorId id) { return std::find(outputs.begin(), outputs.end(), autodiff::without_mark(program.tensor(id).name)) == outputs.end(); });
+  return poly::simplify(some);
+}
+
+}  // namespace tilec::codegen

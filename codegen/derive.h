@@ -1,0 +1,37 @@
+// One derivative of a Program, and the names under which callers know what it takes and gives.
+//
+//   f(X) -> (Y)   reverse    ⇒   f(X, dY) -> (dX)
+//                 forward    ⇒   f(X, tX) -> (tY)
+//   f(X, dY) -> (dX)   forward wrt X   ⇒   f(X, dY, tX) -> (tdX)        a Hessian-vector product
+//
+// A parameter or result has its name by its role; only an input or a size has an older right to it (then `_1` is appended).
+// Tensors and indices of the text that bear such a name step aside, so that the printed derivative and its callers agree.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lang/diagnostic.h"
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+struct Derivative {
+  bool forward = false;                                // tangents of inputs to tangents of outputs; else reverse: cotangents back
+  std::vector<std::string> of, wrt;                    // outputs and inputs of what is differentiated; empty: all float ones
+};
+
+// What a program takes and gives, in order, as callers know it.
+struct Ports { std::vector<std::string> inputs, outputs; };
+
+// The ports of a derivative. An empty `of` or `wrt` means all outputs, all inputs: pass float ones.
+Ports derived(const Ports& ports, const Derivative& derivative);
+
+// The derivative of a Program, simplified. nullopt: errors are in `diagnostics`.
+std::optional<poly::Program> differentiate(const poly::Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics);
+
+// The same Program for some of its outputs only (all of a name, in the Program's order): what the others need is gone.
+poly::Program restricted(const poly::Program& program, const std::vector<std::string>& outputs);
+
+}  // namespace tilec::codegen

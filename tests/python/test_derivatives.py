@@ -1,0 +1,77 @@
+"""Derivatives of derivatives, against formulas in NumPy and against differences of NumPy's own functions."""
+import numpy as np
+import pytest
+
+import tilec
+
+RNG = np.random.default_rng(3)
+CUBE = "function (f64 X[N], f64 W[N]) -> (L) { L[] = +(X[i] * X[i] * X[i] * W[i]); }"
+QUADRATIC = "function (f64 X[N], f64 A[N, N]) -> (L) { L[] = +(X[i] * A[i, j] * X[j]); }"
+NORMALISED = "function (f64 X[N]) -> (Y) { S[] = +(X[i] * X[i]); Y = X / S; }"
+
+
+def test_second_and_third_derivatives_of_a_cube():
+    f = tilec.compile(CUBE)
+    x, w, u, v = RNG.standard_normal((4, 5))
+    first = f.grad(wrt="X")
+    second = first.grad(wrt="X")
+    third = second.grad(wrt="X")
+    assert first.inputs == ("X", "W", "dL") and first.outputs == ("dX",)
+    assert second.inputs == ("X", "W", "dL", "ddX") and second.outputs == ("dX",)
+    assert third.inputs == ("X", "W", "dL", "ddX", "ddX_1") and third.outputs == ("dX",)
+    np.testing.assert_allclose(second(x, w, 1.0, ddX=u), 6 * x * w * u, rtol=1e-12)
+    np.testing.assert_allclose(third(x, w, 1.0, ddX=u, ddX_1=v), 6 * w * u * v, rtol=1e-12)
+
+
+def test_every_derivative_of_a_gradient():
+    g = tilec.compile(CUBE).grad(wrt="X").grad()
+    assert g.outputs == ("dX", "dW", "ddL")
+    x, w, u = RNG.standard_normal((3, 5))
+    dx, dw, ddl = g(x, w, 2.0, u)
+    np.testing.assert_allclose(dx, 12 * x * w * u)
+    np.testing.assert_allclose(dw, 6 * x * x * u)
+    np.testing.assert_allclose(ddl, np.sum(3 * x * x * w * u))
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "opencl"])
+def test_a_hessian_is_symmetric_and_what_numpy_says(target):
+    f = tilec.compile(QUADRATIC, target=target)
+    x, a = RNG.standard_normal(4), RNG.standard_normal((4, 4))
+    product = f.grad(wrt="X").grad(wrt="X", of="dX")
+    hessian = np.stack([product(x, a, 1.0, ddX=e) for e in np.eye(4)])
+    np.testing.assert_allclose(hessian, a + a.T, atol=1e-12)
+
+
+def test_a_gradient_of_several_outputs_is_differentiated_by_all_that_it_takes():
+    f = tilec.compile(NORMALISED)
+    x, dy, u = RNG.standard_normal((3, 6))
+    s = x @ x
+    np.testing.assert_allclose(f.grad()(x, dy), dy / s - 2 * x * (dy @ x) / s**2)
+    dx, ddy = f.grad().grad()(x, dy, u)
+
+    def gradient_dot_u(at):
+        return u @ (dy / (at @ at) - 2 * at * (dy @ at) / (at @ at) ** 2)
+
+    h = 1e-6
+    wanted = [(gradient_dot_u(x + h * e) - gradient_dot_u(x - h * e)) / (2 * h) for e in np.eye(6)]
+    np.testing.assert_allclose(dx, wanted, atol=1e-6)
+    np.testing.assert_allclose(ddy, u / s - 2 * x * (u @ x) / s**2)
+
+
+def test_names_are_those_of_the_program_that_is_differentiated():
+    f = tilec.compile("function (A, dA) -> (O) { O = A * dA; }")
+    assert f.grad().inputs == ("A", "dA", "dO") and f.grad().outputs == ("dA_1", "ddA")
+    with pytest.raises(TypeError, match="unexpected: dO_1"):
+        f.grad()(1.0, 2.0, dO_1=3.0)
+    with pytest.raises(tilec.ProgramError, match="E0301"):
+        tilec.compile(CUBE).grad(wrt="X").grad(of="L")
+    with pytest.raises(tilec.ProgramError, match="E0302"):
+        tilec.compile(CUBE).grad(wrt="X").grad(wrt="dX")
+
+
+def test_a_tensor_of_the_text_steps_aside_for_a_cotangent():
+    f = tilec.compile("function (f64 X[N]) -> (Y) { dX = X * X; dY = exp(dX); Y = dY * 2; }")
+    g = f.grad()
+    assert g.inputs == ("X", "dY") and g.outputs == ("dX",)
+    x, c = RNG.standard_normal((2, 4))
+    np.testing.assert_allclose(g(x, dY=c), 4 * c * x * np.exp(x * x))
