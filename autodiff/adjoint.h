@@ -7,12 +7,11 @@
 //      wanted input (others get nothing).
 // Out: the Program with the new statements at its end, and a Partial for every operand that gets a share, in the order of
 //      the text: reads by first appearance, the tensor of `default` last.
-// Names: new tensors carry the name they would like; `reverse` makes them unique.
+// Names: new tensors carry the name they would like; `finish` of graph.h makes them unique.
 #pragma once
 
 #include <vector>
 
-#include "lang/diagnostic.h"
 #include "poly/program.h"
 
 namespace tilec::autodiff {
@@ -30,17 +29,5 @@ struct Adjoint {
 
 // The statement must be one that `has_rule` accepts.
 Adjoint adjoint(poly::Program& gradient, const poly::Statement& statement, poly::TensorId cotangent, const std::vector<bool>& active);
-
-// False with an error where no rule exists: a product; ties(first) over points that nothing orders.
-bool has_rule(const poly::Program& program, const poly::Statement& statement, lang::Diagnostics& diagnostics);
-
-// O[i, j: shape] = =(value): a statement over every element of a shape, with indices whose names are not taken.
-poly::Statement over_shape(const poly::Program& program, const std::vector<poly::Size>& shape);
-
-// Drops reads that the value does not mention and merges equal ones, in order of first appearance.
-void tidy_reads(poly::Statement& statement);
-
-// `dX` for `X`: spelled so that it reads back as the same name.
-std::string cotangent_name(const std::string& name);
 
 }  // namespace tilec::autodiff

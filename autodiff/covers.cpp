@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <map>
 
+#include "poly/hull.h"
+
 namespace tilec::autodiff {
 namespace {
 
@@ -114,9 +116,63 @@ bool integral(const Affine& form) {
   return std::all_of(form.coefficients.begin(), form.coefficients.end(), [](const Size& c) { return c.value().has_value(); });
 }
 
+// ---- upper bounds that no row states ---------------------------------------------------------------------------------------------
+
+// At least what the form is, where the domain bounds its indices from below and they only add to it.
+std::optional<Size> least(const Affine& form, const std::vector<Range>& domain) {
+  Size sum = form.constant;
+  for (std::size_t k = 0; k < form.coefficients.size(); ++k) {
+    const auto coefficient = form.coefficients[k].value();
+    if (!coefficient || *coefficient < 0) return std::nullopt;
+    if (*coefficient == 0) continue;
+    const auto from = std::find_if(domain.begin(), domain.end(), [&](const Range& row) {
+      Affine alone = row.value;
+      alone.constant = 0;
+      return alone.single_index() == k;
+    });
+    if (from == domain.end()) return std::nullopt;
+    sum = sum - *coefficient * from->value.constant;
+  }
+  return sum;
+}
+
+// 0 <= value < extent where the rows together say so: j in 0 <= i + j < N, i >= 0; or i in i >= 0, 3 - i >= 0.
+std::optional<Size> implied_extent(const Affine& value, const std::vector<Range>& domain) {
+  const std::size_t count = value.coefficients.size();
+  for (const Range& row : domain) {
+    if (!value.divisor.is(1) || !row.value.divisor.is(1)) continue;
+    if (const Affine sum = row.value.plus(value); sum.is_constant()) return sum.constant + 1;
+    if (!row.extent) continue;
+    for (const Affine& side : {row.value, row.value.times(-1).plus(Affine::of(*row.extent - 1, count))})
+      if (const auto rest = least(side.plus(value.times(-1)), domain)) return *row.extent - *rest;
+  }
+  return std::nullopt;
+}
+
+bool is_bound(const Range& row) {
+  const auto number = [](const Size& size) { return size.value().has_value(); };
+  return std::all_of(row.value.coefficients.begin(), row.value.coefficients.end(), number) && number(row.value.constant) && number(row.value.divisor) && (!row.extent || number(*row.extent));
+}
+
+// The domain with an extent wherever one follows; of numbers, also what intervals say of each index.
+std::vector<Range> closed(const Statement& statement) {
+  std::vector<Range> rows = statement.domain;
+  for (Range& row : rows)
+    if (!row.extent) row.extent = implied_extent(row.value, statement.domain);
+  const bool open = std::any_of(rows.begin(), rows.end(), [](const Range& row) { return !row.extent; });
+  if (!open || !std::all_of(rows.begin(), rows.end(), is_bound)) return rows;
+  poly::Box box;
+  box.index.resize(statement.indices.size());
+  poly::tighten(poly::rows_of(statement), box);
+  for (std::size_t k = 0; k < box.index.size(); ++k)
+    if (const auto& [low, high] = box.index[k]; low && high)
+      rows.push_back({Affine::index(k, box.index.size()).plus(Affine::of(-*low, box.index.size())), Size(std::max<std::int64_t>(0, *high - *low + 1))});
+  return rows;
+}
+
 // Rows to take digits from, the better ones first: two-sided before one-sided, integer coefficients before symbolic ones, and
 // among those the ranges of indices that the target does not mention: their digits do not change from element to element.
-std::vector<Range> candidates(const Statement& statement) {
+std::vector<Range> candidates(const Statement& statement, std::vector<Range> rows) {
   const auto of_target = [&](const Affine& form) {
     for (std::size_t k = 0; k < form.coefficients.size(); ++k)
       for (const auto& element : statement.target.element)
@@ -124,18 +180,17 @@ std::vector<Range> candidates(const Statement& statement) {
     return false;
   };
   const auto worse = [&](const Range& row) { return (row.extent ? 0 : 4) + (integral(row.value) ? 0 : 2) + (of_target(row.value) ? 1 : 0); };
-  std::vector<Range> rows = statement.domain;
   std::stable_sort(rows.begin(), rows.end(), [&](const Range& x, const Range& y) { return worse(x) < worse(y); });
   return rows;
 }
 
 // Most significant first; only that digit may do without an extent.
-std::optional<std::vector<Range>> digits(const Statement& statement, bool on_fibre) {
+std::optional<std::vector<Range>> digits(const Statement& statement, const std::vector<Range>& domain, bool on_fibre) {
   Independent chosen;
   if (on_fibre)
     for (const auto& form : statement.target.element) chosen.add(form.coefficients);
   std::vector<Range> rows;
-  for (const auto& row : candidates(statement)) {
+  for (const auto& row : candidates(statement, domain)) {
     if (chosen.rank() == statement.indices.size()) break;
     if (!chosen.add(row.value.coefficients)) continue;
     if (!row.extent && !rows.empty() && !rows.front().extent) return std::nullopt;
@@ -174,15 +229,33 @@ std::optional<std::vector<Affine>> image(const Statement& statement, const std::
   return conditions;
 }
 
-std::optional<Affine> rank(const Statement& statement) {
+namespace {
+
+bool nonnegative(const Size& size) {
+  using Kind = Size::Kind;
+  const auto factor = [](const Size::Factor& f) {
+    const auto& a = f.arguments;
+    return f.kind == Kind::Name || (f.kind == Kind::Divide && nonnegative(a[0]) && nonnegative(a[1])) || (f.kind == Kind::Max && (nonnegative(a[0]) || nonnegative(a[1])));
+  };
+  return std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), factor); });
+}
+
+}  // namespace
+
+std::optional<Order> order(const Statement& statement) {
+  const std::vector<Range> rows_closed = closed(statement);
   const auto& element = statement.target.element;
   const bool certain = std::all_of(element.begin(), element.end(), [](const Affine& form) { return integral(form); });
-  auto rows = digits(statement, certain);
-  if (!rows && !certain) rows = digits(statement, true);
+  auto rows = digits(statement, rows_closed, certain);
+  if (!rows && !certain) rows = digits(statement, rows_closed, true);
   if (!rows) return std::nullopt;
-  Affine value = Affine::of(0, statement.indices.size());
-  for (const auto& row : *rows) value = value.times(row.extent.value_or(0)).plus(row.value);
-  return value;
+  Order order{Affine::of(0, statement.indices.size()), Size(1)};
+  for (const auto& row : *rows) {
+    order.rank = order.rank.times(row.extent.value_or(0)).plus(row.value);
+    if (!row.extent) order.count.reset();
+    if (order.count) order.count = *order.count * (nonnegative(*row.extent) ? *row.extent : Size::apply(Size::Kind::Max, {0, *row.extent}));
+  }
+  return order;
 }
 
 }  // namespace tilec::autodiff

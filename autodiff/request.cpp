@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "autodiff/graph.h"
 #include "lang/messages.h"
 
 namespace tilec::autodiff {
@@ -74,8 +75,6 @@ std::vector<TensorId> chosen(const Program& program, const Role& role, const std
 }
 
 }  // namespace
-
-std::string without_mark(const std::string& name) { return name.starts_with('#') || name.starts_with('$') ? name.substr(1) : name; }
 
 std::optional<Request> request(const Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
   using namespace lang::messages;

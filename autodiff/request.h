@@ -18,7 +18,4 @@ struct Request { std::vector<poly::TensorId> of, wrt; };
 
 std::optional<Request> request(const poly::Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics);
 
-// `#a` ⇒ `a`: the mark is not part of the name that the API knows.
-std::string without_mark(const std::string& name);
-
 }  // namespace tilec::autodiff

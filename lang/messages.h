@@ -95,13 +95,13 @@ inline constexpr Message<Text, Text, Text> tensor_too_large{"E0253", Severity::E
 // ---- autodiff -------------------------------------------------------------------------------------------------------------------
 inline constexpr Message<Text, Text> not_an_output{"E0301", Severity::Error, "`{}` is no output of `{}`"};
 inline constexpr Message<Text, Text> not_an_input{"E0302", Severity::Error, "`{}` is no input of `{}`"};
-inline constexpr Message<Text, Text> input_without_gradient{"E0303", Severity::Error, "input `{}` is {}: only floats have a gradient"};
-inline constexpr Message<Text, Text> output_without_gradient{"E0304", Severity::Error, "output `{}` is {}: only floats have a cotangent"};
-inline constexpr Message<Text> no_float_output{"E0305", Severity::Error, "`{}` has no float output to start a gradient from"};
+inline constexpr Message<Text, Text> input_without_gradient{"E0303", Severity::Error, "input `{}` is {}: only floats have a derivative"};
+inline constexpr Message<Text, Text> output_without_gradient{"E0304", Severity::Error, "output `{}` is {}: only floats have a derivative"};
+inline constexpr Message<Text> no_float_output{"E0305", Severity::Error, "`{}` has no float output to differentiate"};
 inline constexpr Message<Text> no_float_input{"E0306", Severity::Error, "`{}` has no float input to differentiate by"};
-inline constexpr Message<Text> gradient_of_product{"E0307", Severity::Error, "the product aggregation `*( )` that makes `{}` has no gradient rule yet"};
-inline constexpr Message<Text, Text> gradient_of_intrinsic{"E0308", Severity::Error, "`{}`, which makes `{}`, has no gradient rule yet"};
+inline constexpr Message<Text> unordered_product{"E0307", Severity::Error, "the factors of `{}` cannot be ordered: too few of its indices are bounded on both sides"};
 inline constexpr Message<Text> unordered_ties{"E0309", Severity::Error, "`ties(first)` cannot order the points of `{}`: too few of its indices are bounded on both sides"};
+inline constexpr Message<Text, Text, Text> half_a_rule{"E0310", Severity::Error, "`{}` has a `{}` of its own but no `{}`"};
 
 // ---- codegen --------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,40 @@
+// What a Program's tensors depend on, and how one that was derived ends: without what nothing needs, every new tensor named.
+//
+//   dX, Cnt, dX beside a program's own X, dX   ⇒   dX_1, Cnt, dX_2; what neither an output nor a Rule that stays needs is gone
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "poly/program.h"
+
+namespace tilec::autodiff {
+
+inline std::size_t at(poly::TensorId id) { return static_cast<std::size_t>(id); }
+
+std::vector<poly::TensorId> targets(const poly::Node& node);
+std::vector<poly::TensorId> operands(const poly::Node& node);
+poly::Statement* writer_of(poly::Program& program, poly::TensorId id);  // null when an intrinsic or nothing makes it
+
+// The rule that says what a tensor's derivative is, before the statements that make it; null for most.
+const poly::Rule* rule_of(const poly::Program& program, poly::TensorId target);
+
+// Float tensors that a derivative by `wrt` reaches: through statements, and through rules where there are any.
+std::vector<bool> active_tensors(const poly::Program& program, const std::vector<poly::TensorId>& wrt);
+
+// Float tensors whose derivative one of `of` depends on.
+std::vector<bool> tensors_behind(const poly::Program& program, const std::vector<poly::TensorId>& of);
+
+// Keeps inputs, what outputs need, and what the rules of kept tensors name; tensors are numbered anew. Then gives every
+// tensor of `generated` a name that no tensor, size or index has, in this order.
+void finish(poly::Program& program, std::vector<poly::TensorId> generated);
+
+// `dX`, `tX` for `X`: spelled so that it reads back as the same name.
+std::string cotangent_name(const std::string& name);
+std::string tangent_name(const std::string& name);
+std::string without_mark(const std::string& name);     // `#a` ⇒ `a`: the mark is not part of the name that the API knows
+
+std::set<std::string> taken_names(const poly::Program& program);  // of tensors and sizes, without marks
+
+}  // namespace tilec::autodiff

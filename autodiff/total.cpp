@@ -1,0 +1,108 @@
+#include "autodiff/total.h"
+
+#include <algorithm>
+
+#include "autodiff/companion.h"
+#include "autodiff/covers.h"
+#include "autodiff/graph.h"
+#include "autodiff/term.h"
+
+namespace tilec::autodiff {
+
+using namespace term;
+using poly::Access;
+using poly::Program;
+using poly::Size;
+using poly::Statement;
+using poly::Tensor;
+using poly::TensorId;
+
+namespace {
+
+// For every index of a statement the dimension of the target that it is; nothing unless the statement assigns every element.
+std::optional<std::vector<std::size_t>> dimension_of_index(const Statement& statement, const std::vector<Size>& shape) {
+  const auto conditions = image(statement, shape);
+  if (statement.aggregation != poly::Aggregation::Assign || !conditions || !conditions->empty()) return std::nullopt;
+  std::vector<std::optional<std::size_t>> found(statement.indices.size());
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (const auto k = statement.target.element[d].single_index()) found[*k] = d;
+  std::vector<std::size_t> where;
+  for (const auto& d : found) {
+    if (!d) return std::nullopt;
+    where.push_back(*d);
+  }
+  return where;
+}
+
+Expr moved(const Expr& e, const std::vector<std::size_t>& where, std::size_t rank, int first_read) {
+  return with_leaves(e, [&](const Expr& leaf) -> Expr {
+    if (const auto* read = leaf.as<poly::Read>()) return poly::Read{read->read + first_read, read->type};
+    const auto& index = *leaf.as<poly::Index>();
+    return poly::Index{index.value.renumber(where, rank), index.type};
+  });
+}
+
+// A part that is one point for every element needs no tensor: its value, over the indices of the sum.
+std::optional<Expr> in_place(Program& program, const Part& part, Statement& sum) {
+  const Statement* writer = part.fold ? writer_of(program, part.tensor) : nullptr;
+  const auto where = writer ? dimension_of_index(*writer, program.tensor(part.tensor).shape) : std::nullopt;
+  if (!where) return std::nullopt;
+  const std::size_t rank = sum.indices.size();
+  const int first_read = static_cast<int>(sum.reads.size());
+  if (sum.reads.empty() && where->size() == rank)      // all indices at once: two of one name cannot arise
+    for (std::size_t k = 0; k < where->size(); ++k) sum.indices[(*where)[k]] = writer->indices[k];
+  for (const Access& read : writer->reads) {
+    Access copy{read.tensor, {}};
+    for (const auto& form : read.element) copy.element.push_back(form.renumber(*where, rank));
+    sum.reads.push_back(std::move(copy));
+  }
+  for (const auto& row : writer->domain) {
+    const poly::Range copy{row.value.renumber(*where, rank), row.extent};
+    if (std::find(sum.domain.begin(), sum.domain.end(), copy) == sum.domain.end()) sum.domain.push_back(copy);
+  }
+  return cast(moved(writer->value, *where, rank, first_read), *part.fold);
+}
+
+// A part among others is stored in the type it is summed in.
+void widen(Program& program, const Part& part) {
+  if (!part.fold) return;
+  program.tensors[at(part.tensor)].dtype = *part.fold;
+  writer_of(program, part.tensor)->fill = poly::Number{*part.fold};
+}
+
+}  // namespace
+
+TensorId sum(Program& program, const Tensor& of, const std::vector<Part>& parts, std::string name) {
+  for (const Part& part : parts) widen(program, part);
+  Statement statement = over_shape(program, of.shape);
+  DType type = lang::accumulator(of.dtype);
+  for (const Part& part : parts) type = lang::promote(type, program.tensor(part.tensor).dtype);
+  std::optional<Expr> value;
+  for (const Part& part : parts) {
+    std::optional<Expr> term = in_place(program, part, statement);
+    if (!term) {
+      term = poly::Read{static_cast<int>(statement.reads.size()), program.tensor(part.tensor).dtype};
+      statement.reads.push_back({part.tensor, statement.target.element});
+    }
+    value = value ? add(*value, cast(*term, type)) : cast(*term, type);
+  }
+  statement.value = *value;
+  statement.target.tensor = new_tensor(program, std::move(name), of.dtype, of.shape, of.span);
+  statement.fill = poly::Number{of.dtype};
+  statement.span = of.span;
+  tidy_reads(statement);
+  program.nodes.emplace_back(statement);
+  return statement.target.tensor;
+}
+
+TensorId zeros(Program& program, const Tensor& of, std::string name) {
+  Statement statement = over_shape(program, of.shape);
+  statement.value = number(of.dtype, 0);
+  statement.fill = poly::Number{of.dtype};
+  statement.span = of.span;
+  statement.target.tensor = new_tensor(program, std::move(name), of.dtype, of.shape, of.span);
+  program.nodes.emplace_back(statement);
+  return statement.target.tensor;
+}
+
+}  // namespace tilec::autodiff

@@ -1,0 +1,28 @@
+// A tensor's whole derivative from its parts.
+//
+//   dE_1[i, j] = =(dS[i]), dE_2[i, j] = =(dY[i, j] / S[i])     ⇒   dE[i, j: M, N] = =(dS[i] + dY[i, j] / S[i]);
+//
+// A part that gives every element one point, as both of these do, is written into the sum; others stay tensors, in the type
+// they are summed in. The whole has the tensor's own type.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "poly/program.h"
+
+namespace tilec::autodiff {
+
+struct Part {
+  poly::TensorId tensor;
+  std::optional<poly::DType> fold;                     // the type it is summed in; nothing: its type is fixed
+};
+
+// In: two parts or more, in the order of the text; `of` is the tensor that they are derivatives of.
+poly::TensorId sum(poly::Program& program, const poly::Tensor& of, const std::vector<Part>& parts, std::string name);
+
+// dX[i: N] = =(0.0), which is exact: nothing depends on X.
+poly::TensorId zeros(poly::Program& program, const poly::Tensor& of, std::string name);
+
+}  // namespace tilec::autodiff
