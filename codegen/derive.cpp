@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
-#include "autodiff/adjoint.h"
+#include "autodiff/forward.h"
+#include "autodiff/graph.h"
 #include "autodiff/request.h"
 #include "autodiff/reverse.h"
-#include "lang/messages.h"
 #include "poly/simplify.h"
 
 namespace tilec::codegen {
@@ -112,11 +112,8 @@ Ports derived(const Ports& ports, const Derivative& derivative) { return derived
 std::optional<Program> differentiate(const Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics) {
   const auto resolved = autodiff::request(program, derivative.of, derivative.wrt, diagnostics);
   if (!resolved) return std::nullopt;
-  if (derivative.forward) {
-    diagnostics.report({}, lang::messages::not_yet, "forward mode");
-    return std::nullopt;
-  }
-  std::optional<Program> result = autodiff::reverse(program, derivative.of, derivative.wrt, diagnostics);
+  std::optional<Program> result = derivative.forward ? autodiff::forward(program, derivative.of, derivative.wrt, diagnostics)
+                                                     : autodiff::reverse(program, derivative.of, derivative.wrt, diagnostics);
   if (!result) return std::nullopt;
   result = poly::simplify(*result);
   name_ports(*result, program, *resolved, derivative.forward);

@@ -2,67 +2,20 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <map>
-
 #include "differences.h"
-#include "lang/check.h"
-#include "lang/parse.h"
-#include "poly/bind.h"
-#include "poly/build.h"
-#include "poly/simplify.h"
-#include "poly/verify.h"
+#include "from_text.h"
 
 using namespace tilec;
 using namespace tilec::poly;
+using namespace tilec::test;
 
 namespace {
-
-using Sizes = std::map<std::string, std::int64_t>;
-using Names = std::vector<std::string>;
-
-std::string messages(const lang::Diagnostics& diagnostics) {
-  std::string text;
-  for (const auto& d : diagnostics.all()) {
-    text += d.code + ": " + d.message + "\n";
-    for (const auto& hint : d.hints) text += "hint: " + hint + "\n";
-  }
-  return text;
-}
-
-Program built(const std::string& text) {
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"<text>", text}, diagnostics);
-  REQUIRE_MESSAGE((file && lang::check(*file, diagnostics)), messages(diagnostics) << text);
-  const auto program = build(*file, {}, diagnostics);
-  REQUIRE_MESSAGE(program, messages(diagnostics) << text);
-  return *program;
-}
-
-Program gradient_of(const Program& program, const Names& of = {}, const Names& wrt = {}) {
-  lang::Diagnostics diagnostics;
-  const auto gradient = autodiff::reverse(program, of, wrt, diagnostics);
-  REQUIRE_MESSAGE(gradient, messages(diagnostics));
-  verify(*gradient, Stage::Symbolic);
-  return *gradient;
-}
-
-Program bound(const Program& program, const Sizes& sizes) {
-  lang::Diagnostics diagnostics;
-  const auto result = bind(program, sizes, diagnostics);
-  REQUIRE_MESSAGE(result, messages(diagnostics));
-  verify(*result, Stage::Bound);
-  return *result;
-}
 
 std::string refusal(const std::string& text, const Names& of = {}, const Names& wrt = {}) {
   lang::Diagnostics diagnostics;
   CHECK_FALSE(autodiff::reverse(built(text), of, wrt, diagnostics));
   return messages(diagnostics);
 }
-
-Array reals(std::vector<std::int64_t> shape, std::vector<double> values, DType type = DType::F64) { return {type, std::move(shape), std::move(values), {}}; }
-
-using Doubles = std::vector<double>;
 
 // The gradient of the text's function, run on inputs and cotangents.
 std::vector<Array> run(const std::string& text, const Sizes& sizes, const std::vector<Array>& inputs) {
@@ -103,6 +56,13 @@ const std::vector<Row> programs{
     {"several outputs, one read later", "function f(f64 A[N]) -> (S, O) { S[] = +(A[i] * A[i]); O = A / S; }", {{"N", 4}}},
     {"powers", "function f(f64 A[N], f64 B[N]) -> (O) { O = pow(A, 2) + pow(B, A) + pow(B, 0.5); }", {{"N", 4}}, 0.2, 2},
     {"a cubic mean", "function f(f64 A[N]) -> (O) { S[] = +(pow(A[i], 3)); O = pow(S / N, 1.0 / 3.0); }", {{"N", 4}}, 0.2, 2},
+    {"product of rows", "function f(f64 A[M, N]) -> (P) { P[i: M] = *(A[i, j]); }", {{"M", 3}, {"N", 4}}},
+    {"product of strided windows", "function f(f64 A[N], f64 B[K]) -> (P) { P[n: (N + 1)/2] = *(A[2*n + k - 1] + B[k]) default 0.5; }", {{"N", 7}, {"K", 3}}},
+    {"product over two indices", "function f(f64 A[M, N], f64 B[N]) -> (P) { P[] = *(A[i, j] * B[j]); }", {{"M", 3}, {"N", 2}}},
+    {"product bounded on one side", "function f(f64 A[N], f64 B[N]) -> (P) { P[i: N] = *(A[i + j] + B[j]), i >= 0, j >= 0; }", {{"N", 4}}},
+    {"product over a default", "function f(f64 A[N], f64 B[M]) -> (P) { P[2*i: N] = *(B[i + j]), j < 2 default A; }", {{"N", 7}, {"M", 4}}},
+    {"cumulative product", "function f(f64 A[N]) -> (P) { P[i: N] = *(A[j]), j <= i, 0 <= i - j < N; }", {{"N", 5}}},
+    {"product of squares with a size for a stride", "function f(f64 A[N], f64 Z[S]) -> (P) { P[i: N/S] = *(A[S*i + j] * A[S*i + j]), j < S; }", {{"N", 6}, {"S", 3}}},
     {"reshape", "function f(f64 A[M, N]) -> (O) { B = reshape(A, M * N); O[i: M] = +(B[i + j] * B[j]), j < 3; }", {{"M", 3}, {"N", 2}}},
 };
 
@@ -135,7 +95,7 @@ TEST_CASE("gradients agree with differences, and read back from their print") {
 
 TEST_CASE("the gradient of a gradient agrees with differences") {
   std::mt19937_64 random(8);
-  for (const std::size_t k : {std::size_t{0}, std::size_t{3}, std::size_t{6}, std::size_t{10}, std::size_t{14}, std::size_t{16}}) {
+  for (const std::size_t k : {std::size_t{0}, std::size_t{3}, std::size_t{6}, std::size_t{10}, std::size_t{14}, std::size_t{16}, std::size_t{25}, std::size_t{26}, std::size_t{28}, std::size_t{30}}) {
     CAPTURE(programs[k].name);
     const Program once = gradient_of(built(programs[k].text)), twice = gradient_of(once);
     const Program forward = bound(once, programs[k].sizes), backward = bound(twice, programs[k].sizes);
