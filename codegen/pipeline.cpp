@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "autodiff/graph.h"
+#include "codegen/accumulate.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
@@ -70,7 +72,9 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   }
   if (until == Until::Gradient) return stages;
 
-  stages.bound = timed("bind", [&] { return poly::bind(restricted(*source, request.outputs), request.sizes, diagnostics); });
+  const Program wanted = restricted(*source, request.outputs);
+  for (const poly::TensorId id : wanted.outputs) stages.outputs.push_back(autodiff::without_mark(wanted.tensor(id).name));
+  stages.bound = timed("bind", [&] { return poly::bind(accumulated(wanted, request.accumulate), request.sizes, diagnostics); });
   if (!stages.bound) return std::nullopt;
   stages.bound = timed("simplify", [&] { return poly::simplify(*stages.bound); });
   // From here on every size is an integer.

@@ -26,6 +26,7 @@ struct Request {
   std::map<std::string, std::int64_t> sizes;           // --size N=8
   std::vector<Derivative> derivatives;                 // one after another, each of what the one before it makes
   std::vector<std::string> outputs;                    // of the last one, those wanted; empty: all. Others are not computed
+  std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to, not written
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
   std::map<std::string, std::vector<std::int64_t>> strides;  // per input, in elements; absent: row-major
@@ -42,6 +43,7 @@ struct Stages {
   std::optional<poly::Program> contraction, gradient, bound, bounded, reduced;
   std::optional<Plan> plan;
   std::optional<Package> package;
+  std::vector<std::string> outputs;                    // names of the outputs as the caller knows them
   std::vector<Timing> timings;
 };
 

@@ -169,16 +169,20 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
   return true;
 }
 
-std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count, const std::vector<std::string>& names, const char* what) {
+enum class Side { Input, Output };
+
+std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count, const std::vector<std::string>& names, Side side) {
   std::vector<runtime::Argument> arguments;
   for (std::size_t k = 0; k < count; ++k) {
     runtime::Argument argument;
-    if (given[k].name == nullptr && k >= names.size()) throw runtime::argument_error(messages::unknown_argument, fmt::format("{} {}", what, k + 1), "this program");
+    if (given[k].name == nullptr && k >= names.size()) throw runtime::argument_error(messages::unknown_argument, fmt::format("{} {}", side == Side::Input ? "input" : "output", k + 1), "this program");
     argument.name = given[k].name != nullptr ? given[k].name : names[k];
     argument.is_integer = given[k].kind == TILEC_INTEGER;
     argument.integer = given[k].integer;
     argument.real = argument.is_integer ? static_cast<double>(given[k].integer) : given[k].real;
-    if (given[k].kind == TILEC_TENSOR) {
+    argument.add = given[k].kind == TILEC_ADD;
+    if (argument.add && side == Side::Input) throw runtime::argument_error(messages::bad_value, argument.name, "it is an input, which nothing is added to");
+    if (given[k].kind == TILEC_TENSOR || argument.add) {
       if (given[k].tensor == nullptr) throw runtime::argument_error(messages::bad_value, argument.name, "its tensor is NULL");
       if (given[k].tensor->device.device_type != kDLCPU) throw runtime::argument_error(messages::wrong_device, argument.name, "another device's");
       argument.tensor = runtime::borrow(*given[k].tensor);
@@ -331,7 +335,7 @@ const char* tilec_output_name(const tilec_program* program, size_t position) { r
 tilec_status tilec_specialize(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count, tilec_kernel** kernel) {
   return guarded([&] {
     std::shared_ptr<const runtime::Module> module;
-    const tilec_status status = specialise(*program, arguments_of(arguments, argument_count, program->inputs, "input"), arguments_of(results, result_count, program->outputs, "output"), module);
+    const tilec_status status = specialise(*program, arguments_of(arguments, argument_count, program->inputs, Side::Input), arguments_of(results, result_count, program->outputs, Side::Output), module);
     if (status == TILEC_OK) *kernel = new tilec_kernel{module, module->inputs, module->outputs};
     return status;
   });
@@ -356,7 +360,7 @@ tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inp
 
 tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count) {
   return guarded([&] {
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, "input"), out = arguments_of(results, result_count, program->outputs, "output");
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, Side::Input), out = arguments_of(results, result_count, program->outputs, Side::Output);
     std::shared_ptr<const runtime::Module> module;
     const tilec_status status = specialise(*program, in, out, module);
     if (status != TILEC_OK) return status;
@@ -375,7 +379,7 @@ tilec_status tilec_run(const tilec_program* program, const tilec_argument* argum
 tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_kernel** ports) {
   return guarded([&] {
     const runtime::Callable& callable = *program->callable;
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, "input");
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, Side::Input);
     lang::Diagnostics diagnostics;
     const auto request = check_names(*program, in, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
     const auto stages = request ? codegen::compile(callable.file(), *request, codegen::Until::Bound, diagnostics) : std::nullopt;
@@ -392,7 +396,7 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
     if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops llvm asm object opencl cuda ptx cubin");
     const runtime::Callable& callable = *program->callable;
     lang::Diagnostics diagnostics;
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, "input");
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, Side::Input);
     codegen::Request request = callable.request();
     if (!in.empty()) {
       const auto found = check_names(*program, in, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/error.h"
+#include "runtime/extended.h"
 
 namespace tilec::runtime {
 
@@ -199,6 +200,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     const auto result = std::find_if(results.begin(), results.end(), [&](const Argument& a) { return a.name == name && earlier-- == 0; });
     if (result == results.end()) continue;
     fits = unify(program->tensor(id), *result, request.sizes, diagnostics) && fits;
+    if (result->add) request.accumulate.push_back(o);
     if (!result->tensor->is_row_major()) request.output_strides[o] = result->tensor->strides;
   }
   if (!fits) return std::nullopt;
@@ -210,6 +212,7 @@ std::string Callable::key_of(const std::vector<Argument>& arguments, const std::
   const auto add = [&](const Argument& a) {
     if (!a.tensor) key += fmt::format("{}:{}", a.name, a.is_integer ? "integer" : "real");
     else key += fmt::format("{}:{}[{}|{}]", a.name, lang::name(a.tensor->dtype), fmt::join(a.tensor->shape, ","), fmt::join(a.tensor->strides, ","));
+    if (a.add) key += "+=";
     if (size_scalars_.contains(a.name)) key += fmt::format("={}", integer_of(a));
     key += ';';
   };
@@ -235,7 +238,7 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   std::optional<codegen::Stages> stages = codegen::compile(file_, compiled, until_for(request->target), diagnostics);
   if (!stages) return nullptr;
   auto made = std::make_shared<Specialisation>();
-  made->module = load(*stages, *request);
+  made->module = extended(load(*stages, *request), *stages, *request);
   made->stages = std::move(*stages);
   const std::lock_guard lock(mutex_);
   for (const poly::Given& given : request->signature.inputs)

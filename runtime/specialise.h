@@ -27,6 +27,7 @@ struct Argument {
   bool is_integer = false;
   std::int64_t integer = 0;
   double real = 0;                                     // its value, always
+  bool add = false;                                    // of a result: the call adds to what the tensor holds
 };
 
 struct Specialisation {

@@ -139,7 +139,8 @@ TILEC_API const char* tilec_output_name(const tilec_program* program, size_t pos
 typedef enum tilec_argument_kind {
   TILEC_TENSOR = 0, /* `tensor`: its shape, element type and strides; its data is read only for integer scalars used as sizes */
   TILEC_INTEGER = 1, /* a plain number, weakly typed: it takes the type of what it meets */
-  TILEC_REAL = 2
+  TILEC_REAL = 2,
+  TILEC_ADD = 3      /* of a result: `tensor`, and the call adds to what it holds instead of writing it */
 } tilec_argument_kind;
 
 typedef struct tilec_argument {
@@ -164,7 +165,8 @@ typedef struct tilec_port {
 typedef struct tilec_kernel tilec_kernel;
 
 /* Compiles, or finds what an equal call compiled. `results` are outputs whose memory the caller chose, for their strides; others
- * are row-major. The tensors are looked at during the call only. */
+ * are row-major. A result of kind TILEC_ADD is added to by every run (O = O + what the program computes, rounded once to O's type), as
+ * when gradients are accumulated. The tensors are looked at during the call only. */
 TILEC_API tilec_status tilec_specialize(const tilec_program* program, const tilec_argument* arguments, size_t argument_count,
                                         const tilec_argument* results, size_t result_count, tilec_kernel** kernel);
 TILEC_API void tilec_kernel_destroy(tilec_kernel* kernel);

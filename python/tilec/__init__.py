@@ -33,7 +33,8 @@ class Program:
     """A compiled text. Call it with arrays and numbers, by position or by name.
 
     A NumPy array is taken as it lies (no copy, whatever its strides); a Python number is weakly typed, as a literal in Tile is.
-    One output comes back as its array, several as a tuple in order. `out=` takes the array or arrays to write instead.
+    One output comes back as its array, several as a tuple in order. `out=` takes the array or arrays to write instead; with
+    `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result, rounded once to O's type.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost microseconds.
     May be used from several threads at once.
     """
@@ -53,7 +54,7 @@ class Program:
     def __repr__(self) -> str:
         return "<tilec.Program %s(%s) -> (%s)>" % (self.name, ", ".join(self.inputs), ", ".join(self.outputs))
 
-    def __call__(self, *arguments, out=None, **named):
+    def __call__(self, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
         if named or len(arguments) != len(self.inputs):
             arguments = self._by_position(arguments, named)
         key = []
@@ -66,14 +67,17 @@ class Program:
             elif kind is float or value is None:
                 key.append(kind)
             else:
-                return self(*[_as_argument(name, v) for name, v in zip(self.inputs, arguments)], out=out)
+                return self(*[_as_argument(name, v) for name, v in zip(self.inputs, arguments)], out=out, accumulate=accumulate)
         if out is not None:
             out = [out] if isinstance(out, _np.ndarray) else list(out)
             key.append(tuple((o.shape, o.strides, o.dtype) for o in out))
+        if accumulate:
+            accumulate = self._outputs_to_add(accumulate, out)
+            key.append(accumulate)
         key = tuple(key)
         prepared = self._cache.get(key)
         if prepared is None:
-            prepared = self._cache[key] = self._prepare(arguments, out)
+            prepared = self._cache[key] = self._prepare(arguments, out, accumulate or ())
         return prepared(arguments, out)
 
     def grad(self, wrt: _Names = None, of: _Names = None) -> "Program":
@@ -129,9 +133,18 @@ class Program:
             raise TypeError("%s(%s): %s" % (title, ", ".join(names), "; ".join(text % ", ".join(found) for found, text in parts if found)))
         return values
 
-    def _prepare(self, arguments: _typing.Sequence, out) -> _Prepared:
+    def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
+        if out is None:
+            raise TypeError("accumulate= adds to arrays: give them as out=")
+        names = self.outputs if accumulate is True else tuple(_name_list(accumulate))
+        unknown = [n for n in names if n not in self.outputs]
+        if unknown:
+            raise ValueError("accumulate=: %s is no output; there are %s" % (", ".join(unknown), ", ".join(self.outputs)))
+        return names
+
+    def _prepare(self, arguments: _typing.Sequence, out, add: _typing.Sequence[str] = ()) -> _Prepared:
         block = _Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None])
-        results = _Block(list(zip(self.outputs, out)) if out is not None else [])
+        results = _Block(list(zip(self.outputs, out)) if out is not None else [], add)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_specialize(self._handle, block.structs, block.count, results.structs, results.count, _ctypes.byref(handle)))
         prepared = _Prepared(handle.value, list(self.inputs))

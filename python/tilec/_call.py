@@ -56,14 +56,14 @@ else:
 class Block:
     """Arguments in C's form. Keeps what they point to alive."""
 
-    def __init__(self, items):  # [(name or None, array or number)]
+    def __init__(self, items, add=()):  # [(name or None, array or number)]; names of results that are added to
         self.count = len(items)
         self.structs = (_c.Argument * max(1, self.count))()
         self.keep = []
         for struct, (name, value) in zip(self.structs, items):
             struct.name = name.encode() if name else None
             if isinstance(value, np.ndarray):
-                struct.kind, struct.tensor = _c.TENSOR, c.pointer(self.tensor(value))
+                struct.kind, struct.tensor = _c.ADD if name in add else _c.TENSOR, c.pointer(self.tensor(value))
             elif isinstance(value, (bool, int)):
                 struct.kind, struct.integer = _c.INTEGER, self.fits(name, value)
             else:

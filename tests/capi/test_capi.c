@@ -136,6 +136,33 @@ static void a_gradient_has_a_gradient(void) {
   tilec_program_destroy(second);
 }
 
+static void results_can_be_added_to(const char* target) {
+  tilec_program* program = compiled(matmul, target);
+  tilec_kernel* kernel = NULL;
+  int64_t backwards[2] = {-2, -1};
+  float c[4] = {1, 2, 3, 4};
+  const void* in[2];
+  void* out[1];
+  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2), tc = tensor(c + 3, shape_c, backwards, 2);
+  tilec_argument arguments[2], result;
+  arguments[0] = by_position(&ta);
+  arguments[1] = by_position(&tb);
+  result = by_position(&tc);
+  result.kind = TILEC_ADD;
+  EXPECT(tilec_run(program, arguments, 2, &result, 1) == TILEC_OK);
+  EXPECT(c[3] == 8 && c[2] == 8 && c[1] == 12 && c[0] == 12); /* 4 5 10 11 from the last element on */
+  EXPECT(tilec_specialize(program, arguments, 2, &result, 1, &kernel) == TILEC_OK);
+  EXPECT(tilec_kernel_input_count(kernel) == 2 && tilec_kernel_output_count(kernel) == 1);
+  in[0] = a;
+  in[1] = b;
+  out[0] = c + 3;
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && c[3] == 12 && c[0] == 23);
+  arguments[0].kind = TILEC_ADD;
+  EXPECT(tilec_run(program, arguments, 2, &result, 1) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`A`") != NULL);
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program);
+}
+
 static void shapes_can_be_asked_for(void) {
   tilec_program* program = compiled("function (X, S) -> (Y) { Y = X * S; }", NULL);
   tilec_kernel* ports = NULL;
@@ -207,6 +234,8 @@ int main(void) {
   strides_may_be_anything();
   a_gradient_is_a_program();
   a_gradient_has_a_gradient();
+  results_can_be_added_to("cpu");
+  results_can_be_added_to("reference");
   shapes_can_be_asked_for();
   stages_can_be_read();
   mistakes_are_named();

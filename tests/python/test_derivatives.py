@@ -75,3 +75,39 @@ def test_a_tensor_of_the_text_steps_aside_for_a_cotangent():
     assert g.inputs == ("X", "dY") and g.outputs == ("dX",)
     x, c = RNG.standard_normal((2, 4))
     np.testing.assert_allclose(g(x, dY=c), 4 * c * x * np.exp(x * x))
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "opencl"])
+def test_forward_derivatives(target):
+    f = tilec.compile("function (f64 A[M, K], f64 B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", target=target)
+    a, b, ta, tb = (RNG.standard_normal(s) for s in ((3, 4), (4, 5), (3, 4), (4, 5)))
+    j = f.jvp()
+    assert j.inputs == ("A", "B", "tA", "tB") and j.outputs == ("tC",)
+    np.testing.assert_allclose(j(a, b, tA=ta, tB=tb), ta @ b + a @ tb, atol=1e-12)
+    np.testing.assert_allclose(f.jvp(wrt="B")(a, b, tb), a @ tb, atol=1e-12)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "opencl"])
+def test_hessian_vector_products_forward_over_reverse(target):
+    f = tilec.compile(QUADRATIC, target=target)
+    x, a, v = RNG.standard_normal(4), RNG.standard_normal((4, 4)), RNG.standard_normal(4)
+    product = f.grad(wrt="X").jvp(wrt="X")
+    assert product.inputs == ("X", "A", "dL", "tX") and product.outputs == ("tdX",)
+    np.testing.assert_allclose(product(x, a, 1.0, tX=v), (a + a.T) @ v, atol=1e-12)
+    g = tilec.compile(CUBE, target=target).grad(wrt="X").jvp(wrt="X")
+    w = RNG.standard_normal(4)
+    np.testing.assert_allclose(g(x, w, 1.0, v), 6 * x * w * v, atol=1e-12)
+
+
+def test_all_orders_of_the_two_modes_agree():
+    f = tilec.compile(NORMALISED)
+    x, c, v = RNG.standard_normal((3, 6))
+    over_reverse = f.vjp().jvp(wrt="X")(x, c, v)                              # d/dx (c · f) along v
+    np.testing.assert_allclose(f.grad().grad(wrt="X")(x, c, v), over_reverse, atol=1e-12)
+    reverse_over_forward = f.jvp().grad(wrt="X")(x, v, c)
+    np.testing.assert_allclose(reverse_over_forward, over_reverse, atol=1e-12)
+    twice = f.jvp().jvp(wrt="X")
+    assert twice.inputs == ("X", "tX", "tX_1") and twice.outputs == ("ttY",)
+    h = 1e-6
+    wanted = (f.jvp()(x + h * c, v) - f.jvp()(x - h * c, v)) / (2 * h)
+    np.testing.assert_allclose(twice(x, v, c), wanted, atol=1e-6)

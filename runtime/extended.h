@@ -1,0 +1,15 @@
+// A Module whose program was given more inputs than its caller sees, for what the caller asked of the call.
+//
+//   accumulate: the last inputs are what outputs held before     (codegen/accumulate.h)
+#pragma once
+
+#include <memory>
+
+#include "runtime/module.h"
+
+namespace tilec::runtime {
+
+// `inner` was loaded from `stages` and `request`. Returns it as it is when nothing was asked for.
+std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request);
+
+}  // namespace tilec::runtime
