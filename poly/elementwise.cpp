@@ -61,11 +61,11 @@ std::optional<Named> waiting(const Scalar& scalar, const Body& body, Span span) 
   return named;
 }
 
-// `Y = reshape(X, …)`: the tensor that the Reshape fills is Y itself.
-std::optional<TensorId> reshape_alone(Body& body, const ElementwiseTarget& target, const lang::Expr& expr) {
-  if (body.views.empty() || !body.views.back().first.same_as(expr)) return std::nullopt;
+// `Y = reshape(X, …)`: the tensor that the Reshape fills is Y itself. `before`: the nodes of earlier statements.
+std::optional<TensorId> reshape_alone(Body& body, const ElementwiseTarget& target, const lang::Expr& expr, std::size_t before) {
+  if (body.views.empty() || !body.views.back().first.same_as(expr) || body.scope.program.nodes.size() == before) return std::nullopt;
   const auto id = body.views.back().second.tensor;
-  const auto* last = body.scope.program.nodes.empty() ? nullptr : std::get_if<Intrinsic>(&body.scope.program.nodes.back());
+  const auto* last = std::get_if<Intrinsic>(&body.scope.program.nodes.back());
   if (!last || last->targets[0] != id || target.dtype.value_or(body.scope.tensor(id).dtype) != body.scope.tensor(id).dtype) return std::nullopt;
   auto& tensor = body.scope.program.tensors[static_cast<std::size_t>(id)];
   body.scope.names.erase(tensor.name);
@@ -89,9 +89,10 @@ std::optional<Size> product(Scope& scope, const Shape& shape, Span span) {
 
 std::optional<Named> elementwise(Scope& scope, const ElementwiseTarget& target, const lang::Expr& expr) {
   Body body{.scope = scope};
+  const std::size_t before = scope.program.nodes.size();
   const auto shape = shape_of(body, expr, target.name);
   if (!shape) return std::nullopt;
-  if (const auto made = reshape_alone(body, target, expr)) return Named::of_tensor(*made, target.span);
+  if (const auto made = reshape_alone(body, target, expr, before)) return Named::of_tensor(*made, target.span);
   body.result = &*shape;
   body.indices = index_names(scope, shape->size());
   const auto scalar = scalar_of(body, expr);
