@@ -8,6 +8,7 @@
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
 #include "codegen/rows.h"
+#include "codegen/scan.h"
 #include "codegen/split.h"
 
 namespace tilec::codegen {
@@ -85,6 +86,7 @@ Fused fuse(const poly::Program& program, const Strides& strides, const std::map<
   clip_targets(fused.program);
   copy_outputs(fused.program, fused.strides, output_strides);
   inline_elementwise(fused.program);
+  split_scans(fused.program, fused.strides, target);
   split_reductions(fused.program, fused.strides, target);
   if (!has_threads(target)) transpose_for_lanes(fused.program, fused.strides);  // staging reads any order
   panel_operands(fused.program, fused.strides, target);

@@ -49,18 +49,10 @@ class Leaf {
 
   Body spell() {
     if (nest_.empty()) return {};                      // a Fill stands before it
-    Expr condition = Constant{DType::Bool, 1, 0};
-    bool conditional = false;
-    for (const Row& row : nest_.rows) {
-      if (!points_.all_fixed(row)) continue;
-      const Expr value = points_.known_part(row.form);
-      condition = conditional ? both(condition, at_least(value, Expr(std::int64_t{0}))) : at_least(value, Expr(std::int64_t{0}));
-      if (row.extent) condition = both(condition, less(value, Expr(*row.extent)));
-      conditional = true;
-    }
+    const std::optional<Expr> condition = points_.fixed_rows();
     Body body = outer(0);
-    if (!conditional || body.empty()) return body;
-    return {stmt(If{condition, std::move(body), {}})};
+    if (!condition || body.empty()) return body;
+    return {stmt(If{*condition, std::move(body), {}})};
   }
 
  private:
@@ -68,26 +60,7 @@ class Leaf {
 
   using Inside = std::function<Body(const Expr&)>;
 
-  // A serial loop over [lo, hi), which may be empty.
-  Body serial(const std::string& stem, const Interval& range, const Inside& inside) {
-    const Expr count = range.hi - range.lo;
-    if (is_const(count)) {
-      const std::int64_t c = const_or(count, 0);
-      if (c <= 0) return {};
-      if (c == 1) return inside(range.lo);
-      return {counted(stem, count, range.lo, inside)};
-    }
-    const std::string lo = names_.fresh(stem + "_lo"), turns = names_.fresh(stem + "_n");
-    Body body{stmt(Let{lo, range.lo}), stmt(Let{turns, range.hi - var(lo)})};
-    Stmt loop = counted(stem, var(turns), var(lo), inside);
-    body.push_back(stmt(If{less(Expr(std::int64_t{0}), var(turns)), {std::move(loop)}, {}}));
-    return body;
-  }
-
-  Stmt counted(const std::string& stem, const Expr& count, const Expr& lo, const Inside& inside) {
-    const std::string index = names_.fresh(stem);
-    return stmt(For{index, Kind::Serial, count, {}, inside(lo + var(index))});
-  }
+  Body serial(const std::string& stem, const Interval& range, const Inside& inside) { return codegen::serial(names_, stem, range, inside); }
 
   Body with(std::size_t d, const Expr& value, const std::function<Body()>& inside) {
     points_.fix(d, value);
@@ -660,6 +633,24 @@ class Leaf {
 std::string Names::fresh(const std::string& stem) {
   const int n = used_[stem]++;
   return n == 0 ? stem : fmt::format("{}_{}", stem, n);
+}
+
+Body serial(Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside) {
+  const auto counted = [&](const Expr& count, const Expr& lo) {
+    const std::string index = names.fresh(stem);
+    return stmt(For{index, Kind::Serial, count, {}, inside(lo + var(index))});
+  };
+  const Expr count = range.hi - range.lo;
+  if (is_const(count)) {
+    const std::int64_t c = const_or(count, 0);
+    if (c <= 0) return {};
+    return c == 1 ? inside(range.lo) : Body{counted(count, range.lo)};
+  }
+  const std::string lo = names.fresh(stem + "_lo"), turns = names.fresh(stem + "_n");
+  Body body{stmt(Let{lo, range.lo}), stmt(Let{turns, range.hi - var(lo)})};
+  Stmt loop = counted(var(turns), var(lo));
+  body.push_back(stmt(If{less(Expr(std::int64_t{0}), var(turns)), {std::move(loop)}, {}}));
+  return body;
 }
 
 Body spell_leaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {

@@ -5,6 +5,7 @@
 // In:  a nest, its leaf, what the group's loops fixed or restricted.  Out: the Body that computes the target's part.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,6 +46,9 @@ struct Surroundings {
   std::int64_t threads = 0;                            // lanes are this many threads of a block; 0: lanes of a vector
 };
 inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
+
+// A serial loop over [lo, hi), which may be empty; `inside` gets the value.
+Body serial(Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside);
 
 Body spell_leaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names);
 

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "codegen/ranges.h"
+#include "codegen/scan.h"
 #include "codegen/staged.h"
 
 namespace tilec::codegen {
@@ -209,10 +210,53 @@ std::int64_t chunk_of(const Facts& f, const Compute& leaf) {
   return balanced(extent, wanted).most;
 }
 
+bool in_rows(const Nest& nest, std::size_t d) {
+  return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
+}
+
+// A vector of elements that lie apart, to load or to store. Not worth its lanes: a scan has work for one element at a time.
+double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std::abs(stride_of_lane) <= 1 ? 0.5 : 1.5 * static_cast<double>(lanes); }
+
+// Lanes over another output dimension where its neighbours lie better than those along the scan.
+Choice choose_scan(const Facts& f, int node, const Scan& scan) {
+  const Nest& nest = f.nest;
+  Choice choice{Compute{}, 0};
+  Compute& leaf = choice.leaf;
+  leaf.form = LeafForm::Scan;
+  leaf.node = node;
+  leaf.along = nest.dims[scan.along].name;
+  leaf.k = {nest.dims[scan.over].name};
+  double best = 1 + f.ops;                             // cycles per element
+  std::optional<std::size_t> lane;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (d == scan.along || nest.dims[d].reduction || f.fixed[d] || f.extent[d] < 2 || in_rows(nest, d)) continue;
+    const std::int64_t lanes = lanes_for(f, f.extent[d]);
+    double cost = f.ops + spread_cost(stride(nest.target, d), lanes);
+    for (const FlatAccess& read : nest.reads) cost += spread_cost(stride(read, d), lanes);
+    cost *= std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) / static_cast<double>(f.extent[d]);
+    if (cost < best) best = cost, lane = d;
+  }
+  leaf.rows = 8;
+  if (lane) {
+    leaf.n = nest.dims[*lane].name;
+    leaf.lanes = lanes_for(f, f.extent[*lane]);
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / 2);
+    leaf.rows = leaf.vectors >= 4 ? 1 : 4 / leaf.vectors;
+  }
+  if (!scan.steady()) leaf.rows = 1;
+  std::vector<std::size_t> outer;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != scan.along && d != lane) outer.push_back(d);
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
+  leaf.outer = names(nest, outer);
+  choice.cost = best * points(f) / std::max(1.0, static_cast<double>(std::min(f.extent[scan.along], f.extent[scan.over])));
+  return choice;
+}
+
 }  // namespace
 
 Choice choose_leaf(const Facts& f, int node) {
   const Nest& nest = f.nest;
+  if (const auto scan = scan_of(nest)) return choose_scan(f, node, *scan);
   Choice choice{Compute{}, 0};
   choice.leaf.node = node;
   Compute& leaf = choice.leaf;
@@ -318,7 +362,31 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   return best;
 }
 
+namespace {
+
+// A thread for each scan where there are many and their elements lie side by side; else a block of threads.
+void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
+  const Scan scan = *scan_of(f.nest);
+  double scans = 1;
+  bool alone = true;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (!f.nest.dims[d].reduction && d != scan.along) scans *= static_cast<double>(f.extent[d]);
+    alone = alone && !f.fixed[d];
+  }
+  const bool contiguous = std::abs(stride(f.nest.target, scan.along)) == 1;
+  const double enough = alone ? 64.0 * target.multiprocessors : 32;
+  const bool own = !scan.steady() || f.extent[scan.along] < 64 || (!contiguous && scans >= enough);
+  if (!leaf.n.empty()) leaf.outer.push_back(leaf.n);
+  leaf.n.clear();
+  leaf.rows = scan.steady() ? 4 : 1;
+  leaf.vectors = 1;
+  leaf.lanes = own ? 1 : threads_of_a_block;
+}
+
+}  // namespace
+
 void for_threads(Compute& leaf, const Facts& f, const Target& target) {
+  if (leaf.form == LeafForm::Scan) return scan_for_threads(leaf, f, target);
   leaf.lanes = threads_of_a_block;
   if (leaf.form == LeafForm::Reduce) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;

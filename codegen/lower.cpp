@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "codegen/leaf.h"
+#include "codegen/scan_leaf.h"
 #include "codegen/staged.h"
 #include "lang/diagnostic.h"
 
@@ -131,14 +132,17 @@ class GroupLowering {
     return {begin, extent % step ? minimum(end, Expr(extent)) : end};
   }
 
-  Body one_leaf(std::size_t l, const Surroundings& around) { return spell_leaf(nests_[l], group_.body[l], storage_, around, names_); }
+  Body one_leaf(std::size_t l, const Surroundings& around) { return spelled(nests_[l], group_.body[l], around); }
+  Body spelled(const Nest& nest, const Compute& leaf, const Surroundings& around) {
+    return leaf.form == LeafForm::Scan ? spell_scan(nest, leaf, storage_, around, names_) : spell_leaf(nest, leaf, storage_, around, names_);
+  }
 
   // SIMT: a reduction over threads is one leaf a block; of any other, the elements (or blocks of m) that the group's loops leave
   // are numbered, unit stride last, and each thread takes some.
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
     if (leaf.depth) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
-    if (leaf.form == LeafForm::Reduce) return one_leaf(l, surroundings(l));
+    if (leaf.form == LeafForm::Reduce || (leaf.form == LeafForm::Scan && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
     const Nest& nest = nests_[l];
     Surroundings around = surroundings(l);
     struct Digit { std::size_t dim; std::int64_t count, step; };
@@ -170,7 +174,7 @@ class GroupLowering {
     one.outer.clear();
     one.n.clear();
     if (leaf.rows == 1) one.m.clear();
-    append(inside, spell_leaf(nest, one, storage_, around, names_));
+    append(inside, spelled(nest, one, around));
     if (total == 0) return {};
     const auto take = [&](const Expr& first) {
       return stmt(For{thread, Kind::Thread, Expr(group_.threads), {},

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lang/diagnostic.h"
+#include "poly/count.h"
 
 namespace tilec::codegen {
 
@@ -180,6 +181,19 @@ Nest reshape_nest(const Program& program, TensorId target, TensorId operand) {
   nest.reads.push_back({operand, form});
   nest.value = poly::Expr(poly::Read{0, program.tensor(target).dtype});
   return nest;
+}
+
+std::optional<std::int64_t> output_points(const Nest& nest) {
+  std::vector<poly::Row> rows;
+  poly::Box box;
+  for (const Dim& dim : nest.dims) box.index.push_back({0, dim.reduction ? 0 : dim.extent - 1});
+  for (const Row& row : nest.rows) {
+    bool reduces = false;
+    for (std::size_t d = 0; d < nest.dims.size(); ++d) reduces = reduces || (row.form.coefficients[d] && nest.dims[d].reduction);
+    if (!reduces) rows.push_back({row.form.coefficients, row.form.constant, 1, row.extent});
+  }
+  for (const Dim& dim : nest.dims) if (!dim.reduction && dim.extent == 0) return 0;
+  return poly::count_points(rows, box, 4096);
 }
 
 std::int64_t box_points(const Nest& nest) {

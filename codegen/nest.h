@@ -64,6 +64,8 @@ Nest fill_nest(const poly::Program& program, const poly::Statement& statement, c
 // target ← operand in row-major order; both dense.
 Nest reshape_nest(const poly::Program& program, TensorId target, TensorId operand);
 
+// How many elements rows over output dimensions alone leave; none where that takes long to count.
+std::optional<std::int64_t> output_points(const Nest& nest);
 // The extent's product; saturates.
 std::int64_t box_points(const Nest& nest);
 

@@ -16,7 +16,7 @@ namespace {
 using lang::InternalError;
 
 constexpr std::pair<LeafForm, const char*> form_names[] = {
-    {LeafForm::Contract, "contract"}, {LeafForm::Map, "map"}, {LeafForm::Reduce, "reduce"}, {LeafForm::Fill, "fill"}};
+    {LeafForm::Contract, "contract"}, {LeafForm::Map, "map"}, {LeafForm::Reduce, "reduce"}, {LeafForm::Scan, "scan"}, {LeafForm::Fill, "fill"}};
 
 TensorId target_of(const poly::Program& program, int node) {
   const poly::Node& n = program.nodes.at(static_cast<std::size_t>(node));
@@ -29,6 +29,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   for (const auto& [form, text] : form_names) if (form == leaf.form) line = text;
   line += " " + program.tensor(target_of(program, leaf.node)).name;
   if (!leaf.outer.empty()) line += fmt::format("  over {}", fmt::join(leaf.outer, " "));
+  if (!leaf.along.empty()) line += "  along " + leaf.along;
   if (!leaf.m.empty()) line += "  m " + leaf.m;
   if (!leaf.n.empty()) line += "  n " + leaf.n;
   if (!leaf.k.empty()) line += fmt::format("  k {}", fmt::join(leaf.k, " "));
@@ -80,13 +81,14 @@ std::optional<Compute> parse_leaf(Words w, const poly::Program& program, std::st
   Compute leaf;
   const std::string form = w.next(), tensor = w.next();
   const auto known = std::find_if(std::begin(form_names), std::end(form_names), [&](const auto& f) { return form == f.second; });
-  if (known == std::end(form_names)) { message = "`" + form + "` is no form of a leaf: contract, map, reduce or fill"; return std::nullopt; }
+  if (known == std::end(form_names)) { message = "`" + form + "` is no form of a leaf: contract, map, reduce, scan or fill"; return std::nullopt; }
   leaf.form = known->first;
   leaf.node = node_of(program, tensor);
   if (leaf.node < 0) { message = "no statement computes `" + tensor + "`"; return std::nullopt; }
   while (w.more()) {
     const std::string key = w.next();
     if (key == "over") leaf.outer = w.list();
+    else if (key == "along") leaf.along = w.next();
     else if (key == "m") leaf.m = w.next();
     else if (key == "n") leaf.n = w.next();
     else if (key == "k") leaf.k = w.list();
@@ -202,6 +204,7 @@ void verify(const Plan& plan, const Strides& strides) {
       };
       for (const auto& name : leaf.outer) walk(name);
       for (const auto& name : leaf.k) walk(name);
+      walk(leaf.along);
       walk(leaf.m);
       walk(leaf.n);
       for (const Dim& dim : nest.dims) if (!walked.count(dim.name)) throw InternalError("plan: no loop walks `" + dim.name + "`");

@@ -22,13 +22,16 @@ namespace tilec::codegen {
 
 // Contract, Map: lanes over an output dimension n, a block of `rows` x `vectors` accumulators, reductions inside.
 // Reduce: lanes over the reduction dimension n; one output element a time. Fill: every element of the target gets its fill.
-enum class LeafForm { Contract, Map, Reduce, Fill };
+// Scan: partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows` elements a
+// step, on a GPU `rows` to each of `lanes` threads (1: a thread for each scan).
+enum class LeafForm { Contract, Map, Reduce, Scan, Fill };
 
 struct Compute {
   LeafForm form = LeafForm::Map;
   int node = -1;                                       // position in Program::nodes
   std::vector<std::string> outer;                      // serial, outermost first
   std::string m, n;                                    // empty: none
+  std::string along;                                   // of a Scan: each of its elements goes on from the one before
   std::vector<std::string> k;                          // reductions, innermost last (of Reduce: without n)
   std::int64_t rows = 1, vectors = 1, lanes = 1;
   std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block; 0: all

@@ -93,6 +93,13 @@ Expr Ranges::holds(const Row& row, const Expr& value) const {
   return row.extent ? both(low, less(value, Expr(*row.extent))) : low;
 }
 
+std::optional<Expr> Ranges::fixed_rows() const {
+  std::optional<Expr> all;
+  for (const Row& row : nest_.rows)
+    if (all_fixed(row)) all = all ? both(*all, holds(row, known_part(row.form))) : holds(row, known_part(row.form));
+  return all;
+}
+
 bool always_reached(const Nest& nest) {
   for (const Dim& dim : nest.dims) if (dim.reduction && dim.extent == 0) return false;
   std::vector<std::size_t> coupled;

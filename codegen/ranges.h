@@ -27,6 +27,7 @@ class Ranges {
   // The form's constant and its fixed dimensions' part.
   Expr known_part(const Form& form) const;
   Expr holds(const Row& row, const Expr& value) const;   // 0 <= value (and value < the row's extent)
+  std::optional<Expr> fixed_rows() const;              // what the rows ask whose dimensions are all fixed; none: there is no such row
 
   // Bounds of d from its limit and the rows whose other dimensions are fixed: exact.
   Interval bounds(std::size_t d) const;

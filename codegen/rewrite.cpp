@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "codegen/scan.h"
+
 namespace tilec::codegen {
 
 using poly::Access;
@@ -86,6 +88,7 @@ bool elementwise(const Program& program, const Statement& s) {
 double points(const Statement& s) {
   double count = 1;
   for (std::size_t k = 0; k < s.indices.size(); ++k) count *= static_cast<double>(s.domain[k].extent->get());
+  if (const auto scan = scan_of(s)) count /= std::max(1.0, static_cast<double>(std::min(s.domain[scan->along].extent->get(), s.domain[scan->over].extent->get())));
   return count;
 }
 
@@ -97,7 +100,7 @@ double elements(const Program& program, TensorId id) {
 
 // A reduction some operand of which does not depend on some output index: blocks of m and n pay.
 bool reuses(const Statement& s) {
-  if (!reduces(s)) return false;
+  if (!reduces(s) || scan_of(s)) return false;
   for (const Affine& e : s.target.element) {
     const auto k = plain_index(e);
     for (const Access& read : s.reads)

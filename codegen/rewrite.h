@@ -25,7 +25,7 @@ bool reduces(const poly::Statement& s);
 bool elementwise(const poly::Program& program, const poly::Statement& s);
 // A reduction some operand of which does not depend on some output index: blocks of m and n pay.
 bool reuses(const poly::Statement& s);
-double points(const poly::Statement& s);               // of the box
+double points(const poly::Statement& s);               // of the box; of a scan, what is computed
 double elements(const poly::Program& program, TensorId id);
 bool is_output(const poly::Program& program, TensorId id);
 bool reads(const poly::Node& node, TensorId id);       // as an operand or a fill

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/rewrite.h"
+#include "codegen/scan.h"
 
 namespace tilec::codegen {
 
@@ -17,6 +18,11 @@ using poly::Statement;
 std::size_t row_limit(const Statement& s, const Strides& strides) {
   const std::size_t rank = s.target.element.size();
   if (rank == 0) return 0;
+  if (const auto scan = scan_of(s)) {                  // one turn has the whole scan
+    std::size_t rows = 0;
+    while (s.target.element[rows].coefficients[scan->along].is(0)) ++rows;
+    return rows;
+  }
   // A reduction down the unit stride of what it reads wants lanes over its last output dimension, many at a time.
   const auto last = plain_index(s.target.element.back());
   const bool down = reduces(s) && last && std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {

@@ -8,15 +8,16 @@
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
+#include "codegen/scan.h"
 
 namespace tilec::codegen {
 
 namespace {
 
-// Loops of a block when the leaf is a reduction over threads: every output dimension.
+// Loops of a block when the leaf is a reduction or scan over threads: every output dimension.
 std::vector<Loop> block_loops(const Compute& leaf) {
   std::vector<Loop> loops;
-  if (leaf.form == LeafForm::Reduce) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
+  if (leaf.form == LeafForm::Reduce || (leaf.form == LeafForm::Scan && leaf.lanes > 1)) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
   return loops;
 }
 constexpr double worth_a_thread = 30000;               // cycles
@@ -98,24 +99,15 @@ struct Chains {
   std::vector<double> written;                         // per buffer, elements; negative: unknown
 };
 
-bool output_only(const Nest& nest, const Row& row) {
-  for (std::size_t d = 0; d < nest.dims.size(); ++d) if (row.form.coefficients[d] && nest.dims[d].reduction) return false;
-  return true;
-}
-
 Chains chains(const Fused& fused) {
   Chains result{buffers(fused.program), std::vector<double>(fused.program.tensors.size(), 0)};
   for (const poly::Node& node : fused.program.nodes) {
     const auto* s = std::get_if<poly::Statement>(&node);
     if (!s) continue;
     const Nest nest = nest_of(*s, fused.strides);
-    double count = 1;
+    double count = static_cast<double>(output_points(nest).value_or(0));
     bool reduces = false;
-    for (const Dim& dim : nest.dims) {
-      if (!dim.reduction) count *= static_cast<double>(dim.extent);
-      reduces = reduces || (dim.reduction && dim.extent == 0);
-    }
-    for (const Row& row : nest.rows) if (output_only(nest, row)) count = 0;
+    for (const Dim& dim : nest.dims) reduces = reduces || (dim.reduction && dim.extent == 0);
     if (!nest.fill && !always_reached(nest)) count = 0;  // an element without a point keeps what the link before left
     result.written[static_cast<std::size_t>(result.buffer[static_cast<std::size_t>(s->target.tensor)])] += reduces ? 0 : count;
   }
@@ -130,13 +122,15 @@ bool needs_fill(const Fused& fused, const Chains& chain, const poly::Statement& 
 }
 // A group of one statement: its leaf, and loops that suit it.
 void place(Group& group, const Nest& nest, int node, const Target& target) {
-  if (has_threads(target))
+  if (has_threads(target) && !scan_of(nest))
     if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
       group.threads = threads_of_a_tile;
       group.body.push_back(*staged);
       return;
     }
-  const Choice whole = choose_leaf(facts(nest, {}, target), node);
+  const Facts all = facts(nest, {}, target);
+  Choice whole = choose_leaf(all, node);
+  if (has_threads(target) && whole.leaf.form == LeafForm::Scan) for_threads(whole.leaf, all, target);
   group.loops = has_threads(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole);
   const Facts turn = facts(nest, group.loops, target);
   group.body.push_back(choose_leaf(turn, node).leaf);

@@ -16,7 +16,7 @@ class Builder {
   Builder(Random& random, bool smooth) : r_(random), smooth_(smooth) { type_ = smooth ? float_type() : any_type(); }
 
   Program build() {
-    const int kind = r_.below(20);
+    const int kind = r_.below(23);
     if (kind < 5) affine();
     else if (kind < 7) matmul();
     else if (kind < 10) window();
@@ -26,7 +26,8 @@ class Builder {
     else if (kind < 16) rows();
     else if (kind < 18) chain();
     else if (kind < 19) total();
-    else unique();
+    else if (kind < 20) unique();
+    else scan();
     if (r_.chance(3)) epilogue(r_.between(1, 4));
     if (r_.chance(8)) affine();
     return finish();
@@ -331,6 +332,39 @@ class Builder {
       statement(name, out, fmt::format("{} = {}({}), {}{};", target(name, swap ? std::vector<std::string>{"c", "i"} : std::vector<std::string>{"i", "c"}, out), fold(),
                                        value({a + "[i, j]", b + "[j, c]"}, {"i", "j"}), constraint, clause(out)));
     }
+  }
+
+  // Triangles that are scans: both ends, strides, places of the index, further indices, defaults.
+  void scan() {
+    kind_ += "scan ";
+    const bool large = r_.chance(12);
+    const std::int64_t n = large ? std::int64_t{r_.pick({509, 997, 2053})} : r_.chance(3) ? r_.between(1, 130) : size();
+    const std::int64_t m = large || r_.chance(2) ? n : r_.chance(2) ? n + r_.between(0, 9) : size();
+    const std::int64_t c = large ? r_.between(1, 2) : r_.pick({1, 2, 3, 8, 17, 40});
+    const int rank = r_.below(3);                      // other indices: none, r before, c behind, both
+    const bool before = rank > 0 && r_.chance(2), behind = rank > 0 && (!before || rank == 2);
+    const std::int64_t rows = large ? 2 : r_.pick({1, 2, 5, 33});
+    std::vector<std::string> at, read;
+    Shape out, in;
+    const auto add = [&](const std::string& place, std::int64_t extent, const std::string& from, std::int64_t from_extent) {
+      at.push_back(place), out.push_back(extent);
+      if (!from.empty()) read.push_back(from), in.push_back(from_extent);
+    };
+    const std::string k = r_.pick<std::string>({"k", "k", "k", "k + 1", "2*k", std::to_string(std::max<std::int64_t>(0, m - 1)) + " - k"});
+    if (before) add("r", rows, r_.chance(8) ? "" : "r", rows);
+    const int stride = r_.chance(6) ? 2 : 1, shift = r_.chance(4) ? r_.between(0, 2) : 0;
+    add(stride == 1 && shift == 0 ? "j" : fmt::format("{}*j + {}", stride, shift), n * stride + shift, k, k == "2*k" ? 2 * m : m);
+    if (behind) add("c", c, "c", c);
+    const std::string constraint = r_.pick<std::string>({"k <= j", "k <= j", "k < j", "k >= j", "k > j", fmt::format("k <= j + {}", r_.between(-20, 20)), fmt::format("k >= j + {}", r_.between(-20, 20)),
+                                            fmt::format("k + j < {}", r_.between(0, 40)), fmt::format("k + j >= {}", r_.between(0, 40)), "2*k <= 3*j + 1", "3*k >= 2*j - 5", "3*k + 2*j < 30", "j <= 7, k <= j"});
+    std::vector<std::string> reads, indices{"k"};
+    const bool further = !large && r_.chance(5);
+    if (further) read.push_back("d"), in.push_back(r_.between(1, 9)), indices.push_back("d");
+    reads.push_back(bracket(input(in), read));
+    if (r_.chance(3)) reads.push_back(fmt::format("{}[{}]", input({m}), k == "2*k" || k == "k + 1" ? "k" : k));
+    if (behind && r_.chance(4)) reads.push_back(fmt::format("{}[c]", input({c})));
+    const std::string name = fresh();
+    statement(name, out, fmt::format("{} = {}({}), {}{};", target(name, at, out), r_.pick({"+", "+", "+", ">", "<", smooth_ ? "+" : "*"}), value(reads, indices), constraint, clause(out)));
   }
 
   void unique() {

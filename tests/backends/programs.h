@@ -5,6 +5,7 @@
 //   window      convolutions and pools, NHWC and NCHW, stride, dilation, padding, transposed
 //   fraction    A[(i + 1)/2], O[3*i - j]: residue classes, chains of `default`
 //   triangle    causal and banded domains; unique: an assignment whose one point only a reduction loop finds
+//   scan        Y[r, 2*j, c: R, 99, C] = *(X[r, 9 - k, c]), k >= j - 3 default D: triangles that run in linear time
 //   rows        softmax, norms, a product and its softmax: what shares a launch
 //   chain       elementwise statements over broadcast shapes, casts between any types
 //   total       long reductions of few outputs

@@ -1,0 +1,389 @@
+// Which statements are scans, and the statements they are cut into.
+#include "codegen/scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "codegen/rewrite.h"
+#include "codegen/scalar.h"
+#include "lang/diagnostic.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Access;
+using poly::Affine;
+using poly::Expr;
+using poly::Program;
+using poly::Range;
+using poly::Statement;
+
+// ---- recognition
+
+// What there is to know of a statement or nest: its box from 0, its rows, on which dimensions its value depends.
+struct Shape {
+  std::vector<Dim> dims;
+  std::vector<Row> rows;
+  std::vector<bool> in_value;
+};
+
+// 0 <= form, which some points of the box do not satisfy.
+std::vector<Form> halves(const Shape& shape) {
+  std::vector<Form> found;
+  const auto add = [&](const Form& form) {
+    std::int64_t least = form.constant;
+    for (std::size_t d = 0; d < shape.dims.size(); ++d) least += std::min<std::int64_t>(0, form.coefficients[d] * (shape.dims[d].extent - 1));
+    if (least < 0) found.push_back(form);
+  };
+  for (const Row& row : shape.rows) {
+    add(row.form);
+    if (!row.extent) continue;
+    Form above = row.form;
+    for (std::int64_t& c : above.coefficients) c = -c;
+    above.constant = *row.extent - 1 - above.constant;
+    add(above);
+  }
+  return found;
+}
+
+// The scan that `half` cuts, if it couples one output that the value does not mention with one reduction.
+std::optional<Scan> cut_by(const Shape& shape, const Form& half) {
+  std::optional<std::size_t> along, over;
+  for (std::size_t d = 0; d < shape.dims.size(); ++d) {
+    if (!half.coefficients[d]) continue;
+    std::optional<std::size_t>& role = shape.dims[d].reduction ? over : along;
+    if (role) return std::nullopt;
+    role = d;
+  }
+  if (!along || !over || shape.in_value[*along]) return std::nullopt;
+  const std::int64_t j = half.coefficients[*along], k = half.coefficients[*over];
+  Scan scan{*along, *over, j < 0, k > 0, std::abs(j), std::abs(k), half.constant};
+  if (scan.along_down) scan.c += j * (shape.dims[*along].extent - 1);
+  if (scan.over_down) scan.c += k * (shape.dims[*over].extent - 1);
+  return scan;
+}
+
+std::optional<Scan> find(const Shape& shape) {
+  for (const Dim& dim : shape.dims) if (dim.extent == 0) return std::nullopt;
+  const std::vector<Form> all = halves(shape);
+  for (const Form& half : all) {
+    std::optional<Scan> scan = cut_by(shape, half);
+    if (!scan) continue;
+    const auto reductions = [&](const Form& form, bool and_over) {
+      for (std::size_t d = 0; d < shape.dims.size(); ++d) if (shape.dims[d].reduction && form.coefficients[d] && (and_over || d != scan->over)) return true;
+      return false;
+    };
+    const bool plain = std::none_of(all.begin(), all.end(), [&](const Form& other) { return &other != &half && (reductions(other, false) || (other.coefficients[scan->along] && reductions(other, true))); });
+    if (!plain) continue;
+    for (std::size_t d = 0; d < shape.dims.size(); ++d) scan->further = scan->further || (shape.dims[d].reduction && d != scan->over);
+    return scan;
+  }
+  return std::nullopt;
+}
+
+void mark(const Expr& e, const std::vector<Access>& reads, std::vector<bool>& in_value) {
+  const auto form = [&](const Affine& affine) { for (std::size_t k = 0; k < in_value.size(); ++k) if (!affine.coefficients[k].is(0)) in_value[k] = true; };
+  e.match([&](const poly::Read& r) { for (const Affine& x : reads[static_cast<std::size_t>(r.read)].element) form(x); }, [&](const poly::Index& i) { form(i.value); },
+          [&](const poly::Apply& a) { for (const Expr& o : a.operands) mark(o, reads, in_value); }, [&](const poly::Cast& c) { mark(c.operand, reads, in_value); },
+          [](const poly::Number&) {});
+}
+
+Form from_zero(const Affine& affine, const Statement& s) {
+  Form form{{}, affine.constant.get()};
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    form.coefficients.push_back(affine.coefficients[k].get());
+    form.constant -= form.coefficients[k] * s.domain[k].value.constant.get();
+  }
+  return form;
+}
+
+bool is_output_index(const Statement& s, std::size_t k) {
+  return std::any_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return !e.coefficients[k].is(0); });
+}
+
+}  // namespace
+
+std::optional<Scan> scan_of(const Statement& s) {
+  if (s.aggregation == Aggregation::Assign || s.domain.size() == s.indices.size()) return std::nullopt;
+  Shape shape{{}, {}, std::vector<bool>(s.indices.size(), false)};
+  for (std::size_t k = 0; k < s.indices.size(); ++k) shape.dims.push_back({s.indices[k], std::max<std::int64_t>(0, s.domain[k].extent->get()), !is_output_index(s, k)});
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
+    Row row{from_zero(s.domain[r].value, s), std::nullopt};
+    if (s.domain[r].extent) row.extent = s.domain[r].extent->get();
+    shape.rows.push_back(std::move(row));
+  }
+  mark(s.value, s.reads, shape.in_value);
+  return find(shape);
+}
+
+std::optional<Scan> scan_of(const Nest& nest) {
+  if (nest.aggregation == Aggregation::Assign || nest.rows.empty()) return std::nullopt;
+  Shape shape{nest.dims, nest.rows, std::vector<bool>(nest.dims.size(), false)};
+  for (std::size_t d = 0; d < nest.dims.size(); ++d) {
+    for (const FlatAccess& read : nest.reads) shape.in_value[d] = shape.in_value[d] || read.offset.coefficients[d];
+    for (const auto& form : nest.forms) shape.in_value[d] = shape.in_value[d] || form.second.coefficients[d];
+  }
+  std::optional<Scan> scan = find(shape);
+  return scan && !scan->further ? scan : std::nullopt;  // split_scans has seen to those
+}
+
+namespace {
+
+// ---- rewrites
+
+// A statement's indices as forms over others.
+struct Frame {
+  std::vector<std::string> names;
+  std::vector<Affine> map;                             // per old index; one that is gone is 0
+  std::vector<Range> hull;                             // per new index
+  std::size_t count() const { return names.size(); }
+};
+
+std::int64_t low(const Statement& s, std::size_t k) { return -s.domain[k].value.constant.get(); }
+std::int64_t extent(const Statement& s, std::size_t k) { return s.domain[k].extent->get(); }
+
+std::string fresh_index(const Statement& s, std::string stem) {
+  while (std::find(s.indices.begin(), s.indices.end(), stem) != s.indices.end()) stem += "_";
+  return stem;
+}
+
+// New indices counted from 0 for the old ones `kept`, and behind them `more`.
+Frame frame(const Statement& s, const std::vector<std::size_t>& kept, const std::vector<Dim>& more) {
+  Frame f;
+  const std::size_t count = kept.size() + more.size();
+  f.map.assign(s.indices.size(), Affine::of(poly::Size(0), count));
+  for (std::size_t n = 0; n < count; ++n) {
+    const bool old = n < kept.size();
+    f.names.push_back(old ? s.indices[kept[n]] : more[n - kept.size()].name);
+    f.hull.push_back({Affine::index(n, count), poly::Size(old ? extent(s, kept[n]) : more[n - kept.size()].extent)});
+    if (!old) continue;
+    f.map[kept[n]] = Affine::index(n, count);
+    f.map[kept[n]].constant = poly::Size(low(s, kept[n]));
+  }
+  return f;
+}
+
+// The statement over the frame's indices, with its rows that `keeps` says.
+template <class Keeps> Statement seen_in(const Statement& s, const Frame& f, Keeps keeps) {
+  Statement result = s;
+  result.indices = f.names;
+  const auto seen = [&](const Affine& e) { return e.compose(f.map, f.count()); };
+  for (Affine& e : result.target.element) e = seen(e);
+  for (Access& read : result.reads) for (Affine& e : read.element) e = seen(e);
+  std::vector<int> same;
+  for (std::size_t r = 0; r < s.reads.size(); ++r) same.push_back(static_cast<int>(r));
+  result.value = seen_from(s.value, f.map, f.count(), same);
+  result.domain = f.hull;
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) if (keeps(s.domain[r].value)) result.domain.push_back({seen(s.domain[r].value), s.domain[r].extent});
+  return result;
+}
+
+bool mentions(const Affine& e, std::size_t k) { return !e.coefficients[k].is(0); }
+
+// The other output indices on which partial results depend: those of the value, and of rows that bound `over`.
+std::vector<std::size_t> outputs_of_parts(const Statement& s, const Scan& scan) {
+  std::vector<bool> used(s.indices.size(), false);
+  mark(s.value, s.reads, used);
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r)
+    for (std::size_t k = 0; k < used.size(); ++k) if (mentions(s.domain[r].value, scan.over) && mentions(s.domain[r].value, k)) used[k] = true;
+  std::vector<std::size_t> found;
+  for (std::size_t k = 0; k < used.size(); ++k) if (used[k] && k != scan.along && is_output_index(s, k)) found.push_back(k);
+  return found;
+}
+
+TensorId new_tensor(Program& program, Strides& strides, const Statement& s, const std::string& suffix, const Frame& f, std::size_t rank) {
+  poly::Tensor tensor{fresh_name(program, program.tensor(s.target.tensor).name + suffix), s.value.type(), {}, s.span};
+  for (std::size_t d = 0; d < rank; ++d) tensor.shape.push_back(*f.hull[d].extent);
+  strides.push_back(row_major(extents(tensor)));
+  program.tensors.push_back(std::move(tensor));
+  return static_cast<TensorId>(program.tensors.size()) - 1;
+}
+
+// A part is written to the first `rank` indices of its frame.
+void write_part(Statement& part, TensorId target, std::size_t rank) {
+  part.target = {target, {}};
+  for (std::size_t d = 0; d < rank; ++d) part.target.element.push_back(Affine::index(d, part.indices.size()));
+  const auto none = identity(part.aggregation, part.value.type());
+  const auto* constant = none.as<Constant>();
+  part.fill = poly::Number{part.value.type(), constant->integer, constant->real};
+  part.kernel_name.clear();
+}
+
+// Drops reads that nothing mentions: an index of theirs may be gone.
+void drop_unused(Statement& s) {
+  std::vector<bool> used(s.reads.size(), false);
+  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
+    e.match([&](const poly::Read& r) { used[static_cast<std::size_t>(r.read)] = true; }, [&](const poly::Cast& c) { visit(c.operand); },
+            [&](const poly::Apply& a) { for (const Expr& o : a.operands) visit(o); }, [](const auto&) {});
+  };
+  visit(s.value);
+  std::vector<Access> reads;
+  std::vector<int> at;
+  for (std::size_t r = 0; r < used.size(); ++r) {
+    at.push_back(static_cast<int>(reads.size()));
+    if (used[r]) reads.push_back(s.reads[r]);
+  }
+  std::vector<Affine> same;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) same.push_back(Affine::index(k, s.indices.size()));
+  s.value = seen_from(s.value, same, same.size(), at);
+  s.reads = std::move(reads);
+}
+
+void insert(Program& program, std::size_t n, std::vector<Statement> before) {
+  for (Statement& s : before) program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n++), std::move(s));
+}
+
+// T[r, k] = ⊕ over the further reductions; the scan reads T.
+void fold_further(Program& program, Strides& strides, std::size_t n, const Scan& scan) {
+  const Statement whole = std::get<Statement>(program.nodes[n]);
+  std::vector<std::size_t> kept = outputs_of_parts(whole, scan);
+  kept.push_back(scan.over);
+  const std::size_t rank = kept.size();
+  std::vector<std::size_t> left;
+  for (std::size_t k = 0; k < whole.indices.size(); ++k) {
+    if (k == scan.over || is_output_index(whole, k)) left.push_back(k);
+    else kept.push_back(k);
+  }
+  const Frame inner = frame(whole, kept, {});
+  const auto within = [&](const Affine& row) {
+    for (std::size_t k = 0; k < whole.indices.size(); ++k) if (mentions(row, k) && std::find(kept.begin(), kept.end(), k) == kept.end()) return false;
+    return true;
+  };
+  Statement part = seen_in(whole, inner, within);
+  const TensorId id = new_tensor(program, strides, whole, "_terms", inner, rank);
+  write_part(part, id, rank);
+  drop_unused(part);
+  const Frame outer = frame(whole, left, {});
+  Statement rest = whole;
+  rest.value = poly::Read{0, whole.value.type()};
+  rest.reads = {{id, {}}};
+  for (std::size_t d = 0; d < rank; ++d) {
+    Affine e = Affine::index(kept[d], whole.indices.size());
+    e.constant = poly::Size(-low(whole, kept[d]));
+    rest.reads[0].element.push_back(e);
+  }
+  program.nodes[n] = seen_in(rest, outer, [](const Affine&) { return true; });
+  insert(program, n, {std::move(part)});
+}
+
+// ---- two passes
+
+// How long the blocks are; 0: the rows are enough to share out, or too short to cut.
+std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& scan, const Target& target) {
+  const std::int64_t length = extent(s, scan.along), values = extent(s, scan.over);
+  double rows = 1;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) if (k != scan.along && is_output_index(s, k)) rows *= static_cast<double>(extent(s, k));
+  std::int64_t stride = 0;
+  for (std::size_t d = 0; d < s.target.element.size(); ++d) stride += s.target.element[d].coefficients[scan.along].get() * strides[static_cast<std::size_t>(s.target.tensor)][d];
+  const bool threads = has_threads(target);
+  const double shared = threads ? 128 : 4.0 * target.vector_bytes / std::max(4, lang::bytes(s.value.type()));  // rows side by side are one unit
+  const double units = std::max(1.0, std::abs(stride) == 1 ? rows : rows / shared), wanted = threads ? 8.0 * target.multiprocessors : 64;
+  if (!scan.steady() || units >= wanted / 4 || rows < 1) return 0;
+  const double cached = static_cast<double>(target.l1) / 2 / std::max(4, lang::bytes(s.value.type()));
+  const double least = threads ? 2048 : std::max(64.0, cached / rows);
+  const auto block = static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
+  const std::int64_t rounded = (block + 63) / 64 * 64;
+  const std::int64_t blocks = (length + rounded - 1) / rounded;
+  // Every block but the first must start with a value of its own.
+  if (blocks < 4 || scan.c < -rounded || scan.c + rounded * (blocks - 1) >= values) return 0;
+  return rounded;
+}
+
+Expr combined(Aggregation how, const Expr& a, const Expr& b) {
+  const lang::DType type = a.type();
+  const bool truth = type == lang::DType::Bool;
+  const lang::Op op = how == Aggregation::Sum ? (truth ? lang::Op::Or : lang::Op::Add) : how == Aggregation::Product ? (truth ? lang::Op::And : lang::Op::Mul)
+                    : how == Aggregation::Max ? lang::Op::Max : lang::Op::Min;
+  return poly::Apply{op, {a, b}, type};
+}
+
+void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& scan, std::int64_t block) {
+  const Statement whole = std::get<Statement>(program.nodes[n]);
+  const std::int64_t length = extent(whole, scan.along), values = extent(whole, scan.over), blocks = (length + block - 1) / block;
+  const std::int64_t first = scan.c > 0 ? -((scan.c + block - 1) / block) : 0, parts = blocks - 1 - first;  // the block of value 0
+  // k of place u of block b: counted from the end where the scan is.
+  const auto value_at = [&](std::size_t b, std::int64_t shift, std::size_t u, std::size_t count) {
+    Affine k = Affine::index(b, count).times(poly::Size(block)).plus(Affine::index(u, count));
+    k.constant = poly::Size(scan.c + shift * block);
+    return k;
+  };
+  const auto from_end = [&](std::size_t k, Affine e, bool down) {
+    if (down) e = e.times(poly::Size(-1));
+    e.constant = poly::Size(e.constant.get() + low(whole, k) + (down ? extent(whole, k) - 1 : 0));
+    return e;
+  };
+  const auto bounded = [&](Statement& s, const Affine& e, std::int64_t least, std::int64_t most, std::int64_t end) {
+    if (least < 0 || most >= end) s.domain.push_back({e, poly::Size(end)});
+  };
+  const std::vector<std::size_t> used = outputs_of_parts(whole, scan);
+  const auto of_parts = [&](const Affine& row) {       // what bounds `over` and is not the triangle
+    return mentions(row, scan.over) && !mentions(row, scan.along);
+  };
+  const std::string in_over = fresh_index(whole, whole.indices[scan.over] + "_b"), in_along = fresh_index(whole, whole.indices[scan.along] + "_b");
+
+  Frame f = frame(whole, used, {{in_over, parts, false}, {whole.indices[scan.over], block, true}});
+  const std::size_t b = used.size(), u = b + 1;
+  f.map[scan.over] = from_end(scan.over, value_at(b, first, u, f.count()), scan.over_down);
+  Statement total = seen_in(whole, f, of_parts);
+  bounded(total, value_at(b, first, u, f.count()), scan.c + first * block, scan.c + (first + parts) * block - 1, values);
+  const TensorId totals = new_tensor(program, strides, whole, "_parts", f, b + 1);
+  write_part(total, totals, b + 1);
+  drop_unused(total);
+
+  Frame g = frame(whole, used, {{in_along, blocks, false}, {in_over, parts, true}});
+  Statement before = seen_in(whole, g, [](const Affine&) { return false; });
+  before.value = poly::Read{0, whole.value.type()};
+  before.reads = {{totals, {}}};
+  for (std::size_t d = 0; d < b; ++d) before.reads[0].element.push_back(Affine::index(d, g.count()));
+  before.reads[0].element.push_back(Affine::index(b + 1, g.count()));
+  Affine earlier = Affine::index(b, g.count()).plus(Affine::index(b + 1, g.count()).times(poly::Size(-1)));
+  earlier.constant = poly::Size(-1 - first);
+  before.domain.push_back({earlier, std::nullopt});
+  const TensorId offsets = new_tensor(program, strides, whole, "_before", g, b + 1);
+  write_part(before, offsets, b + 1);
+
+  std::vector<std::size_t> others;
+  for (std::size_t k = 0; k < whole.indices.size(); ++k) if (k != scan.along && k != scan.over) others.push_back(k);
+  Frame h = frame(whole, others, {{in_along, blocks, false}, {whole.indices[scan.along], block, false}, {whole.indices[scan.over], block, true}});
+  const std::size_t s = others.size(), t = s + 1, v = s + 2;
+  Affine place = Affine::index(s, h.count()).times(poly::Size(block)).plus(Affine::index(t, h.count()));
+  h.map[scan.along] = from_end(scan.along, place, scan.along_down);
+  h.map[scan.over] = from_end(scan.over, value_at(s, 0, v, h.count()), scan.over_down);
+  Statement rest = seen_in(whole, h, [&](const Affine& row) { return !mentions(row, scan.over) || !mentions(row, scan.along); });
+  rest.domain.push_back({Affine::index(t, h.count()).plus(Affine::index(v, h.count()).times(poly::Size(-1))), std::nullopt});
+  bounded(rest, place, 0, blocks * block - 1, length);
+  bounded(rest, value_at(s, 0, v, h.count()), scan.c, scan.c + blocks * block - 1, values);
+  Access offset{offsets, {}};
+  for (const std::size_t k : used) offset.element.push_back(Affine::index(static_cast<std::size_t>(std::find(others.begin(), others.end(), k) - others.begin()), h.count()));
+  offset.element.push_back(Affine::index(s, h.count()));
+  const Expr earlier_ones = poly::Read{static_cast<int>(rest.reads.size()), whole.value.type()};
+  rest.reads.push_back(std::move(offset));
+  const Expr starts = poly::Apply{lang::Op::Eq, {Expr(poly::Index{Affine::index(v, h.count()), lang::DType::I64}), Expr(poly::Number{lang::DType::I64, 0, 0})}, lang::DType::Bool};
+  rest.value = poly::Apply{lang::Op::Select, {starts, combined(whole.aggregation, earlier_ones, rest.value), rest.value}, whole.value.type()};
+  program.nodes[n] = std::move(rest);
+  insert(program, n, {std::move(total), std::move(before)});
+}
+
+}  // namespace
+
+void split_scans(Program& program, Strides& strides, const Target& target) {
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const auto* s = std::get_if<Statement>(&program.nodes[n]);
+    std::optional<Scan> scan = s ? scan_of(*s) : std::nullopt;
+    if (!scan) continue;
+    if (scan->further) {
+      fold_further(program, strides, n++, *scan);
+      s = &std::get<Statement>(program.nodes[n]);
+      scan = scan_of(*s);
+      if (!scan) throw lang::InternalError("a scan of terms is none");
+    }
+    const std::int64_t block = block_of(strides, *s, *scan, target);
+    if (!block) continue;
+    two_passes(program, strides, n, *scan, block);
+    n += 2;
+  }
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,37 @@
+// Partial results: a triangular contraction whose value does not depend on the output index that cuts the triangle.
+//
+//   Y[r, j] = +(X[r, k]), k <= j      ⇒   a running sum: n additions a row instead of n²/2
+//
+// Also k < j, k >= j + 3, 2*k <= 3*j + 1, 7 - j - k >= 0: after counting both indices from the end where that is needed, element j
+// folds the first ⌊(p·j + c)/q⌋ + 1 values of k, with p, q > 0; so each element goes on where the one before stopped.
+// Not a scan: a value that reads or mentions j, a window (two rows between j and k), further rows between j or k and a reduction.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "codegen/nest.h"
+#include "codegen/target.h"
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+struct Scan {
+  std::size_t along, over;                             // output dimension j and reduction k
+  bool along_down, over_down;                          // counted from the end
+  std::int64_t p, q, c;                                // k <= ⌊(p·j + c)/q⌋, both counted so
+  bool further = false;                                // other reductions, which no row mentions
+  bool steady() const { return p == 1 && q == 1; }     // one more value for each element
+};
+
+std::optional<Scan> scan_of(const poly::Statement& statement);  // bound
+std::optional<Scan> scan_of(const Nest& nest);
+
+// Rewrites scans for speed, and contractions that are scans in other indices.
+//   further reductions first        Y[j] = +(A[k, d]), k <= j       ⇒  T[k] = +(A[k, d]); Y[j] = +(T[k]), k <= j
+//   few long ones in two passes     Y[j] = +(X[k]), k <= j          ⇒  S[s] = +(X[64*s + t]); P[s] = +(S[b]), b <= s - 1;
+//                                                                      Y[64*s + t] = +(u == 0 ? P[s] + X[64*s + u] : X[64*s + u]), u <= t
+// Blocks depend on shapes alone: the same sums for any number of threads.
+void split_scans(poly::Program& program, Strides& strides, const Target& target);
+
+}  // namespace tilec::codegen

@@ -1,0 +1,542 @@
+// Phases of one scan, after both dimensions are counted so that partial results grow (scan.h):
+//
+//   Y[j] = +(X[k]), k <= j + 2       X has 10 elements, Y has 12
+//     fill    elements that no value reaches            none here; of k < j the first
+//     head    values before the first element's last    k in [0, 2)
+//     main    one more value for each element           j in [0, 8), k = j + 2
+//     tail    elements that the last value reaches      j in [8, 12)
+//
+// Additions wait for each other four cycles. So main adds up the values of a step among themselves first, which needs nothing from
+// the step before, and then adds what came before to each: x0, x0 + x1, x0 + x1 + x2, …, one dependent addition a step.
+//
+// A block of threads does the same with a step of `rows` values to each thread, and adds up the threads' totals by doubling
+// (Hillis, Steele 1986) in shared memory: total of 1, 2, 4, … threads up to this one.
+#include "codegen/scan_leaf.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "codegen/scalar.h"
+#include "codegen/scan.h"
+#include "lang/diagnostic.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::InternalError;
+
+Expr i64(std::int64_t value) { return Expr(value); }
+
+void count_down(Nest& nest, std::size_t d) {
+  const auto turn = [&](Form& form) {
+    form.constant += form.coefficients[d] * (nest.dims[d].extent - 1);
+    form.coefficients[d] = -form.coefficients[d];
+  };
+  turn(nest.target.offset);
+  for (FlatAccess& read : nest.reads) turn(read.offset);
+  for (Row& row : nest.rows) turn(row.form);
+  for (auto& form : nest.forms) turn(form.second);
+}
+
+Scan known_scan(const Nest& nest) {
+  const auto scan = scan_of(nest);
+  if (!scan) throw InternalError("the plan scans a statement that is no scan");
+  return *scan;
+}
+
+class ScanLeaf {
+ public:
+  ScanLeaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names)
+      : nest_(nest), leaf_(leaf), scan_(known_scan(nest)), storage_(storage), around_(around), names_(names), points_(nest_), type_(compute_type(nest.value->type())),
+        target_type_(storage.plan.program.tensor(nest.target.tensor).dtype), along_(scan_.along), over_(scan_.over) {
+    if (scan_.along_down) count_down(nest_, along_);
+    if (scan_.over_down) count_down(nest_, over_);
+    for (const auto& [d, value] : around.fixed) points_.fix(d, value);
+    for (const auto& [d, interval] : around.limits) points_.limit(d, interval);
+    if (!leaf.n.empty()) n_ = nest_.dim(leaf.n);
+    views_.resize(nest_.reads.size());
+  }
+
+  Body spell() {
+    if (nest_.empty()) return {};                      // a Fill stands before it
+    const std::optional<Expr> condition = points_.fixed_rows();
+    Body body = outer(0);
+    if (!condition || body.empty()) return body;
+    return {stmt(If{*condition, std::move(body), {}})};
+  }
+
+ private:
+  // ---- loops around
+
+  Body outer(std::size_t level) {
+    if (level == leaf_.outer.size()) return n_ ? tiles(points_.bounds(*n_)) : around_.threads && leaf_.lanes > 1 ? by_threads() : scalar();
+    const std::size_t d = *nest_.dim(leaf_.outer[level]);
+    return serial(names_, nest_.dims[d].name, points_.bounds(d), [&](const Expr& value) {
+      points_.fix(d, value);
+      Body body = outer(level + 1);
+      points_.release(d);
+      return body;
+    });
+  }
+
+  Body scalar() {
+    vectors_ = 1;
+    acc_ = names_.fresh("acc");
+    return registers(phases());
+  }
+
+  // Full tiles of n, then one vector at a time, the last one masked.
+  Body tiles(const Interval& range) {
+    const std::int64_t width = leaf_.lanes * leaf_.vectors;
+    Body body;
+    const Expr lo = named(body, "lo", range.lo), count = named(body, "n", range.hi - lo), full = named(body, "full", floor_divide(count, width));
+    append(body, serial(names_, nest_.dims[*n_].name + "_v", {i64(0), full}, [&](const Expr& turn) { return tile(lo + turn * i64(width), leaf_.vectors, std::nullopt); }));
+    const Expr rest = named(body, "rest", lo + full * i64(width)), left = named(body, "left", count - full * i64(width));
+    append(body, serial(names_, nest_.dims[*n_].name + "_v", {i64(0), ceil_divide(left, leaf_.lanes)}, [&](const Expr& turn) {
+      const Expr first = turn * i64(leaf_.lanes);
+      const bool whole = is_const(left) && const_or(left, 0) % leaf_.lanes == 0;
+      return tile(rest + first, 1, whole ? std::optional<Expr>() : std::optional<Expr>(left - first));
+    }));
+    return body;
+  }
+
+  Body tile(const Expr& first, std::int64_t vectors, const std::optional<Expr>& valid) {
+    vectors_ = vectors;
+    n0_ = first;
+    lane_ = leaf_.lanes > 1 ? names_.fresh("l") : "";
+    acc_ = names_.fresh("acc");
+    Body before;
+    if (valid) {
+      mask_ = Variable{names_.fresh("inside"), DType::Bool};
+      before.push_back(stmt(Let{mask_->as<Variable>()->name, less(lane(), *valid)}));
+    }
+    append(before, registers(phases()));
+    mask_.reset();
+    if (lane_.empty()) return before;
+    Stmt loop = stmt(For{lane_, Kind::Vector, i64(leaf_.lanes), {}, std::move(before)});
+    lane_.clear();
+    return {std::move(loop)};
+  }
+
+  Body registers(Body inside) {
+    Body body{stmt(Allocate{acc_, type_, vectors_, Memory::Register})};
+    for (std::int64_t v = 0; v < vectors_; ++v) body.push_back(stmt(Store{acc_, i64(v), identity(nest_.aggregation, type_)}));
+    append(body, std::move(inside));
+    return body;
+  }
+
+  Expr named(Body& body, const std::string& stem, const Expr& value) {
+    if (is_const(value) || value.as<Variable>()) return value;
+    const std::string name = names_.fresh(stem);
+    body.push_back(stmt(Let{name, value}));
+    return Variable{name, value.type()};
+  }
+
+  // ---- which elements
+
+  // The values [k.lo, k.hi) that there are, the elements [j.lo, j.hi) to write; from `first` on they are reached, from `full` on by all.
+  struct Parts { Interval k, j; Expr first = i64(0), full = i64(0); };
+
+  Expr clamped(const Expr& value, const Interval& range) const { return maximum(range.lo, minimum(value, range.hi)); }
+
+  Parts parts(Body& body) {
+    Parts p{points_.bounds(over_), points_.bounds(along_)};
+    for (Expr* e : {&p.k.lo, &p.k.hi, &p.j.lo}) *e = named(body, "at", *e);
+    p.j.hi = named(body, "at", maximum(p.j.lo, p.j.hi));
+    p.first = named(body, "first", clamped(ceil_divide(p.k.lo * i64(scan_.q) - i64(scan_.c), scan_.p), p.j));
+    p.full = named(body, "full", clamped(ceil_divide(p.k.hi * i64(scan_.q) - i64(scan_.c), scan_.p), {p.first, p.j.hi}));
+    return p;
+  }
+
+  // How many values element j folds, as the end of a range that starts at k.lo.
+  Expr end_at(const Expr& j, const Parts& p) const { return clamped(floor_divide(j * i64(scan_.p) + i64(scan_.c), scan_.q) + i64(1), p.k); }
+
+  Body phases() {
+    Body body;
+    const Parts p = parts(body);
+    const Expr some = less(p.k.lo, p.k.hi);
+    const bool known = is_const(some), none = known && !some.as<Constant>()->integer;
+    if (none) {
+      append(body, fill(p.j));
+      return body;
+    }
+    Body inside = fill({p.j.lo, p.first});
+    append(inside, fold({p.k.lo, end_at(p.first - i64(1), p)}));
+    append(inside, scan_.steady() ? steps(p) : strides(p));
+    if (known) append(body, std::move(inside));
+    else body.push_back(stmt(If{some, std::move(inside), fill(p.j)}));
+    return body;
+  }
+
+  Body fill(const Interval& range) {
+    if (!nest_.fill) return {};                        // the buffer holds it
+    return each_element(range, [&](std::int64_t) { return constant_of(*nest_.fill); });
+  }
+
+  // Main and tail.
+  Body steps(const Parts& p) {
+    Body body;
+    Expr from = p.first;
+    if (knows_start(*nest_.value)) {                   // the first value apart: from there on the start is behind
+      const Expr second = named(body, "second", minimum(p.first + i64(1), p.full));
+      append(body, chunks({from, second}, 1));
+      from = second;
+      started_ = true;
+    }
+    append(body, chunks({from, p.full}, leaf_.rows));
+    started_ = false;
+    append(body, tail(p));
+    return body;
+  }
+
+  Body tail(const Parts& p) { return each_element({p.full, p.j.hi}, [&](std::int64_t v) { return stored_value(accumulator(v)); }); }
+
+  Body chunks(const Interval& j, std::int64_t unroll) {
+    Body body;
+    const Expr count = j.hi - j.lo, turns = named(body, "turns", floor_divide(count, unroll)), done = turns * i64(unroll);
+    append(body, moving(j.lo, j.lo + i64(scan_.c), turns, unroll, unroll));
+    if (unroll > 1) append(body, moving(j.lo + done, j.lo + done + i64(scan_.c), named(body, "rest", count - done), 1, 1));
+    return body;
+  }
+
+  // Elements that take any number of values more than the one before.
+  Body strides(const Parts& p) {
+    Body body = serial(names_, nest_.dims[along_].name, {p.first, p.full}, [&](const Expr& j) {
+      Body turn;
+      const Expr from = named(turn, "from", end_at(j - i64(1), p));
+      append(turn, fold({from, end_at(j, p)}));
+      points_.fix(along_, j);
+      view_of_target(turn);
+      points_.release(along_);
+      for (std::int64_t v = 0; v < vectors_; ++v) put(turn, v, 0, stored_value(accumulator(v)));
+      return turn;
+    });
+    const Expr left = less(p.full, p.j.hi);             // the last step may have skipped values
+    if (is_const(left) && !left.as<Constant>()->integer) return body;
+    Body after = fold({end_at(p.full - i64(1), p), p.k.hi});
+    append(after, tail(p));
+    if (is_const(left)) append(body, std::move(after));
+    else body.push_back(stmt(If{left, std::move(after), {}}));
+    return body;
+  }
+
+  // ---- pieces
+
+  Expr lane() const { return lane_.empty() ? i64(0) : var(lane_); }
+  bool masked(std::int64_t v) const { return mask_ && v == vectors_ - 1; }
+  Expr accumulator(std::int64_t v) const { return Load{acc_, i64(v), type_}; }
+  Expr stored_value(const Expr& x) const { return convert(x, compute_type(target_type_)); }
+
+  Expr corner(std::size_t access, const Form& offset) const {
+    Expr sum = points_.known_part(offset);
+    if (n_) sum = sum + n0_ * i64(offset.coefficients[*n_]);
+    const auto base = around_.base.find(access);
+    return base == around_.base.end() ? sum : sum - base->second;
+  }
+
+  Expr aside(const Form& offset, std::int64_t v) const {
+    return n_ && offset.coefficients[*n_] ? (i64(v * leaf_.lanes) + lane()) * i64(offset.coefficients[*n_]) : i64(0);
+  }
+
+  void view_of_target(Body& body) {
+    target_ = names_.fresh("o");
+    body.push_back(stmt(View{target_, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)}));
+  }
+
+  void views_of_reads(Body& body) {
+    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
+      views_[r] = names_.fresh(fmt::format("p{}", r));
+      body.push_back(stmt(View{views_[r], storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)}));
+    }
+  }
+
+  std::vector<Advance> advance(std::int64_t steps, bool reads, bool target) const {
+    std::vector<Advance> moves;
+    const auto add = [&](const std::string& view, std::int64_t stride) { if (stride) moves.push_back({view, i64(stride * steps)}); };
+    for (std::size_t r = 0; reads && r < nest_.reads.size(); ++r) add(views_[r], nest_.reads[r].offset.coefficients[over_]);
+    if (target) add(target_, nest_.target.offset.coefficients[along_]);
+    return moves;
+  }
+
+  // A loop of `turns` whose views move; `inside` gets its index.
+  Body loop(const std::string& stem, const Expr& turns, const std::vector<Advance>& moves, const std::function<Body(const Expr&)>& inside) {
+    if (is_const(turns) && const_or(turns, 0) <= 0) return {};
+    if (is_const(turns) && const_or(turns, 0) == 1) return inside(i64(0));
+    const std::string index = names_.fresh(stem);
+    Stmt loop = stmt(For{index, Kind::Serial, turns, moves, inside(var(index))});
+    if (is_const(turns)) return {std::move(loop)};
+    return {stmt(If{less(i64(0), turns), {std::move(loop)}, {}})};
+  }
+
+  void put(Body& body, std::int64_t v, std::int64_t place, const Expr& value) {
+    const Form& f = nest_.target.offset;
+    Stmt store = stmt(Store{target_, i64(place * f.coefficients[along_]) + aside(f, v), convert(value, target_type_)});
+    if (masked(v)) body.push_back(stmt(If{*mask_, {std::move(store)}, {}}));
+    else body.push_back(std::move(store));
+  }
+
+  Body each_element(const Interval& range, const std::function<Expr(std::int64_t)>& value) {
+    Body body;
+    const Expr turns = named(body, "turns", range.hi - range.lo);
+    if (is_const(turns) && const_or(turns, 0) <= 0) return {};
+    points_.fix(along_, range.lo);
+    view_of_target(body);
+    points_.release(along_);
+    append(body, loop(nest_.dims[along_].name, turns, advance(1, false, true), [&](const Expr&) {
+      Body turn;
+      for (std::int64_t v = 0; v < vectors_; ++v) put(turn, v, 0, value(v));
+      return turn;
+    }));
+    return body;
+  }
+
+  // Values that no element stops at.
+  Body fold(const Interval& k) {
+    Body body;
+    const Expr turns = named(body, "turns", k.hi - k.lo);
+    if (is_const(turns) && const_or(turns, 0) <= 0) return {};
+    points_.fix(over_, k.lo);
+    views_of_reads(body);
+    append(body, loop(nest_.dims[over_].name, turns, advance(1, true, false), [&](const Expr& index) {
+      points_.fix(over_, k.lo + index);
+      Body turn;
+      for (std::int64_t v = 0; v < vectors_; ++v) step(turn, v, 1, false);
+      return turn;
+    }));
+    points_.release(over_);
+    return body;
+  }
+
+  // `turns` steps of `unroll` elements from j, whose last value is k.
+  Body moving(const Expr& j, const Expr& k, const Expr& turns, std::int64_t unroll, std::int64_t stride) {
+    if (is_const(turns) && const_or(turns, 0) <= 0) return {};
+    Body body;
+    points_.fix(along_, j);
+    view_of_target(body);
+    points_.release(along_);
+    points_.fix(over_, k);
+    views_of_reads(body);
+    append(body, loop(nest_.dims[along_].name, turns, advance(stride, true, true), [&](const Expr& index) {
+      points_.fix(over_, k + index * i64(stride));
+      Body turn;
+      for (std::int64_t v = 0; v < vectors_; ++v) step(turn, v, unroll, true);
+      return turn;
+    }));
+    points_.release(over_);
+    return body;
+  }
+
+  // `count` values folded, each into an element of its own if `stores`.
+  void step(Body& body, std::int64_t v, std::int64_t count, bool stores) {
+    Body inside;
+    std::vector<Expr> sums;
+    for (std::int64_t u = 0; u < count; ++u) {
+      values_.clear();
+      const Expr x = convert(value(inside, *nest_.value, v, u), type_);
+      sums.push_back(named(inside, "s", u == 0 ? x : combine(nest_.aggregation, sums.back(), x)));
+    }
+    const Expr before = count > 1 ? named(inside, "before", accumulator(v)) : accumulator(v);
+    const std::optional<Expr> all = mask_;
+    if (masked(v)) mask_.reset();                      // the whole step stands inside the mask
+    for (std::int64_t u = 0; u < count; ++u) {
+      const Expr sum = combine(nest_.aggregation, before, sums[static_cast<std::size_t>(u)]);
+      if (u + 1 < count) { put(inside, v, u, stored_value(sum)); continue; }
+      inside.push_back(stmt(Store{acc_, i64(v), sum}));
+      if (stores) put(inside, v, u, stored_value(accumulator(v)));
+    }
+    mask_ = all;
+    if (masked(v)) body.push_back(stmt(If{*mask_, std::move(inside), {}}));
+    else append(body, std::move(inside));
+  }
+
+  // ---- values
+
+  // `index == number` on the scanned index alone.
+  std::optional<std::int64_t> start_of(const poly::Expr& condition) const {
+    const auto* apply = condition.as<poly::Apply>();
+    if (!apply || apply->op != Op::Eq) return std::nullopt;
+    const auto* index = apply->operands[0].as<poly::Index>();
+    const auto* number = apply->operands[1].as<poly::Number>();
+    if (!index || !number || lang::is_float(number->type)) return std::nullopt;
+    const Form& f = nest_.form(index->value);
+    for (std::size_t d = 0; d < f.coefficients.size(); ++d) if ((f.coefficients[d] != 0) != (d == over_)) return std::nullopt;
+    const std::int64_t a = f.coefficients[over_], rest = number->integer - f.constant;
+    return rest % a ? -1 : rest / a;
+  }
+
+  // A select that takes one arm at the first value only.
+  bool starts(const poly::Expr& e) const {
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply || apply->op != Op::Select) return false;
+    const auto start = start_of(apply->operands[0]);
+    return start && *start <= 0;
+  }
+  bool knows_start(const poly::Expr& e) const {
+    return starts(e) || e.match([&](const poly::Apply& a) { return std::any_of(a.operands.begin(), a.operands.end(), [&](const poly::Expr& o) { return knows_start(o); }); },
+                                [&](const poly::Cast& c) { return knows_start(c.operand); }, [](const auto&) { return false; });
+  }
+
+  // The value of `e` for vector v, u values further than the views.
+  Expr value(Body& body, const poly::Expr& e, std::int64_t v, std::int64_t u) {
+    if (const auto* number = e.as<poly::Number>()) return constant_of(*number);
+    if (started_ && starts(e)) return value(body, e.as<poly::Apply>()->operands[2], v, u);
+    const void* node = e.match([](const auto& x) { return static_cast<const void*>(&x); });
+    if (const auto found = values_.find(node); found != values_.end()) return found->second;
+    const Expr result = named(body, "t", e.match(
+        [](const poly::Number& x) { return constant_of(x); }, [&](const poly::Read& r) { return load(r, v, u); },
+        [&](const poly::Index& x) { return convert(index_value(nest_.form(x.value), v, u), compute_type(x.type)); },
+        [&](const poly::Cast& c) { return cast(value(body, c.operand, v, u), c.operand.type(), c.type); },
+        [&](const poly::Apply& a) {
+          std::vector<Expr> operands;
+          for (const poly::Expr& o : a.operands) operands.push_back(value(body, o, v, u));
+          return Expr(Operation{a.op, std::move(operands), compute_type(a.type)});
+        }));
+    values_.emplace(node, result);
+    return result;
+  }
+
+  Expr load(const poly::Read& r, std::int64_t v, std::int64_t u) const {
+    const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r.read)];
+    const DType type = storage_.plan.program.tensor(access.tensor).dtype;
+    const Expr offset = i64(u * access.offset.coefficients[over_]) + aside(access.offset, v);
+    return convert(Expr(Load{views_[static_cast<std::size_t>(r.read)], offset, type}), compute_type(r.type));
+  }
+
+  Expr index_value(const Form& f, std::int64_t v, std::int64_t u) const {
+    Expr sum = points_.known_part(f) + i64(u * f.coefficients[over_]);
+    return n_ ? sum + n0_ * i64(f.coefficients[*n_]) + aside(f, v) : sum;
+  }
+
+  // ---- a block of threads
+
+  Body by_threads() {
+    if (!scan_.steady()) throw InternalError("the plan gives threads parts of a scan whose elements take different numbers of values");
+    vectors_ = 1;
+    thread_ = names_.fresh("l");
+    acc_ = names_.fresh("acc");
+    shared_ = names_.fresh("totals");
+    Body inside;
+    const Parts p = parts(inside);
+    Body reached = spread({p.j.lo, p.first}, nest_.fill ? std::optional<Expr>(constant_of(*nest_.fill)) : std::nullopt);
+    append(reached, rounds(p));
+    append(reached, spread({p.full, p.j.hi}, stored_value(accumulator(0))));
+    const Expr some = less(p.k.lo, p.k.hi);
+    if (is_const(some)) append(inside, some.as<Constant>()->integer ? std::move(reached) : spread(p.j, nest_.fill ? std::optional<Expr>(constant_of(*nest_.fill)) : std::nullopt));
+    else inside.push_back(stmt(If{some, std::move(reached), spread(p.j, nest_.fill ? std::optional<Expr>(constant_of(*nest_.fill)) : std::nullopt)}));
+    return {stmt(Allocate{shared_, type_, 2 * leaf_.lanes, Memory::Shared}), stmt(For{thread_, Kind::Thread, i64(leaf_.lanes), {}, registers(std::move(inside))})};
+  }
+
+  // One value for all elements of a range, a thread each.
+  Body spread(const Interval& range, const std::optional<Expr>& value) {
+    if (!value) return {};
+    return serial(names_, nest_.dims[along_].name, {i64(0), ceil_divide(range.hi - range.lo, leaf_.lanes)}, [&](const Expr& turn) {
+      const std::string j = names_.fresh("j");
+      Body body{stmt(Let{j, range.lo + turn * i64(leaf_.lanes) + var(thread_)})};
+      body.push_back(stmt(If{less(var(j), range.hi), {store_at(var(j), *value)}, {}}));
+      return body;
+    });
+  }
+
+  Stmt store_at(const Expr& j, const Expr& value) {
+    points_.fix(along_, j);
+    Stmt store = stmt(Store{storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset), convert(value, target_type_)});
+    points_.release(along_);
+    return store;
+  }
+
+  // A round is `rows` values to each thread.
+  Body rounds(const Parts& p) {
+    Body body;
+    const std::int64_t each = leaf_.rows;
+    const Expr end = named(body, "end", clamped(p.full + i64(scan_.c), p.k)), first = named(body, "first", p.first + i64(scan_.c));
+    append(body, serial(names_, nest_.dims[over_].name + "_b", {i64(0), ceil_divide(end - p.k.lo, each * leaf_.lanes)}, [&](const Expr& turn) {
+      Body round;
+      const Expr k = named(round, "k", p.k.lo + (turn * i64(leaf_.lanes) + var(thread_)) * i64(each));
+      const std::vector<Expr> sums = own_sums(round, k, end);
+      const auto [before, all] = totals(round, sums.back());
+      for (std::int64_t u = 0; u < each; ++u) {
+        const Expr at = k + i64(u), sum = combine(nest_.aggregation, before, sums[static_cast<std::size_t>(u)]);
+        round.push_back(stmt(If{both(at_least(at, first), less(at, end)), {store_at(at - i64(scan_.c), stored_value(sum))}, {}}));
+      }
+      round.push_back(stmt(Store{acc_, i64(0), combine(nest_.aggregation, accumulator(0), all)}));
+      round.push_back(stmt(Barrier{}));
+      return round;
+    }));
+    return body;
+  }
+
+  std::vector<Expr> own_sums(Body& round, const Expr& k, const Expr& end) {
+    const std::string x = names_.fresh("x");
+    round.push_back(stmt(Allocate{x, type_, leaf_.rows, Memory::Register}));
+    points_.fix(over_, k);
+    std::vector<Expr> sums;
+    for (std::int64_t u = 0; u < leaf_.rows; ++u) {
+      round.push_back(stmt(Store{x, i64(u), identity(nest_.aggregation, type_)}));
+      Body there;
+      values_.clear();
+      if (u == 0) views_of_reads(round);
+      const Expr value_here = convert(value(there, *nest_.value, 0, u), type_);
+      there.push_back(stmt(Store{x, i64(u), value_here}));
+      round.push_back(stmt(If{less(k + i64(u), end), std::move(there), {}}));
+      const Expr one = Load{x, i64(u), type_};
+      sums.push_back(named(round, "s", u == 0 ? one : combine(nest_.aggregation, sums.back(), one)));
+    }
+    points_.release(over_);
+    return sums;
+  }
+
+  // What all threads before this one, and rounds before this one, make; and what all threads of this round make.
+  std::pair<Expr, Expr> totals(Body& round, const Expr& own) {
+    const std::int64_t T = leaf_.lanes;
+    const Expr thread = var(thread_);
+    round.push_back(stmt(Store{shared_, thread, own}));
+    round.push_back(stmt(Barrier{}));
+    std::int64_t from = 0;
+    const auto at = [&](const Expr& t) { return Expr(Load{shared_, i64(from) + t, type_}); };
+    const auto select = [&](std::int64_t distance, const Expr& there, const Expr& otherwise) {
+      const std::string r = names_.fresh("r");
+      round.push_back(stmt(Allocate{r, type_, 1, Memory::Register}));
+      round.push_back(stmt(Store{r, i64(0), otherwise}));
+      round.push_back(stmt(If{at_least(thread, i64(distance)), {stmt(Store{r, i64(0), there})}, {}}));
+      return Expr(Load{r, i64(0), type_});
+    };
+    for (std::int64_t distance = 1; distance < T; distance *= 2) {
+      const Expr sum = select(distance, combine(nest_.aggregation, at(thread - i64(distance)), at(thread)), at(thread));
+      from = T - from;
+      round.push_back(stmt(Store{shared_, i64(from) + thread, sum}));
+      round.push_back(stmt(Barrier{}));
+    }
+    const Expr before = named(round, "before", combine(nest_.aggregation, accumulator(0), select(1, at(thread - i64(1)), identity(nest_.aggregation, type_))));
+    return {before, named(round, "all", at(i64(T - 1)))};
+  }
+
+  Nest nest_;                                          // counted so that partial results grow
+  const Compute& leaf_;
+  Scan scan_;
+  const Storage& storage_;
+  const Surroundings& around_;
+  Names& names_;
+  Ranges points_;
+  DType type_, target_type_;
+  std::size_t along_, over_;
+  std::optional<std::size_t> n_;
+  Expr n0_ = i64(0);
+  std::int64_t vectors_ = 1;
+  std::optional<Expr> mask_;                           // of the last vector of the tile
+  bool started_ = false;                               // the first value is behind
+  std::string acc_, lane_, thread_, shared_, target_;
+  std::vector<std::string> views_;
+  std::map<const void*, Expr> values_;                 // of one point
+};
+
+}  // namespace
+
+Body spell_scan(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {
+  return ScanLeaf(nest, leaf, storage, around, names).spell();
+}
+
+}  // namespace tilec::codegen
