@@ -55,6 +55,9 @@ row("transpose 3000x2000", "function (X[M, N]) -> (Y) { Y[j, i: N, M] = =(X[i, j
 row("NHWC to NCHW 8x56x56x64", "function (X[N, H, W, C]) -> (Y) { Y[n, c, y, x: N, C, H, W] = =(X[n, y, x, c]); }", [(8, 56, 56, 64)],
     NumPy=lambda x: np.ascontiguousarray(x.transpose(0, 3, 1, 2)), torch_=lambda x: x.permute(0, 3, 1, 2).contiguous())
 
+for n, title in (1_000_000, "1 million"), (10_000_000, "10 million"):
+    row(f"cumulative sum of {title}", "function (X[N]) -> (Y) { Y[j: N] = +(X[k]), k <= j; }", [(n,)], NumPy=lambda x: x.cumsum(), torch_=lambda x: x.cumsum(0), tolerance=1e-2)
+row("cumulative sum down columns 4000x1000", "function (X[M, N]) -> (Y) { Y[i, j: M, N] = +(X[k, j]), k <= i; }", [(4000, 1000)], NumPy=lambda x: x.cumsum(0), torch_=lambda x: x.cumsum(0))
 row("cumulative sum 1000x1000", "function (X[M, N]) -> (Y) { Y[i, j: M, N] = +(X[i, k]), k <= j; }", [(1000, 1000)], NumPy=lambda x: x.cumsum(1), torch_=lambda x: x.cumsum(1))
 row("box filter 5x5 1024x1024", "function (I[H, W]) -> (O) { O[y, x: H, W] = +(I[y + j - 2, x + i - 2]), j < 5, i < 5; }", [(1024, 1024)],
     torch_=lambda x: F.avg_pool2d(x[None], 5, 1, 2, divisor_override=1)[0])

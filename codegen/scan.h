@@ -27,7 +27,7 @@ struct Scan {
 std::optional<Scan> scan_of(const poly::Statement& statement);  // bound
 std::optional<Scan> scan_of(const Nest& nest);
 
-// Rewrites scans for speed, and contractions that are scans in other indices.
+// Rewrites scans for speed.
 //   further reductions first        Y[j] = +(A[k, d]), k <= j       ⇒  T[k] = +(A[k, d]); Y[j] = +(T[k]), k <= j
 //   few long ones in two passes     Y[j] = +(X[k]), k <= j          ⇒  S[s] = +(X[64*s + t]); P[s] = +(S[b]), b <= s - 1;
 //                                                                      Y[64*s + t] = +(u == 0 ? P[s] + X[64*s + u] : X[64*s + u]), u <= t

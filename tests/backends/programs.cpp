@@ -355,7 +355,7 @@ class Builder {
     const int stride = r_.chance(6) ? 2 : 1, shift = r_.chance(4) ? r_.between(0, 2) : 0;
     add(stride == 1 && shift == 0 ? "j" : fmt::format("{}*j + {}", stride, shift), n * stride + shift, k, k == "2*k" ? 2 * m : m);
     if (behind) add("c", c, "c", c);
-    const std::string constraint = r_.pick<std::string>({"k <= j", "k <= j", "k < j", "k >= j", "k > j", fmt::format("k <= j + {}", r_.between(-20, 20)), fmt::format("k >= j + {}", r_.between(-20, 20)),
+    const std::string constraint = r_.pick<std::string>({"k <= j", "k <= j", "k < j", "k >= j", "k >= j + 1", fmt::format("k <= j + {}", r_.between(-20, 20)), fmt::format("k >= j + {}", r_.between(-20, 20)),
                                             fmt::format("k + j < {}", r_.between(0, 40)), fmt::format("k + j >= {}", r_.between(0, 40)), "2*k <= 3*j + 1", "3*k >= 2*j - 5", "3*k + 2*j < 30", "j <= 7, k <= j"});
     std::vector<std::string> reads, indices{"k"};
     const bool further = !large && r_.chance(5);

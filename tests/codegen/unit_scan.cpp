@@ -1,0 +1,118 @@
+// Which contractions are scans, that their work is linear, and that cutting them in blocks leaves their meaning.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include "codegen/pipeline.h"
+#include "codegen/scan.h"
+#include "lang/parse.h"
+#include "lang/render.h"
+#include "poly/interpret.h"
+#include "tests/codegen/points.h"
+
+using namespace tilec;
+using namespace tilec::codegen;
+
+namespace {
+
+using Sizes = std::map<std::string, std::int64_t>;
+
+Stages compiled(const std::string& text, const Sizes& sizes, const Target& target) {
+  lang::Diagnostics diagnostics;
+  const lang::Source source{"test.tile", text};
+  const auto file = lang::parse(source, diagnostics);
+  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
+  Request request;
+  request.sizes = sizes;
+  request.target = target;
+  auto stages = compile(*file, request, Until::Package, diagnostics);
+  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
+  return std::move(*stages);
+}
+Stages compiled(const std::string& text, const Sizes& sizes, const char* target = "cpu:x86-64-v4") { return compiled(text, sizes, *target_named(target)); }
+
+int scans(const Plan& plan) {
+  int count = 0;
+  for (const Group& group : plan.groups) for (const Compute& leaf : group.body) count += leaf.form == LeafForm::Scan;
+  return count;
+}
+int scans(const std::string& statement) {
+  return scans(*compiled("function (X[N], A[R, N], B[N, R], D[N]) -> (Y) { " + statement + " }", {{"N", 50}, {"R", 7}}).plan);
+}
+
+poly::Array whole_numbers(const poly::Tensor& tensor) {
+  poly::Array a{tensor.dtype, {}, {}, {}};
+  for (const poly::Size& n : tensor.shape) a.shape.push_back(n.get());
+  for (std::int64_t k = 0; k < a.count(); ++k) a.reals.push_back(static_cast<double>((k * 7919 + k / 13) % 11 - 5));
+  return a;
+}
+
+std::vector<poly::Array> outputs(const poly::Program& program) {
+  std::vector<poly::Array> inputs;
+  for (const poly::TensorId id : program.inputs) inputs.push_back(whole_numbers(program.tensor(id)));
+  return poly::interpret(program, inputs).outputs;
+}
+
+}  // namespace
+
+TEST_CASE("a triangle whose value does not depend on the output index is a scan") {
+  for (const char* constraint : {"k <= j", "k < j", "k >= j", "k >= j + 1", "k <= j + 3", "k >= j - 3", "j + k < 40", "j + k >= 9", "2*k <= 3*j + 1", "3*k >= j"}) {
+    CAPTURE(constraint);
+    CHECK(scans(fmt::format("Y[j: N] = +(X[k]), {};", constraint)) == 1);
+    CHECK(scans(fmt::format("Y[r, j: R, N] = *(A[r, k]), {} default 1;", constraint)) == 1);
+    CHECK(scans(fmt::format("Y[j, r: N, R] = >(B[k, r] * X[k] + k), {} default -inf;", constraint)) == 1);
+    CHECK(scans(fmt::format("Y[j: N] = <(X[{} - k]), {} default D;", 49, constraint)) == 1);
+    CHECK(scans(fmt::format("Y[j: N] = +(X[k] * B[k, d]), {};", constraint)) == 1);
+  }
+}
+
+TEST_CASE("windows, values that depend on the output index and coupled reductions are none") {
+  CHECK(scans("Y[j: N] = +(X[k]), 0 <= j - k < 5;") == 0);
+  CHECK(scans("Y[j: N] = +(X[k] * j), k <= j;") == 0);
+  CHECK(scans("Y[r, j: R, R] = +(A[r, k] * A[j, k]), k <= j;") == 0);
+  CHECK(scans("Y[j: N] = +(X[k] * B[k, d]), k <= j, d <= k;") == 0);
+  CHECK(scans("Y[j: N] = +(X[k]);") == 0);
+}
+
+TEST_CASE("plans with scans read back from their print") {
+  for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "opencl", "cuda:sm_90a"})
+    for (const auto& [text, sizes] : {std::pair<const char*, Sizes>{"function (X[M, N]) -> (Y) { Y[i, j: M, N] = +(X[i, k]), k <= j; }", {{"M", 200}, {"N", 300}}},
+                                      {"function (X[M, N]) -> (Y) { Y[j, i: M, N] = +(X[k, i]), k <= j; }", {{"M", 200}, {"N", 3000}}},
+                                      {"function (X[N]) -> (Y) { Y[j: N] = +(X[k]), k <= j; }", {{"N", 1000000}}}}) {
+      const Stages stages = compiled(text, sizes, target);
+      CHECK(scans(*stages.plan) >= 1);
+      CHECK(print(*stages.plan).find("scan Y") != std::string::npos);
+      std::string message;
+      const auto groups = parse_groups(print(*stages.plan), stages.plan->program, message);
+      REQUIRE_MESSAGE(groups, message);
+      CHECK(*groups == stages.plan->groups);
+    }
+}
+
+TEST_CASE("the work of a scan is linear") {
+  const std::int64_t n = 3001, rows = 17;
+  for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3"})
+    for (const char* statement : {"Y[i, j: M, N] = +(X[i, k]), k <= j;", "Y[j, i: N, M] = +(X[i, k]), k <= j;", "Y[i, j: M, N] = >(X[i, k]), k >= j + 1;", "Y[i, j: M, N] = +(X[i, k]), k <= j + 100;",
+                                  "Y[i, j: M, N] = +(X[i, k]), 2*k <= 3*j;", "Y[i, j: M, N] = +(X[i, k]), k >= 2*j;"}) {
+      CAPTURE(statement);
+      const Stages stages = compiled(fmt::format("function (X[M, N]) -> (Y) {{ {} }}", statement), {{"M", rows}, {"N", n}}, target);
+      const Steps steps = fold_steps(*stages.package);
+      CHECK(steps.steps > 0);
+      CHECK(steps.steps + steps.idle <= 3 * n * rows);
+    }
+}
+
+TEST_CASE("blocks with a pass for their totals mean the same") {
+  Target target = *target_named("cpu:x86-64-v4");
+  target.l1 = 512;                                     // blocks of 64
+  for (const char* constraint : {"k <= j", "k < j", "k >= j", "k >= j + 1", "k <= j + 3", "k <= j + 70", "k >= j + 30", "k <= j - 30", "j + k < 700", "j + k >= 699"})
+    for (const char* how : {"+", ">", "<"})
+      for (const char* fill : {"", " default 9", " default D"}) {
+        const std::string text = fmt::format("function (X[N], D[N]) -> (Y) {{ Y[j: N] = {}(X[k] + D[k]), {}{}; }}", how, constraint, fill);
+        CAPTURE(text);
+        const Stages stages = compiled(text, {{"N", 700}}, target);
+        CHECK(scans(*stages.plan) == 2);
+        CHECK(outputs(stages.plan->program)[0].reals == outputs(*stages.bounded)[0].reals);
+      }
+}
