@@ -280,8 +280,8 @@ std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& sc
   const bool threads = has_threads(target);
   const double shared = threads ? 128 : 4.0 * target.vector_bytes / std::max(4, lang::bytes(s.value.type()));  // rows side by side are one unit
   const double units = std::max(1.0, std::abs(stride) == 1 ? rows : rows / shared), wanted = threads ? 8.0 * target.multiprocessors : 64;
-  if (!scan.steady() || units >= wanted / 4 || rows < 1) return 0;
   const double cached = static_cast<double>(target.l1) / 2 / std::max(4, lang::bytes(s.value.type()));
+  if (!scan.steady() || units >= wanted / 4 || rows < 1 || rows * static_cast<double>(length) < 32 * cached) return 0;
   const double least = threads ? 2048 : std::max(64.0, cached / rows);
   const auto block = static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
   const std::int64_t rounded = (block + 63) / 64 * 64;
