@@ -137,11 +137,22 @@ struct Function {
   std::vector<Statement> statements;
   Span span;
   Span body;                                           // from `{` to `}`
+  Span span_of_head() const { return name ? name->span : Span{span.begin, span.begin, span.source}; }
 };
-struct Import { std::string path; Span span; };
+struct File;
+struct Import { std::string path; Span span; std::shared_ptr<const File> file; };  // file: what `load` found under the path
 struct Dim { std::vector<Name> names; Span span; };
 // What stands between the tokens and a formatter must keep: a comment, or (empty text) one or more blank lines.
 struct Trivia { std::string text; Span span; bool own_line = false; };  // own_line: nothing but blanks before it on its line
 struct File { std::vector<std::variant<Import, Dim, Function>> items; std::vector<Trivia> trivia; };
+
+// A function and the file whose names it uses.
+struct Definition {
+  const File* file = nullptr;
+  const Function* function = nullptr;
+  bool operator==(const Definition&) const = default;
+};
+// Functions that `name` may mean in a file: its own, else those of its imports and of theirs. More than one is for the caller to refuse.
+std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role = Function::Role::Function);
 
 }  // namespace tilec::lang

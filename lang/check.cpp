@@ -13,6 +13,8 @@
 #include <map>
 #include <set>
 
+#include "lang/calls.h"
+#include "lang/dimension.h"
 #include "lang/later.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
@@ -364,12 +366,11 @@ class Checker {
   void call(const Call& c, const Expr& e, Role role) {
     for (const Expr& argument : c.arguments) expression(argument, role);
     const std::string& name = c.function.text;
-    if (is_function(c.function) || is_later_function(name)) return;
+    if (is_function(c.function) || is_later_function(name) || name == "iterate") return;  // calls.cpp
     const std::optional<Arity> takes = arity(name);
     if (!takes) {
       std::vector<std::string> all = builtin_names();
-      for (const auto& item : file_.items)
-        if (const auto* f = std::get_if<Function>(&item); f && f->name) all.push_back(f->name->text);
+      for (const auto& each : function_names(file_)) all.push_back(each);
       auto entry = diagnostics_.report(c.function.span, messages::unknown_function, c.function.spelled());
       if (const auto near = nearest(name, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
       return;
@@ -384,10 +385,7 @@ class Checker {
   bool is_function(const Name& name) const {
     const Known* known = find(name);
     if (known && known->kind == Known::Kind::Parameter) return true;
-    return std::any_of(file_.items.begin(), file_.items.end(), [&](const auto& item) {
-      const auto* f = std::get_if<Function>(&item);
-      return f && f->role == Function::Role::Function && f->name && *f->name == name;
-    });
+    return !definitions(file_, name).empty();
   }
 };
 
@@ -414,6 +412,8 @@ bool check(const File& file, Diagnostics& diagnostics) {
   Checker checker(file, found);
   for (const auto& item : file.items)
     if (const auto* f = std::get_if<Function>(&item)) checker.function(*f);
+  check_calls(file, found);
+  check_dimensions(file, found);
   std::vector<Diagnostic> sorted = found.all();
   std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
   for (Diagnostic& diagnostic : sorted) diagnostics.add(std::move(diagnostic));

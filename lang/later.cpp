@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view later_functions[] = {
     "gather",       "scatter",           "prng_step",  "prng_value", "prng_state",   "sort",     "argsort",         "top_k",
-    "argmax",       "argmin",            "cumsum",     "cumprod",    "iterate",      "broadcast", "match",          "simple_reduce",
+    "argmax",       "argmin",            "cumsum",     "cumprod",    "broadcast", "match",          "simple_reduce",
     "quantize",     "builtin_softmax",   "builtin_logsoftmax",       "builtin_binary_crossentropy", "reverse_grad"};
 
 class Later {
@@ -18,9 +18,7 @@ class Later {
 
   bool run() {
     for (const auto& item : file_.items)
-      std::visit(Overloaded{[&](const Import& i) { say(i.span, "`import`").hint("put the functions into this file"); },
-                            [&](const Dim& d) { say(d.span, "`dim`"); }, [&](const Function& f) { function(f); }},
-                 item);
+      if (const auto* f = std::get_if<Function>(&item)) function(*f);
     return fine_;
   }
 
@@ -35,8 +33,6 @@ class Later {
   }
 
   void function(const Function& f) {
-    if (f.role != Function::Role::Function) say(f.name->span, "a derivative of one's own (`gradient`, `tangent`)");
-    for (const Parameter& p : f.parameters) say(p.name.span, "a compile-time parameter").hint("make it an input: a scalar can be a size");
     for (const Input& i : f.inputs)
       if (i.sizes) all(*i.sizes);
     for (const Statement& s : f.statements)
@@ -54,20 +50,11 @@ class Later {
     for (const Expr& e : list) expression(e);
   }
 
-  bool defined_here(const Name& name) const {
-    return std::any_of(file_.items.begin(), file_.items.end(), [&](const auto& item) {
-      const auto* f = std::get_if<Function>(&item);
-      return f && f->name && *f->name == name;
-    });
-  }
-
   void expression(const Expr& e) {
     e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { expression(u.operand); },
             [&](const Binary& b) { expression(b.left), expression(b.right); }, [&](const Access& a) { all(a.element); },
             [&](const Call& c) {
-              if (defined_here(c.function)) say(e.span(), "a call of another function of the file").hint("write its statements here");
-              else if (!c.parameters.empty()) say(e.span(), "a call with compile-time arguments");
-              else if (is_later_function(c.function.text)) say(c.function.span, "`" + c.function.text + "`");
+              if (is_later_function(c.function.text) && definitions(file_, c.function).empty()) say(c.function.span, "`" + c.function.text + "`");
               all(c.arguments);
             },
             [&](const Select& s) {

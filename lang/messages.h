@@ -45,6 +45,18 @@ inline constexpr Message<Text> function_redefined{"E0118", Severity::Error, "{} 
 inline constexpr Message<Text> not_yet{"E0119", Severity::Error, "{} is not part of this version of tilec"};
 inline constexpr Message<Text> unknown_aggregation{"E0120", Severity::Error, "there is no aggregation `{}`"};
 
+inline constexpr Message<Text, Text> import_missing{"E0121", Severity::Error, "`{}` is not found: {}"};
+inline constexpr Message<Text> import_cycle{"E0122", Severity::Error, "these files import each other: {}"};
+inline constexpr Message<Text, Text> ambiguous_function{"E0123", Severity::Error, "`{}` is defined by several imports: {}"};
+inline constexpr Message<Text> recursion{"E0124", Severity::Error, "a function cannot call itself: {}"};
+inline constexpr Message<Text, Text> parameter_count{"E0125", Severity::Error, "`{}` has {}"};
+inline constexpr Message<Text, Text> parameter_missing{"E0126", Severity::Error, "compile-time parameter `{}` of `{}` has no value"};
+inline constexpr Message<Text, Text, Text> parameter_kind{"E0127", Severity::Error, "compile-time parameter `{}` is {}, which cannot be {}"};
+inline constexpr Message<Text, Text> derivative_of_nothing{"E0128", Severity::Error, "this file has no function `{}` for the {}"};
+inline constexpr Message<Text, Text, Text> result_count{"E0129", Severity::Error, "`{}` gives {}, but {} are taken"};
+inline constexpr Message<Text, Text, Text> dimensions_mix{"E0130", Severity::Error, "`dim` keeps `{}` and `{}` apart, but {}"};
+inline constexpr Message<Text> dimension_unused{"W0105", Severity::Warning, "no size is called `{}`, which `dim` declares"};
+inline constexpr Message<Text, Text, Text, Text, Text> dimension{"W0210", Severity::Warning, "index `{}` ranges over `{}` of `{}` and over `{}` of `{}`"};
 inline constexpr Message<Text> half_select_operator{"W0103", Severity::Warning, "`{}` means `==` in front of a `?` without `:`"};
 inline constexpr Message<Text> unknown_attribute{"W0104", Severity::Warning, "there is no attribute `{}`, so it has no effect"};
 

@@ -1,0 +1,181 @@
+#include "lang/calls.h"
+
+#include <algorithm>
+#include <set>
+
+#include "lang/messages.h"
+#include "lang/nearest.h"
+
+namespace tilec::lang {
+namespace {
+
+std::string counted(std::size_t count, std::string_view one) { return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s"); }
+
+// Every call in an expression, outer before inner.
+template <class Visit> void each_call(const Expr& e, const Visit& visit) {
+  const auto go = [&](const Expr& inner) { each_call(inner, visit); };
+  const auto all = [&](const std::vector<Expr>& list) { std::for_each(list.begin(), list.end(), go); };
+  e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); }, [&](const Binary& b) { go(b.left), go(b.right); },
+          [&](const Access& a) { all(a.element); },
+          [&](const Call& c) {
+            visit(c, e);
+            all(c.arguments);
+          },
+          [&](const Select& s) {
+            go(s.condition), go(s.then);
+            if (s.otherwise) go(*s.otherwise);
+          });
+}
+
+template <class Visit> void each_call(const Function& f, const Visit& visit) {
+  for (const Statement& s : f.statements)
+    std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) { each_call(a.value, visit); }, [&](const TupleAssignment& t) { each_call(t.value, visit); },
+                          [&](const Contraction& c) { each_call(c.body, visit); }},
+               s.node);
+}
+
+bool is_parameter(const Function& f, const Name& name) {
+  return std::any_of(f.parameters.begin(), f.parameters.end(), [&](const Parameter& p) { return p.name == name; });
+}
+
+class Calls {
+ public:
+  Calls(const File& file, Diagnostics& diagnostics) : file_(file), diagnostics_(diagnostics) {}
+
+  void run() {
+    for (const auto& item : file_.items)
+      if (const auto* f = std::get_if<Function>(&item)) {
+        each_call(*f, [&](const Call& c, const Expr& e) { call(*f, c, e.span()); });
+        tuples(*f);
+        if (f->role != Function::Role::Function) derivative(*f);
+        else recursion(*f);
+      }
+  }
+
+ private:
+  const File& file_;
+  Diagnostics& diagnostics_;
+
+  // The one definition a name has here; reports several.
+  const Function* meant(const Name& name) {
+    const auto found = definitions(file_, name);
+    if (found.size() < 2) return found.empty() ? nullptr : found[0].function;
+    auto entry = diagnostics_.report(name.span, messages::ambiguous_function, name.text, counted(found.size(), "definition"));
+    for (const auto& each : found) entry.label(each.function->name->span, "one is here");
+    entry.hint("import one of them only");
+    return nullptr;
+  }
+
+  void call(const Function& caller, const Call& c, Span span) {
+    for (const Argument& a : c.parameters)
+      if (const auto* name = std::get_if<Name>(&a.value)) argument_name(caller, *name);
+    if (is_parameter(caller, c.function)) return;
+    if (c.function.text == "iterate" && definitions(file_, c.function).empty()) return iterate(c, span);
+    const Function* f = meant(c.function);
+    if (!f) return;
+    if (c.arguments.size() != f->inputs.size())
+      diagnostics_.report(span, messages::argument_count, c.function.text, counted(f->inputs.size(), "input"), std::to_string(c.arguments.size())).label(f->span_of_head(), "declared here");
+    if (c.parameters.size() > f->parameters.size())
+      diagnostics_.report(span, messages::parameter_count, c.function.text, counted(f->parameters.size(), "compile-time parameter") + fmt::format(", but {} given", c.parameters.size() == 1 ? "1 is" : fmt::format("{} are", c.parameters.size())))
+          .label(f->span_of_head(), "declared here");
+    for (std::size_t k = c.parameters.size(); k < f->parameters.size(); ++k)
+      if (!f->parameters[k].value)
+        diagnostics_.report(span, messages::parameter_missing, f->parameters[k].name.spelled(), c.function.text).label(f->parameters[k].name.span, "declared without a default").hint(fmt::format("write `{}<…>(…)`", c.function.text));
+  }
+
+  // `map<relu>(X)`: a function of the file, a built-in, an aggregation or a parameter; build knows which is wanted.
+  void argument_name(const Function& caller, const Name& name) {
+    if (!is_parameter(caller, name)) meant(name);
+  }
+
+  void iterate(const Call& c, Span span) {
+    const bool counted_function = c.parameters.size() == 2 && std::holds_alternative<Name>(c.parameters[0].value);
+    if (!counted_function) diagnostics_.report(span, messages::parameter_count, "iterate", "2 compile-time parameters, a function and a number").hint("write `iterate<f, 20>(X)`");
+  }
+
+  // (A, B) = f(X) of a function with another number of results.
+  void tuples(const Function& f) {
+    for (const Statement& s : f.statements) {
+      const auto* tuple = std::get_if<TupleAssignment>(&s.node);
+      const auto* c = tuple ? tuple->value.as<Call>() : nullptr;
+      if (!c || is_parameter(f, c->function)) continue;
+      const auto found = definitions(file_, c->function);
+      if (found.size() != 1 || found[0].function->results.size() == tuple->targets.size()) continue;
+      diagnostics_.report(tuple->value.span(), messages::result_count, c->function.text, counted(found[0].function->results.size(), "result"), std::to_string(tuple->targets.size()))
+          .label(found[0].function->span_of_head(), "declared here");
+    }
+  }
+
+  // gradient f(inputs, results, cotangents) -> (cotangents of inputs); which of them are floats is known where f is called.
+  void derivative(const Function& d) {
+    const bool reverse = d.role == Function::Role::Gradient;
+    const Function* f = nullptr;
+    for (const auto& item : file_.items)
+      if (const auto* each = std::get_if<Function>(&item); each && each->role == Function::Role::Function && each->name && *each->name == *d.name) f = each;
+    if (!f) {
+      auto entry = diagnostics_.report(d.name->span, messages::derivative_of_nothing, d.name->spelled(), reverse ? "gradient" : "tangent");
+      if (const auto near = nearest(d.name->text, function_names(file_))) entry.hint(fmt::format("did you mean `{}`?", *near));
+      return;
+    }
+    const std::size_t in = f->inputs.size(), out = f->results.size();
+    const std::size_t most = reverse ? in + 2 * out : 2 * in + out;
+    if (d.inputs.size() <= in + out || d.inputs.size() > most)
+      diagnostics_.report(d.name->span, messages::argument_count, fmt::format("{} {}", reverse ? "gradient" : "tangent", d.name->text),
+                          reverse ? fmt::format("the {}, the {} and a cotangent of each", counted(in, "input"), counted(out, "result")) : fmt::format("the {}, a tangent of each and the {}", counted(in, "input"), counted(out, "result")),
+                          std::to_string(d.inputs.size()))
+          .label(f->span_of_head(), "the function is here");
+  }
+
+  void recursion(const Function& f) {
+    std::vector<const Function*> chain;
+    std::set<const Function*> done;
+    follow(f, f, chain, done);
+  }
+
+  // Depth first from `f`; imports cannot come back to this file.
+  bool follow(const Function& root, const Function& f, std::vector<const Function*>& chain, std::set<const Function*>& done) {
+    chain.push_back(&f);
+    bool found = false;
+    const auto visit = [&](const Name& name) {
+      if (found || is_parameter(f, name)) return;
+      for (const auto& item : file_.items) {
+        const auto* next = std::get_if<Function>(&item);
+        if (!next || next->role != Function::Role::Function || !next->name || !(*next->name == name) || found) continue;
+        if (next == &root) {
+          std::string text;
+          for (const Function* each : chain) text += each->name->text + " → ";
+          diagnostics_.report(name.span, messages::recursion, text + root.name->text).hint("`iterate<f, 20>(X)` applies a function several times");
+          found = true;
+        } else if (done.insert(next).second) {
+          found = follow(root, *next, chain, done);
+        }
+      }
+    };
+    each_call(f, [&](const Call& c, const Expr&) {
+      visit(c.function);
+      for (const Argument& a : c.parameters)
+        if (const auto* name = std::get_if<Name>(&a.value)) visit(*name);
+    });
+    chain.pop_back();
+    return found;
+  }
+};
+
+void names_of(const File& file, std::vector<std::string>& names) {
+  for (const auto& item : file.items) {
+    if (const auto* f = std::get_if<Function>(&item); f && f->name && f->role == Function::Role::Function) names.push_back(f->name->text);
+    if (const auto* import = std::get_if<Import>(&item); import && import->file) names_of(*import->file, names);
+  }
+}
+
+}  // namespace
+
+void check_calls(const File& file, Diagnostics& diagnostics) { Calls(file, diagnostics).run(); }
+
+std::vector<std::string> function_names(const File& file) {
+  std::vector<std::string> names;
+  names_of(file, names);
+  return names;
+}
+
+}  // namespace tilec::lang
