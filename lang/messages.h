@@ -90,6 +90,8 @@ inline constexpr Message<Text> not_elementwise{"E0225", Severity::Error, "`{}` c
 inline constexpr Message<Text> no_function{"E0226", Severity::Error, "{}"};
 inline constexpr Message<Text> unnamed_ties{"E0227", Severity::Error, "`ties` takes split, first or all, not `{}`"};
 inline constexpr Message<> not_known_yet{"E0228", Severity::Error, "a number that is known before the run is needed here"};
+inline constexpr Message<Text, Text, Text> derivative_shape{"E0229", Severity::Error, "`{}` is {}, but is the derivative of a tensor that is {}"};
+inline constexpr Message<Text, Text> unknown_define{"E0230", Severity::Error, "`{}` is no compile-time parameter of `{}`"};
 inline constexpr Message<Text> never_integral{"W0201", Severity::Warning, "`{}` is never an integer, so no point is valid"};
 
 // bounds: E0240 to E0249

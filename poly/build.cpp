@@ -1,161 +1,22 @@
-// From the tree of a function to a Program: inputs, then statement after statement, then results.
-//
-// Each statement becomes zero or one node and a name: a tensor, a size (`P = K/2;`), a scalar without a type (`Eps = 1e-5;`)
-// or a tuple. A statement that is wrong is reported and its name marked Failed, so that the rest is still checked and one
-// run shows every fault once.
+// From the tree of a function to a Program: compile-time parameters, inputs, then statement after statement, then results.
 #include "poly/build.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "lang/messages.h"
+#include "lang/nearest.h"
 #include "poly/call.h"
-#include "poly/contraction.h"
 #include "poly/elementwise.h"
 #include "poly/signature.h"
+#include "poly/statements.h"
 
 namespace tilec::poly {
 namespace {
 
 namespace messages = lang::messages;
-
-// Attributes.
-
-const lang::Word* attribute(const lang::Statement& statement, std::string_view name) {
-  for (const auto& word : statement.attributes)
-    if (word.name.text == name) return &word;
-  return nullptr;
-}
-
-std::string first_word(const lang::Word* word) {
-  if (!word || word->values.empty()) return "";
-  const auto& value = word->values[0].value;
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* inner = std::get_if<std::shared_ptr<const lang::Word>>(&value)) return (*inner)->name.text;
-  return "";
-}
-
-bool read_ties(const lang::Statement& statement, ContractionOptions& options, Scope& scope) {
-  const auto* word = attribute(statement, "ties");
-  if (!word) return true;
-  options.ties_span = word->span;
-  const auto policy = first_word(word);
-  if (policy == "split") options.ties = Ties::Split;
-  else if (policy == "first") options.ties = Ties::First;
-  else if (policy == "all") options.ties = Ties::All;
-  else {
-    scope.diagnostics.report(word->span, messages::unnamed_ties, policy);
-    return false;
-  }
-  return true;
-}
-
-// The type of a target, written where it is assigned or in the list of results.
-bool written_type(Scope& scope, const lang::Function& function, const lang::Target& target, std::optional<DType>& type) {
-  if (target.dtype) type = lang::dtype_named(target.dtype->text);
-  for (const auto& result : function.results) {
-    if (!(result.name == target.name) || !result.dtype) continue;
-    const auto wanted = lang::dtype_named(result.dtype->text);
-    if (type && wanted && *type != *wanted) {
-      scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*wanted), lang::name(*type)).label(target.span, "assigned here");
-      return false;
-    }
-    if (wanted) type = wanted;
-  }
-  return true;
-}
-
-// Statements.
-
-std::optional<Named> tuple_of(Scope& scope, const lang::Call& call, const std::string& name, Span span) {
-  Named tuple;
-  tuple.kind = Named::Kind::Tuple;
-  tuple.span = span;
-  for (const auto& argument : call.arguments) {
-    const auto* variable = argument.as<lang::Variable>();
-    const auto* known = variable ? find(scope, variable->name, argument.span()) : nullptr;
-    if (variable && !known) return std::nullopt;
-    if (known) {
-      tuple.elements.push_back(*known);
-      continue;
-    }
-    const auto id = tensor_of(scope, argument, fresh(scope, name));
-    if (!id) return std::nullopt;
-    tuple.elements.push_back(Named::of_tensor(*id, argument.span()));
-  }
-  return tuple;
-}
-
-// `Y = cumsum(X);`: the tensor that the call makes is Y itself. What a call passes through, or another type, is a statement.
-std::optional<Named> assigned_call(Scope& scope, const lang::Call& call, const ElementwiseTarget& target, const lang::Assignment& a) {
-  const auto before = static_cast<TensorId>(scope.program.tensors.size());
-  auto named = made_by(scope, call, target.name, a.value.span());
-  if (!named || named->kind != Named::Kind::Tensor) return named;
-  const auto& tensor = scope.tensor(named->tensor);
-  if (named->tensor >= before && tensor.name == target.name && target.dtype.value_or(tensor.dtype) == tensor.dtype) return Named::of_tensor(named->tensor, target.span);
-  return copied(scope, named->tensor, target);
-}
-
-// What a name that sizes or indices use is assigned: an integer known before the run. Comparisons count as 0 and 1 here.
-std::optional<Named> as_size(Scope& scope, const lang::Expr& value, Span span) {
-  const auto size = size_of(scope, value);
-  std::vector<lang::Name> names;
-  names_in(value, names);
-  return size ? std::optional(Named::of_size(*size, span, names.empty())) : std::nullopt;
-}
-
-std::optional<Named> assignment(Scope& scope, const lang::Function& function, const lang::Statement& statement, const lang::Assignment& a) {
-  ElementwiseTarget target{.name = a.target.name.spelled(), .kernel_name = first_word(attribute(statement, "name")), .span = a.target.span};
-  if (!written_type(scope, function, a.target, target.dtype)) return std::nullopt;
-  if (const auto* ties = attribute(statement, "ties")) {
-    scope.diagnostics.report(ties->span, messages::ties_misplaced, "=");
-    return std::nullopt;
-  }
-  if (const auto* call = a.value.as<lang::Call>(); call && call->function.text == "tuple") return tuple_of(scope, *call, target.name, a.target.span);
-  if (const auto* call = a.value.as<lang::Call>(); call && makes_tensors(scope, *call)) return assigned_call(scope, *call, target, a);
-  if (!target.dtype && (scope.used_as_size.contains(target.name) || is_assertion(a.value)) && is_size_expression(scope, a.value)) return as_size(scope, a.value, a.target.span);
-  return elementwise(scope, target, a.value);
-}
-
-std::optional<Named> contracted(Scope& scope, const lang::Function& function, const lang::Statement& statement, const lang::Contraction& c) {
-  ContractionOptions options{.kernel_name = first_word(attribute(statement, "name"))};
-  if (!read_ties(statement, options, scope) || !written_type(scope, function, c.target, options.dtype)) return std::nullopt;
-  return contraction(scope, c, options, statement.span);
-}
-
-void declare(Scope& scope, const lang::Target& target, std::optional<Named> named) {
-  scope.failed |= !named;
-  scope.names[target.name.spelled()] = named ? std::move(*named) : Named{};
-}
-
-// (A, B) = tuple(X, Y);
-void tuple_assigned(Scope& scope, const lang::TupleAssignment& t) {
-  const auto* call = t.value.as<lang::Call>();
-  std::optional<Named> tuple;
-  const auto stem = t.targets.empty() ? "T" : t.targets[0].name.spelled();
-  if (call && call->function.text == "tuple") tuple = tuple_of(scope, *call, stem, t.value.span());
-  else if (call && makes_tensors(scope, *call)) tuple = made_by(scope, *call, fresh(scope, stem), t.value.span());
-  else if (const auto* variable = t.value.as<lang::Variable>()) {
-    if (const auto* known = find(scope, variable->name, t.value.span())) tuple = *known;
-  } else scope.diagnostics.report(t.value.span(), messages::not_elementwise, call ? call->function.text + "(…)" : "this").hint("a tuple is made by `tuple(A, B)`");
-  if (tuple && (tuple->kind != Named::Kind::Tuple || tuple->elements.size() != t.targets.size())) {
-    scope.diagnostics.report(t.value.span(), messages::argument_count, "tuple", counted(t.targets.size(), "component"), std::to_string(tuple->elements.size()));
-    tuple.reset();
-  }
-  for (std::size_t k = 0; k < t.targets.size(); ++k) declare(scope, t.targets[k], tuple ? std::optional(tuple->elements[k]) : std::nullopt);
-}
-
-void add_statement(Scope& scope, const lang::Function& function, const lang::Statement& statement) {
-  try {
-    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) declare(scope, a->target, assignment(scope, function, statement, *a));
-    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) declare(scope, c->target, contracted(scope, function, statement, *c));
-    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) tuple_assigned(scope, *t);
-  } catch (const SizeError& error) {                    // of products and strides formed on the way
-    scope.failed = true;
-    scope.diagnostics.report(statement.span, messages::size_arithmetic, error.what());
-  }
-}
 
 void add_result(Scope& scope, const lang::Function& function, const lang::Target& result) {
   const auto name = result.name.spelled();
@@ -188,14 +49,47 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
   scope.program.outputs.push_back(*id);
 }
 
+lang::Argument defined(const Define& define, Span span) {
+  if (const auto* name = std::get_if<std::string>(&define.value)) return {lang::Name{*name, !name->empty() && name->front() >= 'A' && name->front() <= 'Z', span}, span};
+  const double value = std::get<double>(define.value);
+  const bool whole = value == std::floor(value) && std::fabs(value) < 0x1p53;
+  return {lang::Number{fmt::format("{}", value), !whole, whole ? static_cast<std::uint64_t>(std::fabs(value)) : 0, std::fabs(value), value < 0}, span};
+}
+
+// What `--define` gives, as if the function had been called with it.
+bool bind_defines(const lang::Function& function, const Signature& signature, Scope& scope) {
+  const std::string name = function.name ? function.name->text : "function";
+  std::vector<std::string> known;
+  for (const auto& parameter : function.parameters) known.push_back(parameter.name.text);
+  for (const auto& define : signature.defines) {
+    const bool input = std::any_of(function.inputs.begin(), function.inputs.end(), [&](const lang::Input& i) { return i.target.name.text == define.name; });
+    if (input || std::find(known.begin(), known.end(), define.name) != known.end()) continue;
+    auto entry = scope.diagnostics.report(function.span_of_head(), messages::unknown_define, define.name, name);
+    if (const auto near = lang::nearest(define.name, known)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    return false;
+  }
+  std::vector<lang::Argument> values;
+  for (const auto& parameter : function.parameters) {
+    const auto given = std::find_if(signature.defines.begin(), signature.defines.end(), [&](const Define& d) { return d.name == parameter.name.text; });
+    if (given == signature.defines.end() && !parameter.value) {
+      scope.diagnostics.report(parameter.name.span, messages::parameter_missing, parameter.name.text, name).hint(fmt::format("give it: `--define {}=…`", parameter.name.text));
+      return false;
+    }
+    values.push_back(given == signature.defines.end() ? *parameter.value : defined(*given, parameter.name.span));
+  }
+  return bind_parameters(scope, function, values, scope, function.span_of_head());
+}
+
 }  // namespace
 
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics) {
   const auto* function = chosen_function(file, signature, diagnostics);
   if (!function) return std::nullopt;
-  Scope scope{.diagnostics = diagnostics};
+  Scope scope{.diagnostics = diagnostics, .file = &file};
   scope.program.name = function->name ? function->name->text : "";
+  if (!bind_defines(*function, signature, scope)) return std::nullopt;
   find_declared(*function, scope);
+  scope.taken->insert(scope.declared.begin(), scope.declared.end());
   find_used_as_size(*function, scope);
   declare_inputs(*function, signature, scope);
   for (const auto& statement : function->statements) add_statement(scope, *function, statement);

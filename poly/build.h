@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "lang/ast.h"
@@ -24,10 +25,12 @@ struct Given {
   std::optional<std::int64_t> integer = std::nullopt;  // a scalar's value, where it may be used as a size (`function f(A, S)` with S = 2)
   bool weak = false;                                   // a Python number or `S=0.5`: weakly typed
 };
+// `--define S=2`, `--define F=relu`.
+struct Define { std::string name; std::variant<double, std::string> value; };
 struct Signature {
   std::optional<std::string> function;                 // else the unnamed function, else the only one
   std::vector<Given> inputs;                           // in any order
-  std::vector<std::pair<std::string, double>> defines; // compile-time parameters, `--define S=2`
+  std::vector<Define> defines;                         // compile-time parameters; others have their defaults
 };
 
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);

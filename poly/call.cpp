@@ -1,24 +1,363 @@
 #include "poly/call.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "lang/messages.h"
 #include "poly/builtin.h"
+#include "poly/elementwise.h"
+#include "poly/rule.h"
+#include "poly/signature.h"
+#include "poly/statements.h"
 
 namespace tilec::poly {
+namespace {
 
-bool makes_tensors(const Scope&, const lang::Call& call) { return is_builtin(call.function.text); }
+namespace messages = lang::messages;
 
-std::optional<Named> made_by(Scope& scope, const lang::Call& call, const std::string& name, Span span) {
-  std::vector<std::int64_t> parameters;
-  for (const auto& argument : call.parameters) {
-    const auto* number = std::get_if<lang::Number>(&argument.value);
-    if (!number || number->is_float) {
-      scope.diagnostics.report(argument.span, lang::messages::not_known_yet);
+constexpr int most_nested = 100;                       // calls in calls: recursion through parameters ends here
+constexpr std::int64_t most_iterations = 10000;
+
+std::optional<Aggregation> aggregation_named(std::string_view name) {
+  if (name == "sum") return Aggregation::Sum;
+  if (name == "product") return Aggregation::Product;
+  if (name == "max") return Aggregation::Max;
+  if (name == "min") return Aggregation::Min;
+  if (name == "assign") return Aggregation::Assign;
+  return std::nullopt;
+}
+
+bool is_scalar_function(std::string_view name) { return lang::function_named(name) || lang::dtype_named(name) || name == "ident" || name == "as_bool"; }
+
+// ---- compile-time parameters ----
+
+Named number_of(const lang::Number& number, Span span) {
+  if (!number.is_float) return Named::of_size(number.negative ? -static_cast<std::int64_t>(number.integer) : static_cast<std::int64_t>(number.integer), span, true);
+  Named named;
+  named.kind = Named::Kind::Weak;
+  named.scalar = float_literal(number.negative && number.real > 0 ? -number.real : number.real);
+  named.span = span;
+  return named;
+}
+
+// What a name in < > stands for in the caller: a number it knows, a parameter of its own, a function, an aggregation.
+bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& name, const Scope& caller, Span span) {
+  if (const auto own = caller.parameters.find(name.spelled()); own != caller.parameters.end()) {
+    scope.parameters[parameter] = own->second;
+    return true;
+  }
+  if (const auto known = caller.names.find(name.spelled()); known != caller.names.end()) {
+    const bool number = known->second.kind == Named::Kind::Size || (known->second.kind == Named::Kind::Weak && known->second.reads.empty());
+    if (number) scope.names[parameter] = known->second;
+    else scope.diagnostics.report(span, messages::parameter_kind, parameter, fmt::format("`{}`", name.text), "a value computed at run time").hint("pass it as an input");
+    return number;
+  }
+  Parameter meaning{.function = function_meant(caller, name), .builtin = {}, .aggregation = aggregation_named(name.text)};
+  if (!meaning.function && (is_scalar_function(name.text) || is_builtin(name.text))) meaning.builtin = name.text;
+  if (!meaning.function && meaning.builtin.empty() && !meaning.aggregation) {
+    scope.diagnostics.report(span, messages::unknown_function, name.text);
+    return false;
+  }
+  scope.parameters[parameter] = std::move(meaning);
+  return true;
+}
+
+// ---- arguments and results ----
+
+std::optional<Named> argument(Scope& scope, const lang::Expr& expr, const std::string& stem) {
+  const bool constant = expr.as<lang::Variable>() && !scope.names.contains(expr.as<lang::Variable>()->name.spelled());
+  if (const auto* variable = expr.as<lang::Variable>(); variable && !constant) {
+    const auto* named = find(scope, variable->name, expr.span());
+    return named ? std::optional(*named) : std::nullopt;
+  }
+  if (is_size_expression(scope, expr)) {
+    const auto size = size_of(scope, expr);
+    return size ? std::optional(Named::of_size(*size, expr.span(), expr.as<lang::Number>())) : std::nullopt;
+  }
+  const auto name = fresh(scope, stem);
+  scope.names[name] = {};                               // taken, also for what this argument needs
+  const auto* call = expr.as<lang::Call>();
+  auto named = call && makes_tensors(scope, *call) ? made_by(scope, *call, name, expr.span()) : elementwise(scope, {.name = name, .span = expr.span()}, expr);
+  if (named) scope.names[name] = *named;
+  return named;
+}
+
+std::optional<std::vector<Named>> arguments_of(Scope& scope, const lang::Function& callee, const lang::Call& call, Span span) {
+  if (call.arguments.size() != callee.inputs.size()) {
+    scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(callee.inputs.size(), "input"), std::to_string(call.arguments.size()));
+    return std::nullopt;
+  }
+  std::vector<Named> values;
+  bool whole = true;
+  for (std::size_t k = 0; k < call.arguments.size(); ++k) {
+    auto value = argument(scope, call.arguments[k], callee.inputs[k].target.name.spelled());
+    whole &= value.has_value();
+    if (value) values.push_back(std::move(*value));
+  }
+  return whole ? std::optional(std::move(values)) : std::nullopt;
+}
+
+std::optional<Named> result_of(Scope& scope, const lang::Target& result) {
+  const auto* named = find(scope, result.name, result.span);
+  if (!named) return std::nullopt;
+  const auto type = result.dtype ? lang::dtype_named(result.dtype->text) : std::nullopt;
+  if (!type || named->kind == Named::Kind::Failed || named->kind == Named::Kind::Tuple) return *named;
+  if (named->kind == Named::Kind::Tensor && scope.tensor(named->tensor).dtype != *type) {
+    scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(named->tensor).dtype)).label(scope.tensor(named->tensor).span, "declared here");
+    return std::nullopt;
+  }
+  const auto id = stored(scope, *named, {.name = fresh(scope, result.name.spelled()), .dtype = type, .span = result.span});
+  return id ? std::optional(Named::of_tensor(*id, result.span)) : std::nullopt;
+}
+
+Named tuple_of(std::vector<Named> elements, Span span) {
+  if (elements.size() == 1) return std::move(elements[0]);
+  Named tuple;
+  tuple.kind = Named::Kind::Tuple;
+  tuple.elements = std::move(elements);
+  tuple.span = span;
+  return tuple;
+}
+
+// ---- inlining ----
+
+// The scope of a callee: its own names, the caller's Program. What it reports is told at the call as well.
+class Callee {
+ public:
+  Callee(Scope& caller, const lang::Definition& callee, Span span)
+      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .depth = caller.depth + 1, .taken = caller.taken} {}
+  Callee(const Callee&) = delete;
+  Callee& operator=(const Callee&) = delete;
+  ~Callee() {
+    caller_.program = std::move(inside_.program);
+    for (auto diagnostic : found_.all()) {
+      diagnostic.labels.push_back({span_, "in this call"});
+      caller_.diagnostics.add(std::move(diagnostic));
+    }
+  }
+  Scope& scope() { return inside_; }
+
+ private:
+  Scope& caller_;
+  Span span_;
+  lang::Diagnostics found_;
+  Scope inside_;
+};
+
+bool too_deep(Scope& scope, const lang::Call& call, Span span) {
+  if (scope.depth < most_nested) return false;
+  scope.diagnostics.report(span, messages::recursion, fmt::format("calls are nested more than {} deep in `{}`", most_nested, call.function.text));
+  return true;
+}
+
+std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& function, const std::vector<Named>& arguments) {
+  find_declared(function, scope);
+  find_used_as_size(function, scope);
+  declare_arguments(function, arguments, scope);
+  for (const auto& statement : function.statements) add_statement(scope, function, statement);
+  std::vector<Named> results;
+  for (const auto& result : function.results)
+    if (auto named = result_of(scope, result)) results.push_back(std::move(*named));
+  return scope.failed || results.size() < function.results.size() ? std::nullopt : std::optional(std::move(results));
+}
+
+std::optional<Named> inlined(Scope& scope, const lang::Definition& definition, const lang::Call& call, const std::string& name, Span span) {
+  const lang::Function& function = *definition.function;
+  const auto derivatives = derivatives_of(definition);
+  auto arguments = arguments_of(scope, function, call, span);
+  if (!arguments || too_deep(scope, call, span)) return std::nullopt;
+  if (derivatives.any() && !store_arguments(scope, *arguments)) return std::nullopt;
+  std::optional<std::vector<Named>> results;
+  {
+    Callee callee(scope, definition, span);
+    Scope& inside = callee.scope();
+    if (!bind_parameters(inside, function, call.parameters, scope, span)) return std::nullopt;
+    if (function.results.size() == 1) inside.unique[function.results[0].name.spelled()] = unique_name(scope, name);
+    results = run(inside, function, *arguments);
+  }
+  if (!results) {
+    scope.failed = true;
+    return std::nullopt;
+  }
+  if (derivatives.any() && !attach_rule(scope, derivatives, call, *arguments, *results, span)) return std::nullopt;
+  return tuple_of(std::move(*results), span);
+}
+
+// iterate<f, 20>(X, W): X = f(X, W), twenty times; what f does not return stays.
+std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::string& name, Span span) {
+  const auto* function = call.parameters.size() == 2 ? std::get_if<lang::Name>(&call.parameters[0].value) : nullptr;
+  Scope numbers{.diagnostics = scope.diagnostics, .file = scope.file};
+  const auto* literal = function ? std::get_if<lang::Number>(&call.parameters[1].value) : nullptr;
+  const auto* count_name = function ? std::get_if<lang::Name>(&call.parameters[1].value) : nullptr;
+  const auto known = count_name ? scope.names.find(count_name->spelled()) : scope.names.end();
+  const auto count = literal && !literal->is_float && !literal->negative ? std::optional(static_cast<std::int64_t>(literal->integer))
+                     : known != scope.names.end() && known->second.kind == Named::Kind::Size ? known->second.size.value() : std::nullopt;
+  if (!count || *count < 0 || *count > most_iterations) {
+    scope.diagnostics.report(span, messages::parameter_count, "iterate", fmt::format("a function and a number of times, at most {}", most_iterations)).hint("write `iterate<f, 20>(X)`");
+    return std::nullopt;
+  }
+  std::vector<std::string> state;
+  lang::Call step{*function, {}, {}};
+  for (const auto& expr : call.arguments) {
+    const auto value = argument(scope, expr, name);
+    if (!value) return std::nullopt;
+    state.push_back(fresh(scope, name));
+    scope.names[state.back()] = *value;
+    step.arguments.emplace_back(lang::Variable{{state.back(), true, expr.span()}}, expr.span());
+  }
+  std::size_t returned = 1;
+  for (std::int64_t k = 0; k < *count; ++k) {
+    auto value = argument(scope, lang::Expr(step, span), name);
+    if (!value) return std::nullopt;
+    const auto parts = value->kind == Named::Kind::Tuple ? value->elements : std::vector<Named>{*value};
+    returned = parts.size();
+    if (returned > state.size()) {
+      scope.diagnostics.report(span, messages::result_count, function->text, counted(returned, "result"), std::to_string(state.size())).hint("`iterate` feeds results back into the first inputs");
       return std::nullopt;
     }
-    const auto magnitude = static_cast<std::int64_t>(number->integer);
-    parameters.push_back(number->negative ? -magnitude : magnitude);
+    for (std::size_t part = 0; part < returned; ++part) scope.names[state[part]] = parts[part];
   }
-  return invoke(scope, {call, std::move(parameters), name, span});
+  std::vector<Named> results;
+  for (std::size_t part = 0; part < std::min(returned, state.size()); ++part) results.push_back(scope.names[state[part]]);
+  return tuple_of(std::move(results), span);
+}
+
+// Numbers in < > of a built-in.
+std::optional<std::vector<std::int64_t>> numbers_of(Scope& scope, const lang::Call& call) {
+  std::vector<std::int64_t> numbers;
+  for (const auto& each : call.parameters) {
+    const auto* number = std::get_if<lang::Number>(&each.value);
+    const auto* name = std::get_if<lang::Name>(&each.value);
+    const auto known = name ? scope.names.find(name->spelled()) : scope.names.end();
+    const Named value = number ? number_of(*number, each.span) : known != scope.names.end() ? known->second : Named{};
+    if (value.kind != Named::Kind::Size || !value.size.value()) {
+      scope.diagnostics.report(each.span, messages::not_known_yet);
+      return std::nullopt;
+    }
+    numbers.push_back(*value.size.value());
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::optional<lang::Definition> function_meant(const Scope& scope, const lang::Name& name) {
+  if (const auto parameter = scope.parameters.find(name.spelled()); parameter != scope.parameters.end()) return parameter->second.function;
+  if (!scope.file) return std::nullopt;
+  const auto found = lang::definitions(*scope.file, name);
+  return found.empty() ? std::nullopt : std::optional(found[0]);
+}
+
+lang::Call meant(const Scope& scope, const lang::Call& call) {
+  const auto parameter = scope.parameters.find(call.function.spelled());
+  if (parameter == scope.parameters.end() || parameter->second.builtin.empty()) return call;
+  lang::Call same = call;
+  same.function.text = parameter->second.builtin;
+  same.function.upper = false;
+  return same;
+}
+
+bool makes_tensors(const Scope& scope, const lang::Call& call) {
+  if (function_meant(scope, call.function)) return true;
+  const auto name = meant(scope, call).function.text;
+  return is_builtin(name) || name == "iterate";
+}
+
+std::optional<Named> made_by(Scope& scope, const lang::Call& written, const std::string& name, Span span) {
+  if (const auto definition = function_meant(scope, written.function)) return inlined(scope, *definition, written, name, span);
+  const lang::Call call = meant(scope, written);
+  if (call.function.text == "iterate") return iterated(scope, call, name, span);
+  const auto numbers = numbers_of(scope, call);
+  return numbers ? invoke(scope, {call, *numbers, name, span}) : std::nullopt;
+}
+
+bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& values, const Scope& caller, Span span) {
+  if (values.size() > function.parameters.size()) {
+    scope.diagnostics.report(span, messages::parameter_count, function.name ? function.name->text : "function",
+                             fmt::format("{}, but {} {} given", counted(function.parameters.size(), "compile-time parameter"), values.size(), values.size() == 1 ? "is" : "are"));
+    return false;
+  }
+  for (std::size_t k = 0; k < function.parameters.size(); ++k) {
+    const auto& parameter = function.parameters[k];
+    const auto name = parameter.name.spelled();
+    const bool given = k < values.size();
+    if (!given && !parameter.value) {
+      scope.diagnostics.report(span, messages::parameter_missing, name, function.name ? function.name->text : "function").label(parameter.name.span, "declared without a default");
+      return false;
+    }
+    const lang::Argument& value = given ? values[k] : *parameter.value;
+    if (const auto* number = std::get_if<lang::Number>(&value.value)) scope.names[name] = number_of(*number, value.span);
+    else if (!bind_name(scope, name, std::get<lang::Name>(value.value), given ? caller : scope, value.span)) return false;
+  }
+  return true;
+}
+
+std::vector<bool> size_inputs(const Scope& scope, const lang::Call& call) {
+  const auto definition = function_meant(scope, call.function);
+  if (!definition || scope.depth > most_nested) return {};
+  lang::Diagnostics unused;
+  Scope inside{.diagnostics = unused, .file = definition->file, .depth = scope.depth + 1};
+  for (std::size_t k = 0; k < definition->function->parameters.size() && k < call.parameters.size(); ++k)
+    if (const auto* name = std::get_if<lang::Name>(&call.parameters[k].value); name && function_meant(scope, *name))
+      inside.parameters[definition->function->parameters[k].name.spelled()] = {.function = function_meant(scope, *name)};
+  find_declared(*definition->function, inside);
+  find_used_as_size(*definition->function, inside);
+  std::vector<bool> sizes;
+  for (const auto& input : definition->function->inputs) sizes.push_back((!input.sizes || input.sizes->empty()) && inside.used_as_size.contains(input.target.name.spelled()));
+  return sizes;
+}
+
+std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee, const lang::Call& call, Span span) {
+  const lang::Function& function = *callee.function;
+  const auto refuse = [&](const std::string& why) -> std::optional<Scalar> {
+    body.scope.diagnostics.report(span, messages::not_elementwise, call.function.text + "(…)").label(function.span_of_head(), why).hint("give its result a name first: a body reads elements");
+    return std::nullopt;
+  };
+  if (too_deep(body.scope, call, span)) return std::nullopt;
+  if (function.results.size() != 1) return refuse("it has several results");
+  if (derivatives_of(callee).any()) return refuse("it has a derivative of its own, which belongs to a tensor");
+  if (call.arguments.size() != function.inputs.size()) {
+    body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(function.inputs.size(), "input"), std::to_string(call.arguments.size()));
+    return std::nullopt;
+  }
+  std::vector<Named> values;
+  for (const auto& expr : call.arguments) {
+    const auto scalar = scalar_of(body, expr);
+    if (!scalar) return std::nullopt;
+    Named named;
+    named.kind = Named::Kind::Element;
+    named.scalar = *scalar;
+    named.span = expr.span();
+    values.push_back(std::move(named));
+  }
+  Callee inner(body.scope, callee, span);
+  Scope& inside = inner.scope();
+  if (!bind_parameters(inside, function, call.parameters, body.scope, span)) return std::nullopt;
+  find_declared(function, inside);
+  Body within{.scope = inside, .indices = body.indices, .reads = std::move(body.reads)};
+  const auto result = [&]() -> std::optional<Scalar> {
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      if (function.inputs[k].sizes && !function.inputs[k].sizes->empty()) return refuse("it takes a tensor");
+      inside.names[function.inputs[k].target.name.spelled()] = values[k];
+    }
+    for (const auto& statement : function.statements) {
+      if (std::holds_alternative<std::monostate>(statement.node)) continue;
+      const auto* assignment = std::get_if<lang::Assignment>(&statement.node);
+      if (!assignment) return refuse("it is not made of scalar operations alone");
+      auto value = scalar_of(within, assignment->value);
+      std::optional<DType> type;
+      if (!value || !written_type(inside, function, assignment->target, type)) return std::nullopt;
+      Named named;
+      named.kind = Named::Kind::Element;
+      named.scalar = type ? cast(*value, *type) : *value;
+      inside.names[assignment->target.name.spelled()] = std::move(named);
+    }
+    const auto* named = find(inside, function.results[0].name, function.results[0].span);
+    return named ? named->scalar : std::nullopt;
+  }();
+  body.reads = std::move(within.reads);
+  return result;
 }
 
 }  // namespace tilec::poly

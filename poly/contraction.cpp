@@ -229,6 +229,11 @@ std::optional<Aggregation> aggregation_of(Scope& scope, const lang::Contraction&
     case AggregationSyntax::Named: break;
   }
   const std::string name = c.aggregation_name ? c.aggregation_name->text : "";
+  if (const auto parameter = scope.parameters.find(c.aggregation_name ? c.aggregation_name->spelled() : ""); parameter != scope.parameters.end()) {
+    if (parameter->second.aggregation) return parameter->second.aggregation;
+    scope.diagnostics.report(c.aggregation_name->span, messages::parameter_kind, name, "a function", "an aggregation").hint("aggregations are sum, product, max, min, assign");
+    return std::nullopt;
+  }
   if (name == "sum") return Aggregation::Sum;
   if (name == "product") return Aggregation::Product;
   if (name == "max") return Aggregation::Max;

@@ -90,6 +90,7 @@ std::optional<Scalar> value_of(Body& body, const Named& named, const lang::Expr&
   switch (named.kind) {
     case Named::Kind::Size: return affine_value(Affine::of(named.size, body.indices.size()), named.literal);
     case Named::Kind::Weak: return carried_here(body, named);
+    case Named::Kind::Element: return *named.scalar;
     case Named::Kind::Tensor: break;
     case Named::Kind::Tuple: return refuse(body, span, lang::print(expr), "a tuple is taken apart by `element`");
     case Named::Kind::Failed: return std::nullopt;
@@ -194,8 +195,10 @@ std::optional<Scalar> extents(Body& body, const lang::Call& call) {
   return Scalar{value};
 }
 
-std::optional<Scalar> called(Body& body, const lang::Call& call, const lang::Expr& expr) {
+std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::Expr& expr) {
   const Span span = expr.span();
+  if (const auto callee = body.result ? std::nullopt : function_meant(body.scope, written.function)) return inlined_in_body(body, *callee, written, span);
+  const lang::Call call = meant(body.scope, written);
   const auto& name = call.function.text;
   if (is_cast(call.function)) {
     const auto type = cast_type(body, call, span);
@@ -288,9 +291,10 @@ std::optional<Shape> made_shape(Body& body, const lang::Call& call, const lang::
   return known->kind == Named::Kind::Tensor ? body.scope.tensor(known->tensor).shape : Shape{};
 }
 
-std::optional<Shape> shape_of_call(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
+std::optional<Shape> shape_of_call(Body& body, const lang::Call& written, const lang::Expr& expr, const std::string& name) {
+  if (makes_tensors(body.scope, written)) return made_shape(body, written, expr, name);
+  const lang::Call call = meant(body.scope, written);
   const auto& function = call.function.text;
-  if (makes_tensors(body.scope, call)) return made_shape(body, call, expr, name);
   if (is_assertion(expr)) return Shape{};
   if (function == "reshape") return reshaped(body, call, expr, name);
   if (function == "index") return arity_is(body, call, 2, expr.span()) ? shape_of(body, call.arguments[0], name) : std::nullopt;

@@ -8,6 +8,7 @@
 
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "poly/call.h"
 #include "poly/interpret.h"
 
 namespace tilec::poly {
@@ -28,6 +29,7 @@ std::string what_it_is(const Scope& scope, const Named& named) {
     }
     case Named::Kind::Weak: return "not an integer";
     case Named::Kind::Tuple: return "a tuple";
+    case Named::Kind::Element: return "a value of the statement";
     default: return "not a size";
   }
 }
@@ -191,16 +193,36 @@ std::string shape_text(const std::vector<Size>& shape) {
   return "[" + text + "]";
 }
 
-std::string fresh(const Scope& scope, const std::string& wish) {
+namespace {
+
+// `wish`, else `wish_1`, …; the tick stays last.
+template <class Taken> std::string not_taken(const std::string& wish, const Taken& taken) {
   const bool primed = wish.ends_with('\'');
   const std::string stem = primed ? wish.substr(0, wish.size() - 1) : wish;
-  const auto taken = [&](const std::string& name) { return scope.declared.contains(name) || scope.names.contains(name); };
   std::string name = wish;
   for (int k = 1; taken(name); ++k) name = fmt::format("{}_{}{}", stem, k, primed ? "'" : "");
   return name;
 }
 
+}  // namespace
+
+std::string fresh(const Scope& scope, const std::string& wish) {
+  return not_taken(wish, [&](const std::string& name) {
+    return scope.declared.contains(name) || scope.names.contains(name) || (scope.depth == 0 && scope.taken->contains(name));
+  });
+}
+
+std::string unique_name(Scope& scope, const std::string& name) {
+  if (scope.depth == 0) return name;
+  auto& known = scope.unique[name];
+  if (known.empty()) known = not_taken(name, [&](const std::string& each) { return scope.taken->contains(each); });
+  scope.taken->insert(known);
+  return known;
+}
+
 TensorId add_tensor(Scope& scope, Tensor tensor) {
+  tensor.name = unique_name(scope, tensor.name);
+  scope.taken->insert(tensor.name);
   scope.program.tensors.push_back(std::move(tensor));
   return static_cast<TensorId>(scope.program.tensors.size()) - 1;
 }
@@ -360,10 +382,11 @@ void mark_inside(const lang::Expr& expr, Scope& scope) {
              },
              [&](const lang::Call& c) {
                const auto& name = c.function.text;
+               const auto sizes = size_inputs(scope, c);
                const bool asserts = name.starts_with("assert_");
                const bool sizes_follow = name == "reshape" || name == "index" || name == "as_float" || name == "as_int" || name == "as_uint";
                for (std::size_t k = 0; k < c.arguments.size(); ++k)
-                 asserts || (sizes_follow && k > 0) ? mark(c.arguments[k], scope) : inside(c.arguments[k]);
+                 asserts || (sizes_follow && k > 0) || (k < sizes.size() && sizes[k]) ? mark(c.arguments[k], scope) : inside(c.arguments[k]);
              },
              [&](const lang::Select& s) {
                inside(s.condition), inside(s.then);
@@ -390,6 +413,7 @@ void find_used_as_size(const lang::Function& function, Scope& scope) {
   for (const auto& statement : function.statements) {
     if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) mark_contraction(*c, scope);
     if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) mark_inside(a->value, scope);
+    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) mark_inside(t->value, scope);
   }
   // `P = S/2;` with P a size makes S one: from the last statement to the first, because names are assigned before use.
   for (auto statement = function.statements.rbegin(); statement != function.statements.rend(); ++statement)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,6 +26,7 @@ struct Named {
     Size,
     Weak,                                              // a scalar without a type: `Eps = 1e-5;`
     Tuple,
+    Element,                                           // a scalar of the statement being built: an argument of a function called in a body
     Failed                                             // its statement was reported; uses stay silent
   };
   Kind kind = Kind::Failed;
@@ -32,7 +34,7 @@ struct Named {
   bool weak = false;                                   // a tensor that is a Python number: takes the other operand's type
   Size size;
   bool literal = false;                                // a size made of literals alone
-  std::optional<Scalar> scalar = {};                   // of Weak, without indices
+  std::optional<Scalar> scalar = {};                   // of Weak, without indices; of Element
   std::vector<TensorId> reads = {};                    // what its Read k reads
   std::vector<Named> elements = {};                    // of Tuple
   Span span = {};
@@ -41,13 +43,26 @@ struct Named {
   static Named of_size(Size size, Span span, bool literal = false);
 };
 
+// What a name in < > stands for; `max` is a function and an aggregation until it is used.
+struct Parameter {
+  std::optional<lang::Definition> function = {};
+  std::string builtin = {};                            // a built-in function of this name
+  std::optional<Aggregation> aggregation = {};
+};
+
 struct Scope {
   lang::Diagnostics& diagnostics;
   Program program = {};
+  const lang::File* file = nullptr;                    // whose functions are called by name
   std::map<std::string, Named> names = {};             // by the name as spelled
+  std::map<std::string, Parameter> parameters = {};    // compile-time parameters that are no numbers
   std::set<std::string> declared = {};                 // anywhere in the function (L14): such a name is never an index
   std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
   bool failed = false;
+  // Of a function that is being inlined: its tensors get names nobody has, the same one each time it spells a name.
+  int depth = 0;
+  std::map<std::string, std::string> unique = {};
+  std::shared_ptr<std::set<std::string>> taken = std::make_shared<std::set<std::string>>();  // shared by a program's scopes: every tensor's name, and what its function declares
 
   const Tensor& tensor(TensorId id) const { return program.tensor(id); }
 };
@@ -57,6 +72,7 @@ void find_declared(const lang::Function& function, Scope& scope);
 void find_used_as_size(const lang::Function& function, Scope& scope);
 
 std::string fresh(const Scope& scope, const std::string& wish);          // `Y`, else `Y_1`, …
+std::string unique_name(Scope& scope, const std::string& name);          // of the tensor that this function calls `name`
 TensorId add_tensor(Scope& scope, Tensor tensor);
 bool is_index(const Scope& scope, const lang::Name& name);
 const Named* find(const Scope& scope, const lang::Name& name, Span span);  // reports when there is none; null for Failed too

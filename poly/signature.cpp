@@ -8,6 +8,7 @@
 
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "poly/elementwise.h"
 
 namespace tilec::poly {
 namespace {
@@ -120,6 +121,46 @@ void check_not_negative(const lang::Input& input, const std::vector<Size>& shape
     }
 }
 
+// An argument as what the callee is called with: its shape and type, where it has them.
+Given given_of(const lang::Input& input, const Named& argument, const Scope& scope) {
+  Given given{.name = input.target.name.text};
+  if (argument.kind == Named::Kind::Tensor) {
+    given.dtype = scope.tensor(argument.tensor).dtype;
+    given.shape = scope.tensor(argument.tensor).shape;
+  }
+  given.weak = argument.kind != Named::Kind::Tensor || argument.weak;
+  return given;
+}
+
+// A scalar without a type takes the one that is declared.
+std::optional<Named> typed_argument(const lang::Input& input, const Named& argument, Scope& scope) {
+  const auto type = declared_type(input.target);
+  if (!type || (argument.kind != Named::Kind::Weak && argument.kind != Named::Kind::Size)) return argument;
+  const auto id = stored(scope, argument, {.name = fresh(scope, input.target.name.spelled()), .dtype = type, .span = input.span});
+  return id ? std::optional(Named::of_tensor(*id, input.span)) : std::nullopt;
+}
+
+void declare_argument(const lang::Input& input, const Named& argument, const Given& given, Scope& scope) {
+  const bool has_dimensions = argument.kind == Named::Kind::Tensor && !scope.tensor(argument.tensor).shape.empty();
+  if (input.sizes && !input.sizes->empty() && !has_dimensions) {
+    scope.diagnostics.report(input.span, messages::given_rank, input.target.name.spelled(), counted(input.sizes->size(), "dimension"), "a scalar");
+    return fail(scope, input);
+  }
+  if (argument.kind == Named::Kind::Tensor && (!input_type(input, &given, scope) || !check_rank(input, &given, scope))) return fail(scope, input);
+  const auto value = typed_argument(input, argument, scope);
+  if (!value) return fail(scope, input);
+  scope.names[input.target.name.spelled()] = *value;
+}
+
+void declare_size_argument(const lang::Input& input, const Named& argument, Scope& scope) {
+  const auto name = input.target.name.spelled();
+  if (argument.kind != Named::Kind::Size) {
+    scope.diagnostics.report(input.target.span, messages::not_a_size, name, argument.kind == Named::Kind::Tensor ? "a tensor, computed or given" : "not an integer").hint("the function uses it as a size: pass an integer known before the run");
+    return fail(scope, input);
+  }
+  scope.names[name] = argument;
+}
+
 bool is_size_input(const lang::Input& input, const Scope& scope) {
   return (!input.sizes || input.sizes->empty()) && scope.used_as_size.contains(input.target.name.spelled());
 }
@@ -191,6 +232,32 @@ const lang::Function* chosen_function(const lang::File& file, const Signature& s
   return nullptr;
 }
 
+namespace {
+
+// Inputs whose declared sizes are expressions: they say the same as what was given.
+void check_expressions(const lang::Function& function, const Signature& signature, Scope& scope) {
+  for (const auto& input : function.inputs) {
+    const auto* given = given_for(signature, input.target.name);
+    if (!input.sizes || !given || !given->shape || given->shape->size() != input.sizes->size()) continue;
+    for (std::size_t k = 0; k < input.sizes->size(); ++k)
+      if (!(*input.sizes)[k].as<lang::Variable>()) check_expression(input, k, (*given->shape)[k], scope);
+  }
+}
+
+}  // namespace
+
+void declare_arguments(const lang::Function& function, const std::vector<Named>& arguments, Scope& scope) {
+  Signature signature;
+  for (std::size_t k = 0; k < arguments.size(); ++k) signature.inputs.push_back(given_of(function.inputs[k], arguments[k], scope));
+  for (std::size_t k = 0; k < arguments.size(); ++k)
+    if (is_size_input(function.inputs[k], scope)) declare_size_argument(function.inputs[k], arguments[k], scope);
+  const auto disagree = bind_names(function, signature, scope);
+  for (std::size_t k = 0; k < arguments.size(); ++k)
+    if (disagree.contains(function.inputs[k].target.name.spelled())) fail(scope, function.inputs[k]);
+    else if (!is_size_input(function.inputs[k], scope)) declare_argument(function.inputs[k], arguments[k], signature.inputs[k], scope);
+  check_expressions(function, signature, scope);
+}
+
 void declare_inputs(const lang::Function& function, const Signature& signature, Scope& scope) {
   for (const auto& input : function.inputs)
     if (is_size_input(input, scope)) declare_size(input, given_for(signature, input.target.name), scope);
@@ -198,12 +265,7 @@ void declare_inputs(const lang::Function& function, const Signature& signature, 
   for (const auto& input : function.inputs)
     if (disagree.contains(input.target.name.spelled())) fail(scope, input);
     else if (!is_size_input(input, scope)) declare_tensor(input, given_for(signature, input.target.name), scope);
-  for (const auto& input : function.inputs) {
-    const auto* given = given_for(signature, input.target.name);
-    if (!input.sizes || !given || !given->shape || given->shape->size() != input.sizes->size()) continue;
-    for (std::size_t k = 0; k < input.sizes->size(); ++k)
-      if (!(*input.sizes)[k].as<lang::Variable>()) check_expression(input, k, (*given->shape)[k], scope);
-  }
+  check_expressions(function, signature, scope);
   note_free_sizes(scope);
 }
 

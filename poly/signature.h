@@ -13,5 +13,7 @@ namespace tilec::poly {
 
 const lang::Function* chosen_function(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);
 void declare_inputs(const lang::Function& function, const Signature& signature, Scope& scope);  // faults set scope.failed
+// The inputs of a function that is being inlined are the arguments of its call, one each.
+void declare_arguments(const lang::Function& function, const std::vector<Named>& arguments, Scope& scope);
 
 }  // namespace tilec::poly

@@ -1,0 +1,187 @@
+// Statement after statement. One that is wrong is reported and its name marked Failed, so that the rest is still checked and one
+// run shows every fault once.
+#include "poly/statements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "lang/messages.h"
+#include "poly/call.h"
+#include "poly/contraction.h"
+#include "poly/elementwise.h"
+
+namespace tilec::poly {
+namespace {
+
+namespace messages = lang::messages;
+
+// Attributes.
+
+const lang::Word* attribute(const lang::Statement& statement, std::string_view name) {
+  for (const auto& word : statement.attributes)
+    if (word.name.text == name) return &word;
+  return nullptr;
+}
+
+std::string first_word(const lang::Word* word) {
+  if (!word || word->values.empty()) return "";
+  const auto& value = word->values[0].value;
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* inner = std::get_if<std::shared_ptr<const lang::Word>>(&value)) return (*inner)->name.text;
+  return "";
+}
+
+bool read_ties(const lang::Statement& statement, ContractionOptions& options, Scope& scope) {
+  const auto* word = attribute(statement, "ties");
+  if (!word) return true;
+  options.ties_span = word->span;
+  const auto policy = first_word(word);
+  if (policy == "split") options.ties = Ties::Split;
+  else if (policy == "first") options.ties = Ties::First;
+  else if (policy == "all") options.ties = Ties::All;
+  else {
+    scope.diagnostics.report(word->span, messages::unnamed_ties, policy);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool written_type(Scope& scope, const lang::Function& function, const lang::Target& target, std::optional<DType>& type) {
+  if (target.dtype) type = lang::dtype_named(target.dtype->text);
+  for (const auto& result : function.results) {
+    if (!(result.name == target.name) || !result.dtype) continue;
+    const auto wanted = lang::dtype_named(result.dtype->text);
+    if (type && wanted && *type != *wanted) {
+      scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*wanted), lang::name(*type)).label(target.span, "assigned here");
+      return false;
+    }
+    if (wanted) type = wanted;
+  }
+  return true;
+}
+
+namespace {
+
+std::optional<Named> tuple_of(Scope& scope, const lang::Call& call, const std::string& name, Span span) {
+  Named tuple;
+  tuple.kind = Named::Kind::Tuple;
+  tuple.span = span;
+  for (const auto& argument : call.arguments) {
+    const auto* variable = argument.as<lang::Variable>();
+    const auto* known = variable ? find(scope, variable->name, argument.span()) : nullptr;
+    if (variable && !known) return std::nullopt;
+    if (known) {
+      tuple.elements.push_back(*known);
+      continue;
+    }
+    const auto id = tensor_of(scope, argument, fresh(scope, name));
+    if (!id) return std::nullopt;
+    tuple.elements.push_back(Named::of_tensor(*id, argument.span()));
+  }
+  return tuple;
+}
+
+// `Y = cumsum(X);`: the tensor that a call has made is Y itself. What it passes through, or of another type, is copied.
+std::optional<Named> called_as(Scope& scope, const Named& made, TensorId before, const ElementwiseTarget& target) {
+  if (made.kind != Named::Kind::Tensor) return made.kind == Named::Kind::Tuple || !target.dtype ? std::optional(made) : std::nullopt;
+  auto& tensor = scope.program.tensors[static_cast<std::size_t>(made.tensor)];
+  const auto name = unique_name(scope, target.name);
+  const bool mine = made.tensor >= before && target.dtype.value_or(tensor.dtype) == tensor.dtype;
+  const bool given = std::any_of(scope.names.begin(), scope.names.end(), [&](const auto& entry) { return entry.second.kind == Named::Kind::Tensor && entry.second.tensor == made.tensor && entry.first != target.name; });
+  if (!mine || given) return copied(scope, made.tensor, target);
+  tensor.name = name;
+  scope.taken->insert(name);
+  return Named::of_tensor(made.tensor, target.span);
+}
+
+std::optional<Named> assigned_call(Scope& scope, const lang::Call& call, const ElementwiseTarget& target, const lang::Assignment& a) {
+  const auto before = static_cast<TensorId>(scope.program.tensors.size());
+  const auto made = made_by(scope, call, target.name, a.value.span());
+  if (!made) return std::nullopt;
+  const bool scalar = made->kind == Named::Kind::Size || made->kind == Named::Kind::Weak;
+  if (!scalar || !target.dtype) return called_as(scope, *made, before, target);
+  const auto id = stored(scope, *made, target);
+  return id ? std::optional(Named::of_tensor(*id, target.span)) : std::nullopt;
+}
+
+// What a name that sizes or indices use is assigned: an integer known before the run. Comparisons count as 0 and 1 here.
+std::optional<Named> as_size(Scope& scope, const lang::Expr& value, Span span) {
+  const auto size = size_of(scope, value);
+  std::vector<lang::Name> names;
+  names_in(value, names);
+  return size ? std::optional(Named::of_size(*size, span, names.empty())) : std::nullopt;
+}
+
+std::optional<Named> assignment(Scope& scope, const lang::Function& function, const lang::Statement& statement, const lang::Assignment& a) {
+  ElementwiseTarget target{.name = a.target.name.spelled(), .kernel_name = first_word(attribute(statement, "name")), .span = a.target.span};
+  if (!written_type(scope, function, a.target, target.dtype)) return std::nullopt;
+  if (const auto* ties = attribute(statement, "ties")) {
+    scope.diagnostics.report(ties->span, messages::ties_misplaced, "=");
+    return std::nullopt;
+  }
+  if (const auto* call = a.value.as<lang::Call>(); call && call->function.text == "tuple") return tuple_of(scope, *call, target.name, a.target.span);
+  if (const auto* call = a.value.as<lang::Call>(); call && makes_tensors(scope, *call)) return assigned_call(scope, *call, target, a);
+  if (!target.dtype && (scope.used_as_size.contains(target.name) || is_assertion(a.value)) && is_size_expression(scope, a.value)) return as_size(scope, a.value, a.target.span);
+  return elementwise(scope, target, a.value);
+}
+
+std::optional<Named> contracted(Scope& scope, const lang::Function& function, const lang::Statement& statement, const lang::Contraction& c) {
+  ContractionOptions options{.kernel_name = first_word(attribute(statement, "name"))};
+  if (!read_ties(statement, options, scope) || !written_type(scope, function, c.target, options.dtype)) return std::nullopt;
+  return contraction(scope, c, options, statement.span);
+}
+
+void declare(Scope& scope, const lang::Target& target, std::optional<Named> named) {
+  scope.failed |= !named;
+  scope.names[target.name.spelled()] = named ? std::move(*named) : Named{};
+}
+
+// One of `(A, B) = …`, under its name and, where that is written, of its type.
+std::optional<Named> component(Scope& scope, const lang::Function& function, const lang::Target& written, const Named& value, TensorId before) {
+  ElementwiseTarget target{.name = written.name.spelled(), .span = written.span};
+  if (!written_type(scope, function, written, target.dtype)) return std::nullopt;
+  if (value.kind == Named::Kind::Tensor) return called_as(scope, value, before, target);
+  if (!target.dtype || value.kind == Named::Kind::Tuple) return value;
+  const auto id = stored(scope, value, target);
+  return id ? std::optional(Named::of_tensor(*id, written.span)) : std::nullopt;
+}
+
+// (A, B) = tuple(X, Y);   (V, I) = top_k<3>(X);
+void tuple_assigned(Scope& scope, const lang::Function& function, const lang::TupleAssignment& t) {
+  const auto before = static_cast<TensorId>(scope.program.tensors.size());
+  const auto* call = t.value.as<lang::Call>();
+  std::optional<Named> tuple;
+  const auto stem = t.targets.empty() ? "T" : t.targets[0].name.spelled();
+  if (call && call->function.text == "tuple") tuple = tuple_of(scope, *call, stem, t.value.span());
+  else if (call && makes_tensors(scope, *call)) {
+    tuple = made_by(scope, *call, fresh(scope, stem), t.value.span());
+    if (!tuple) scope.failed = true;
+  }
+  else if (const auto* variable = t.value.as<lang::Variable>()) {
+    if (const auto* known = find(scope, variable->name, t.value.span())) tuple = *known;
+  } else scope.diagnostics.report(t.value.span(), messages::not_elementwise, call ? call->function.text + "(…)" : "this").hint("a tuple is made by `tuple(A, B)`");
+  if (tuple && (tuple->kind != Named::Kind::Tuple || tuple->elements.size() != t.targets.size())) {
+    scope.diagnostics.report(t.value.span(), messages::argument_count, "tuple", counted(t.targets.size(), "component"), std::to_string(tuple->elements.size()));
+    tuple.reset();
+  }
+  for (std::size_t k = 0; k < t.targets.size(); ++k) declare(scope, t.targets[k], tuple ? component(scope, function, t.targets[k], tuple->elements[k], before) : std::nullopt);
+}
+
+}  // namespace
+
+void add_statement(Scope& scope, const lang::Function& function, const lang::Statement& statement) {
+  try {
+    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) declare(scope, a->target, assignment(scope, function, statement, *a));
+    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) declare(scope, c->target, contracted(scope, function, statement, *c));
+    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) tuple_assigned(scope, function, *t);
+  } catch (const SizeError& error) {                    // of products and strides formed on the way
+    scope.failed = true;
+    scope.diagnostics.report(statement.span, messages::size_arithmetic, error.what());
+  }
+}
+
+}  // namespace tilec::poly
