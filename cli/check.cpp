@@ -1,21 +1,22 @@
 // `tilec check FILE…`: reports what is wrong, as far as the file alone tells; with --size, as far as bounds tell.
+#include <algorithm>
+
 #include "cli/session.h"
 
 namespace tilec::cli {
 
 namespace {
 
-// A function whose inputs all show their sizes can be built without a call: its ranks, types and domains are checked too.
-bool shows_shapes(const lang::Function& function) {
-  for (const lang::Input& input : function.inputs)
-    if (!input.sizes) return false;
-  return true;
+// A function whose inputs all show their sizes and whose parameters have values can be built without a call: its ranks, types and domains are checked too.
+bool can_be_built(const lang::Function& function, const Options& options) {
+  const auto has_value = [&](const lang::Parameter& p) { return p.value || std::ranges::any_of(options.defines, [&](const auto& define) { return define.first == p.name.text; }); };
+  return std::ranges::all_of(function.inputs, [](const lang::Input& input) { return input.sizes.has_value(); }) && std::ranges::all_of(function.parameters, has_value);
 }
 
 int check_one(const Options& options, const std::string& path) {
   Session session(options, path);
   const lang::Function* function = session.entry();
-  if (function != nullptr && function->parameters.empty() && shows_shapes(*function)) {
+  if (function != nullptr && can_be_built(*function, options)) {
     const codegen::Until until = options.sizes.empty() ? codegen::Until::Contraction : codegen::Until::Bound;
     static_cast<void>(codegen::compile(*session.file, session.request(), until, session.diagnostics));
   }

@@ -187,10 +187,10 @@ std::optional<Pair> pair_of(const Callable& callable, const codegen::Derivative&
   plain = whole;
   const codegen::Derivative last = whole.derivatives.back();
   plain.derivatives.pop_back();
-  const auto derivative = std::make_shared<const Callable>(callable.source(), callable.file(), whole);
-  const auto function = std::make_shared<const Callable>(callable.source(), in_double(callable.file()), plain);
+  const auto derivative = std::make_shared<const Callable>(callable.sources(), callable.file(), whole);
+  const auto function = std::make_shared<const Callable>(callable.sources(), in_double(callable.file()), plain);
   codegen::Request unused;
-  const auto base = Callable(callable.source(), callable.file(), plain).outline(arguments, unused, diagnostics);
+  const auto base = Callable(callable.sources(), callable.file(), plain).outline(arguments, unused, diagnostics);
   const auto outline = base ? derivative->outline(arguments, unused, diagnostics) : std::nullopt;
   if (!outline) return std::nullopt;
   Pair pair{function, derivative, *outline, last.forward, last.of, last.wrt, {}, {}};

@@ -1,4 +1,4 @@
-// The pages of docs/errors, embedded by cli/embed_pages.py at build time.
+// The pages of docs/errors, embedded by runtime/embed.py at build time.
 #pragma once
 
 #include <span>

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cctype>
 #include <charconv>
 #include <cstring>
 
@@ -47,12 +48,20 @@ template <class Number> std::pair<std::string, Number> assignment(const std::str
   return {text.substr(0, equals), value};
 }
 
+// S=2, or F=relu: a number, or the name of a function or aggregation.
+std::pair<std::string, std::variant<double, std::string>> definition(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals != std::string::npos && equals > 0 && equals + 1 < text.size() && std::isalpha(static_cast<unsigned char>(text[equals + 1])) != 0)
+    return {text.substr(0, equals), text.substr(equals + 1)};
+  return assignment<double>(text, "--define", "S=2");
+}
+
 struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0; std::string target, diagnostics = "text"; };
 
 void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--function", options.function, "the function to compile, where the file has several")->type_name("NAME");
   app.add_option("--size", raw.sizes, "sizes by name")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
-  app.add_option("--define", raw.defines, "compile-time parameters")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
+  app.add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
   const bool prints = options.command == "grad";
   app.add_flag("--grad", raw.grad, prints ? "the gradient, dX from dO (default); repeat for higher orders: --grad --grad" : "the gradient instead of the function: dX from dO; repeat for higher orders: --grad --grad")->disable_flag_override();
   app.add_flag("--forward", raw.forward, "the forward derivative: tO from tX; --grad --forward is a Hessian-vector product")->disable_flag_override();
@@ -66,6 +75,8 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
 
 void add_common_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--diagnostics", raw.diagnostics, "text or json (one object a line)")->check(CLI::IsMember({"text", "json"}))->type_name("FORM");
+  app.add_option("--include", options.include, "folders where imported files are looked for")->delimiter(',')->type_name("DIR,…")->allow_extra_args(false);
+  app.add_option("-W", options.warnings, "error, error=dimension or error=W0210: warnings that are errors")->type_name("WORD")->allow_extra_args(false);
   app.add_flag("-q,--quiet", options.quiet, "no warnings and no summaries");
   app.add_flag("-v,--verbose", options.verbose, "remarks too");
 }
@@ -80,7 +91,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   if (c == "check") {
     app->add_option("--function", options.function, "the function to check further, with --size and --define")->type_name("NAME");
     app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
-    app->add_option("--define", raw.defines, "compile-time parameters")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
+    app->add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
   }
   if (c == "show" || c == "grad") {
     app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
@@ -137,7 +148,9 @@ void finish(const CLI::App& app, Options& options, const Raw& raw) {
     const auto [name, value] = assignment<std::int64_t>(text, "--size", "N=8");
     if (!options.sizes.emplace(name, value).second) throw UsageError{fmt::format("size `{}` is given twice", name), {}};
   }
-  for (const std::string& text : raw.defines) options.defines.push_back(assignment<double>(text, "--define", "S=2"));
+  for (const std::string& text : raw.defines) options.defines.push_back(definition(text));
+  for (const std::string& word : options.warnings)
+    if (word != "error" && word != "error=dimension" && !word.starts_with("error=W")) throw UsageError{fmt::format("-W{} is no option about warnings", word), "write `-Werror`, `-Werror=dimension` or `-Werror=W0210`"};
   read_derivatives(app, raw, options);
   options.target_given = !raw.target.empty();
   if (options.target_given) options.target = raw.target;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "codegen/derive.h"
@@ -17,7 +18,9 @@ struct Options {
   std::vector<std::string> words;                      // what is neither option nor command: files, codes, NAME=VALUE
   std::optional<std::string> function;
   std::map<std::string, std::int64_t> sizes;
-  std::vector<std::pair<std::string, double>> defines;
+  std::vector<std::pair<std::string, std::variant<double, std::string>>> defines;  // numbers, and names of functions and aggregations
+  std::vector<std::string> include;                    // folders where imports are found
+  std::vector<std::string> warnings;                   // what follows -W
   std::vector<codegen::Derivative> derivatives;        // --grad and --forward in order, with their --of and --wrt
   codegen::Derivative gradient;                        // --of and --wrt where neither is written: for what makes a gradient by itself
   std::string target = "cpu";

@@ -19,7 +19,11 @@ namespace {
 using runtime::Callable;
 using runtime::Tensor;
 
-std::vector<Word> split_words(const Options& options) {
+bool is_input(const lang::Function* function, const std::string& name) {
+  return function != nullptr && std::ranges::any_of(function->inputs, [&](const lang::Input& i) { return i.target.name.text == name; });
+}
+
+std::vector<Word> split_words(const Options& options, const lang::Function* function) {
   std::vector<Word> words;
   for (std::size_t k = 1; k < options.words.size(); ++k) {
     const std::string& text = options.words[k];
@@ -30,7 +34,7 @@ std::vector<Word> split_words(const Options& options) {
     words.push_back(word);
   }
   for (const auto& [name, value] : options.defines)      // `--define S=2` of a scalar input is `S=2`
-    if (std::ranges::count(words, name, &Word::name) == 0) words.push_back({name, fmt::format("{}", value)});
+    if (is_input(function, name) && std::ranges::count(words, name, &Word::name) == 0) words.push_back({name, std::visit([](const auto& v) { return fmt::format("{}", v); }, value)});
   return words;
 }
 
@@ -98,7 +102,7 @@ int execute(Session& session, const Callable& callable, const Call& call) {
     lang::Diagnostics diagnostics;                       // session's have been shown
     const std::optional<std::vector<Comparison>> compared = compare_with_differences(callable, options.gradient, call.inputs, diagnostics);
     if (compared) status = std::max(status, print_comparisons(*compared));
-    else show(diagnostics, {session.source}, options);
+    else show(diagnostics, session.sources, options);
     if (!compared) status = std::max<int>(status, program_error);
   }
   return status;
@@ -110,10 +114,10 @@ int run_command(const Options& given) {
   if (given.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec run FILE NAME=VALUE…`"};
   Session session(given, given.words[0]);
   if (!session.file) return session.report();
-  const std::vector<Word> words = split_words(given);
+  const std::vector<Word> words = split_words(given, session.entry());
   codegen::Request request = session.request();
-  infer_derivatives(Callable(session.source, *session.file, request), words, request.derivatives);
-  const Callable callable(session.source, *session.file, request);
+  infer_derivatives(Callable(session.sources, *session.file, request), words, request.derivatives);
+  const Callable callable(session.sources, *session.file, request);
   if (callable.function() == nullptr) {
     static_cast<void>(codegen::compile(*session.file, request, codegen::Until::Contraction, session.diagnostics));
     return session.report();
@@ -121,7 +125,7 @@ int run_command(const Options& given) {
   const std::optional<Call> call = read_call(callable, words, {given.seed, {}}, session.diagnostics);
   if (!call) return session.report();
   for (const Word& word : call->outputs) request.outputs.push_back(word.name);  // others are not computed
-  return execute(session, Callable(session.source, *session.file, request), *call);
+  return execute(session, Callable(session.sources, *session.file, request), *call);
 }
 
 }  // namespace tilec::cli

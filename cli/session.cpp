@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
 #include "lang/nearest.h"
-#include "lang/check.h"
+#include "lang/load.h"
 #include "lang/messages.h"
-#include "lang/parse.h"
 #include "lang/render.h"
 #include "runtime/error.h"
+#include "runtime/find.h"
 #include "runtime/npy.h"
 
 namespace tilec::cli {
@@ -22,9 +23,20 @@ bool colour(int descriptor) {
   return ::isatty(descriptor) != 0 && (no == nullptr || *no == '\0');
 }
 
+namespace {
+
+// `-Werror=dimension` makes W0210 an error, `-Werror` every warning.
+bool is_error_here(const lang::Diagnostic& diagnostic, const Options& options) {
+  const auto asked = [&](std::string_view word) { return std::find(options.warnings.begin(), options.warnings.end(), word) != options.warnings.end(); };
+  return diagnostic.severity == lang::Severity::Warning && (asked("error") || asked("error=" + diagnostic.code) || (diagnostic.code == "W0210" && asked("error=dimension")));
+}
+
+}  // namespace
+
 void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options) {
   lang::Diagnostics shown;
-  for (const lang::Diagnostic& diagnostic : diagnostics.all()) {
+  for (lang::Diagnostic diagnostic : diagnostics.all()) {
+    if (is_error_here(diagnostic, options)) diagnostic.severity = lang::Severity::Error;
     if (diagnostic.severity == lang::Severity::Remark && !options.verbose) continue;
     if (diagnostic.severity == lang::Severity::Warning && options.quiet) continue;
     shown.add(diagnostic);
@@ -55,9 +67,8 @@ codegen::Target target_of(const std::string& name) {
       .hint(near ? fmt::format("did you mean `--target {}`?", *near) : std::string("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference"));
 }
 
-Session::Session(const Options& given, const std::string& path) : options(given), source{path == "-" ? "<stdin>" : path, runtime::read_text(path)} {
-  file = lang::parse(source, diagnostics);
-  if (file && !lang::check(*file, diagnostics)) file.reset();
+Session::Session(const Options& given, const std::string& path) : options(given) {
+  file = lang::load({path == "-" ? "<stdin>" : path, runtime::read_text(path)}, runtime::find_in(options.include), sources, diagnostics);
 }
 
 const lang::Function* Session::entry() const {
@@ -77,11 +88,12 @@ const lang::Function* Session::entry() const {
 codegen::Request Session::request() const {
   codegen::Request request;
   request.signature.function = options.function;
-  request.signature.defines = options.defines;
+  for (const auto& [name, value] : options.defines) request.signature.defines.push_back({name, value});
   request.sizes = options.sizes;
   for (const auto& [name, value] : options.sizes) request.sizes.emplace("#" + name, value);  // a size the text spells in lower case
   for (const auto& [name, value] : options.defines)      // a define that names a scalar input used as a size
-    if (value == std::floor(value) && std::fabs(value) < 0x1p62) request.sizes.emplace(name, static_cast<std::int64_t>(value));
+    if (const double* number = std::get_if<double>(&value); number && *number == std::floor(*number) && std::fabs(*number) < 0x1p62)
+      request.sizes.emplace(name, static_cast<std::int64_t>(*number));
   request.derivatives = options.derivatives;
   request.target = target_of(options.target);
   request.threads_hint = options.threads;
@@ -89,8 +101,9 @@ codegen::Request Session::request() const {
 }
 
 int Session::report() const {
-  show(diagnostics, {source}, options);
-  return diagnostics.has_errors() ? program_error : success;
+  show(diagnostics, sources, options);
+  const auto& all = diagnostics.all();
+  return std::any_of(all.begin(), all.end(), [&](const lang::Diagnostic& d) { return d.severity == lang::Severity::Error || is_error_here(d, options); }) ? program_error : success;
 }
 
 }  // namespace tilec::cli

@@ -18,7 +18,7 @@ enum Exit { success = 0, program_error = 1, usage_error = 2, environment_error =
 
 struct Session {
   const Options& options;
-  lang::Source source;
+  std::vector<lang::Source> sources;                   // the file, then what it imports: spans point into them
   lang::Diagnostics diagnostics;
   std::optional<lang::File> file;                      // none when it did not parse or check
 

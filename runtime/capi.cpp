@@ -8,11 +8,12 @@
 #include <mutex>
 #include <new>
 
-#include "lang/check.h"
+#include "lang/load.h"
 #include "lang/parse.h"
 #include "lang/render.h"
 #include "runtime/emit.h"
 #include "runtime/error.h"
+#include "runtime/find.h"
 #include "runtime/specialise.h"
 #include "tilec/tilec.h"
 
@@ -36,18 +37,24 @@ struct Last {
   std::string text;
   std::vector<lang::Diagnostic> diagnostics;
   std::vector<std::string> hints;                        // joined, per diagnostic
-  lang::Source source;
+  std::vector<lang::Source> sources;                     // that the diagnostics point into
+  std::string name;                                      // what tilec_function_name returned
 };
 thread_local Last last;
 
+const lang::Source& source_of(const lang::Diagnostic& d) {
+  static const lang::Source none{};
+  return d.span.source < last.sources.size() ? last.sources[d.span.source] : none;
+}
+
 lang::Diagnostic plain(std::string code, std::string message) { return {std::move(code), lang::Severity::Error, std::move(message), {}, {}, {}}; }
 
-void keep(const lang::Diagnostics& diagnostics, const lang::Source& source, bool failed) {
+void keep(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, bool failed) {
   last.diagnostics = diagnostics.all();
-  last.source = source;
+  last.sources = sources;
   last.hints.clear();
   for (const lang::Diagnostic& d : last.diagnostics) last.hints.push_back(fmt::format("{}", fmt::join(d.hints, "; ")));
-  last.text = failed ? lang::render(diagnostics, {source}) : std::string();
+  last.text = failed ? lang::render(diagnostics, sources) : std::string();
 }
 
 tilec_status fail(tilec_status status, lang::Diagnostic diagnostic) {
@@ -71,8 +78,8 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
   return TILEC_INTERNAL_ERROR;
 }
 
-tilec_status failed(const lang::Diagnostics& diagnostics, const lang::Source& source) {
-  keep(diagnostics, source, true);
+tilec_status failed(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources) {
+  keep(diagnostics, sources, true);
   return status_of(diagnostics);
 }
 
@@ -119,23 +126,24 @@ codegen::Request request_of(const tilec_options& options) {
   return request;
 }
 
-std::string key_of(const lang::Source& source, const codegen::Request& r) {
-  std::string key = fmt::format("{}\n{}\n{} {}|{}\n", source.name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.sizes.size());
+std::string key_of(const std::vector<lang::Source>& sources, const codegen::Request& r) {
+  std::string key = fmt::format("{}\n{}\n{} {}|{}\n", sources[0].name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.sizes.size());
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{} {}|{}\n", d.forward ? "forward" : "reverse", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
-  for (const auto& [name, value] : r.signature.defines) key += fmt::format("{}={};", name, value);
-  return key + source.text;
+  for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
+  for (const lang::Source& source : sources) key += source.text + '\0';
+  return key;
 }
 
 // Programs alike share one Callable, and with it what it has compiled, as long as one of them lives.
-std::shared_ptr<const runtime::Callable> shared_callable(const lang::Source& source, const lang::File& file, const codegen::Request& request) {
+std::shared_ptr<const runtime::Callable> shared_callable(const std::vector<lang::Source>& sources, const lang::File& file, const codegen::Request& request) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<const runtime::Callable>> known;
   const std::lock_guard lock(mutex);
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<const runtime::Callable>& place = known[key_of(source, request)];
+  std::weak_ptr<const runtime::Callable>& place = known[key_of(sources, request)];
   std::shared_ptr<const runtime::Callable> callable = place.lock();
-  if (!callable) place = callable = std::make_shared<const runtime::Callable>(source, file, request);
+  if (!callable) place = callable = std::make_shared<const runtime::Callable>(sources, file, request);
   return callable;
 }
 
@@ -226,10 +234,10 @@ tilec_status port_at(const std::vector<runtime::Port>& ports, std::size_t positi
 tilec_status specialise(const tilec_program& program, const std::vector<runtime::Argument>& in, const std::vector<runtime::Argument>& out, std::shared_ptr<const runtime::Module>& module) {
   lang::Diagnostics diagnostics;
   const runtime::Callable& callable = *program.callable;
-  if (!check_names(program, in, diagnostics)) return failed(diagnostics, callable.source());
+  if (!check_names(program, in, diagnostics)) return failed(diagnostics, callable.sources());
   const auto made = callable.specialise(in, out, diagnostics);
-  if (!made) return failed(diagnostics, callable.source());
-  keep(diagnostics, callable.source(), false);
+  if (!made) return failed(diagnostics, callable.sources());
+  keep(diagnostics, callable.sources(), false);
   module = made->module;
   return TILEC_OK;
 }
@@ -240,10 +248,10 @@ tilec_status derivative_of(const tilec_program& program, const codegen::Derivati
     codegen::Request request = callable.request();
     request.derivatives.push_back(derivative);
     auto made = std::make_unique<tilec_program>();
-    made->callable = shared_callable(callable.source(), callable.file(), request);
+    made->callable = shared_callable(callable.sources(), callable.file(), request);
     lang::Diagnostics diagnostics;
     if (!fill_names(*made, diagnostics)) {
-      keep(diagnostics, callable.source(), true);
+      keep(diagnostics, callable.sources(), true);
       return TILEC_PROGRAM_ERROR;
     }
     *result = made.release();
@@ -265,10 +273,10 @@ tilec_status tilec_last_diagnostic(size_t position, tilec_diagnostic* diagnostic
   const lang::Diagnostic& d = last.diagnostics[position];
   lang::Position begin{0, 0}, end{0, 0};
   if (!d.span.empty()) {
-    begin = lang::position(last.source, d.span.begin);
-    end = lang::position(last.source, d.span.end);
+    begin = lang::position(source_of(d), d.span.begin);
+    end = lang::position(source_of(d), d.span.end);
   }
-  *diagnostic = {static_cast<tilec_severity>(d.severity), d.code.c_str(), d.message.c_str(), last.source.name.c_str(), begin.line, begin.column, end.line, end.column, last.hints[position].c_str()};
+  *diagnostic = {static_cast<tilec_severity>(d.severity), d.code.c_str(), d.message.c_str(), source_of(d).name.c_str(), begin.line, begin.column, end.line, end.column, last.hints[position].c_str()};
   return TILEC_OK;
 }
 
@@ -278,18 +286,19 @@ tilec_status tilec_compile(const char* text, size_t length, const tilec_options*
     const codegen::Request request = request_of(options);
     lang::Source source{options.file_name != nullptr ? options.file_name : "<text>", std::string(text, length)};
     lang::Diagnostics diagnostics;
-    std::optional<lang::File> file = lang::parse(source, diagnostics);
-    if (!file || !lang::check(*file, diagnostics)) {
-      keep(diagnostics, source, true);
+    std::vector<lang::Source> sources;
+    const std::optional<lang::File> file = lang::load(source, runtime::find_in({}), sources, diagnostics);
+    if (!file) {
+      keep(diagnostics, sources, true);
       return TILEC_PROGRAM_ERROR;
     }
     auto made = std::make_unique<tilec_program>();
-    made->callable = shared_callable(source, *file, request);
+    made->callable = shared_callable(sources, *file, request);
     if (!fill_names(*made, diagnostics)) {
-      keep(diagnostics, source, true);
+      keep(diagnostics, sources, true);
       return TILEC_PROGRAM_ERROR;
     }
-    keep(diagnostics, source, false);
+    keep(diagnostics, sources, false);
     *program = made.release();
     return TILEC_OK;
   });
@@ -309,8 +318,8 @@ const char* tilec_function_name(const char* text, size_t length, size_t position
   static_cast<void>(guarded([&] {
     const std::vector<std::string> names = function_names(text, length);
     if (position >= names.size()) return TILEC_OK;
-    last.source.name = names[position];
-    name = last.source.name.c_str();
+    last.name = names[position];
+    name = last.name.c_str();
     return TILEC_OK;
   }));
   return name;
@@ -383,7 +392,7 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
     lang::Diagnostics diagnostics;
     const auto request = check_names(*program, in, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
     const auto stages = request ? codegen::compile(callable.file(), *request, codegen::Until::Bound, diagnostics) : std::nullopt;
-    if (!stages) return failed(diagnostics, callable.source());
+    if (!stages) return failed(diagnostics, callable.sources());
     const auto reference = runtime::load_reference(*stages->bounded, *request);
     *ports = new tilec_kernel{nullptr, reference->inputs, reference->outputs};
     return TILEC_OK;
@@ -400,7 +409,7 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
     codegen::Request request = callable.request();
     if (!in.empty()) {
       const auto found = check_names(*program, in, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
-      if (!found) return failed(diagnostics, callable.source());
+      if (!found) return failed(diagnostics, callable.sources());
       request = *found;
     }
     if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
@@ -408,7 +417,7 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
     codegen::Stages stages;
     if (stage->needs_program) {
       auto computed = codegen::compile(callable.file(), request, stage->until, diagnostics);
-      if (!computed) return failed(diagnostics, callable.source());
+      if (!computed) return failed(diagnostics, callable.sources());
       stages = std::move(*computed);
     }
     *buffer = new tilec_buffer{runtime::emit(*stage, callable.file(), stages, request.target)};

@@ -122,8 +122,8 @@ void run(const Module& module, const std::vector<Tensor>& inputs, const std::vec
   module.run(in.data(), out.data());
 }
 
-Callable::Callable(lang::Source source, lang::File file, codegen::Request request)
-    : source_(std::move(source)), file_(std::move(file)), request_(std::move(request)), function_(entry_of(file_, request_.signature.function)) {}
+Callable::Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request)
+    : sources_(std::move(sources)), file_(std::move(file)), request_(std::move(request)), function_(entry_of(file_, request_.signature.function)) {}
 
 std::vector<std::string> Callable::input_names() const {
   std::vector<std::string> names;

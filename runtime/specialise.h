@@ -38,9 +38,9 @@ struct Specialisation {
 class Callable {
  public:
   // A parsed and checked file. `request` holds function, defines, sizes, derivatives, outputs, target and threads.
-  Callable(lang::Source source, lang::File file, codegen::Request request);
+  Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request);
 
-  const lang::Source& source() const { return source_; }
+  const std::vector<lang::Source>& sources() const { return sources_; }  // of its spans; the file itself first
   const lang::File& file() const { return file_; }
   const codegen::Request& request() const { return request_; }
   const lang::Function* function() const { return function_; }  // null when it is ambiguous: specialise says so
@@ -63,7 +63,7 @@ class Callable {
   void bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
 
-  lang::Source source_;
+  std::vector<lang::Source> sources_;
   lang::File file_;
   codegen::Request request_;
   const lang::Function* function_ = nullptr;

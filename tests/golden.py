@@ -38,6 +38,7 @@ COMMANDS = {
     "plan": "tilec FILE --emit=plan",
     "loops": "tilec FILE --emit=loops",
     "cli": "tilec check FILE",
+    "calls": "tilec check FILE",
 }
 MARK = "//|"
 ROUNDING = re.compile(r"largest (error|difference) \S+ \(allowed \S+\)")

@@ -87,7 +87,7 @@ poly::Signature signature_of(const lang::Function& function, Engine& engine) {
     signature.inputs.push_back(std::move(given));
   }
   for (const lang::Parameter& parameter : function.parameters)
-    if (engine() % 2 == 0) signature.defines.emplace_back(parameter.name.text, static_cast<double>(engine() % 5) / 2);
+    if (engine() % 2 == 0) signature.defines.push_back({parameter.name.text, static_cast<double>(engine() % 5) / 2});
   return signature;
 }
 
