@@ -60,7 +60,7 @@ class Calls {
   const Function* meant(const Name& name) {
     const auto found = definitions(file_, name);
     if (found.size() < 2) return found.empty() ? nullptr : found[0].function;
-    auto entry = diagnostics_.report(name.span, messages::ambiguous_function, name.text, counted(found.size(), "definition"));
+    auto entry = diagnostics_.report(name.span, messages::ambiguous_function, name.text, std::to_string(found.size()));
     for (const auto& each : found) entry.label(each.function->name->span, "one is here");
     entry.hint("import one of them only");
     return nullptr;

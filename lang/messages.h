@@ -47,9 +47,9 @@ inline constexpr Message<Text> unknown_aggregation{"E0120", Severity::Error, "th
 
 inline constexpr Message<Text, Text> import_missing{"E0121", Severity::Error, "`{}` is not found: {}"};
 inline constexpr Message<Text> import_cycle{"E0122", Severity::Error, "these files import each other: {}"};
-inline constexpr Message<Text, Text> ambiguous_function{"E0123", Severity::Error, "`{}` is defined by several imports: {}"};
+inline constexpr Message<Text, Text> ambiguous_function{"E0123", Severity::Error, "`{}` is defined by {} of the imported files"};
 inline constexpr Message<Text> recursion{"E0124", Severity::Error, "a function cannot call itself: {}"};
-inline constexpr Message<Text, Text> parameter_count{"E0125", Severity::Error, "`{}` has {}"};
+inline constexpr Message<Text, Text> parameter_count{"E0125", Severity::Error, "`{}` takes {}"};
 inline constexpr Message<Text, Text> parameter_missing{"E0126", Severity::Error, "compile-time parameter `{}` of `{}` has no value"};
 inline constexpr Message<Text, Text, Text> parameter_kind{"E0127", Severity::Error, "compile-time parameter `{}` is {}, which cannot be {}"};
 inline constexpr Message<Text, Text> derivative_of_nothing{"E0128", Severity::Error, "this file has no function `{}` for the {}"};

@@ -58,7 +58,7 @@ class Writer {
     for (const Label& label : d.labels) {
       const std::optional<Place> p = place(label.span, sources_);
       if (!p) out_ += fmt::format("note: {}\n", shown(label.text));
-      else excerpt(*p, '-', blue, label.text);
+      else excerpt(*p, '-', blue, label.span.source == d.span.source || d.span.empty() ? label.text : fmt::format("{} ({})", label.text, p->source->name));
     }
     for (const std::string& hint : d.hints) out_ += paint(cyan, "hint: ") + shown(hint) + '\n';
   }

@@ -50,7 +50,7 @@ bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& nam
   if (const auto known = caller.names.find(name.spelled()); known != caller.names.end()) {
     const bool number = known->second.kind == Named::Kind::Size || (known->second.kind == Named::Kind::Weak && known->second.reads.empty());
     if (number) scope.names[parameter] = known->second;
-    else scope.diagnostics.report(span, messages::parameter_kind, parameter, fmt::format("`{}`", name.text), "a value computed at run time").hint("pass it as an input");
+    else scope.diagnostics.report(span, messages::parameter_kind, parameter, fmt::format("`{}`, a value computed at run time", name.text), "passed in `< >`").hint("pass it as an input");
     return number;
   }
   Parameter meaning{.function = function_meant(caller, name), .builtin = {}, .aggregation = aggregation_named(name.text)};
@@ -187,7 +187,6 @@ std::optional<Named> inlined(Scope& scope, const lang::Definition& definition, c
 // iterate<f, 20>(X, W): X = f(X, W), twenty times; what f does not return stays.
 std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::string& name, Span span) {
   const auto* function = call.parameters.size() == 2 ? std::get_if<lang::Name>(&call.parameters[0].value) : nullptr;
-  Scope numbers{.diagnostics = scope.diagnostics, .file = scope.file};
   const auto* literal = function ? std::get_if<lang::Number>(&call.parameters[1].value) : nullptr;
   const auto* count_name = function ? std::get_if<lang::Name>(&call.parameters[1].value) : nullptr;
   const auto known = count_name ? scope.names.find(count_name->spelled()) : scope.names.end();

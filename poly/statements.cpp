@@ -91,7 +91,7 @@ std::optional<Named> called_as(Scope& scope, const Named& made, TensorId before,
   auto& tensor = scope.program.tensors[static_cast<std::size_t>(made.tensor)];
   const auto name = unique_name(scope, target.name);
   const bool mine = made.tensor >= before && target.dtype.value_or(tensor.dtype) == tensor.dtype;
-  const bool given = std::any_of(scope.names.begin(), scope.names.end(), [&](const auto& entry) { return entry.second.kind == Named::Kind::Tensor && entry.second.tensor == made.tensor && entry.first != target.name; });
+  const bool given = std::any_of(scope.names.begin(), scope.names.end(), [&](const auto& entry) { return entry.second.kind == Named::Kind::Tensor && entry.second.tensor == made.tensor && entry.first != target.name && scope.declared.contains(entry.first); });
   if (!mine || given) return copied(scope, made.tensor, target);
   tensor.name = name;
   scope.taken->insert(name);
