@@ -19,12 +19,6 @@ Dimension plain(const Expr& size) {
   return v ? Dimension(v->name.spelled()) : std::nullopt;
 }
 
-Shape shape_of(const std::vector<Expr>& sizes, Span where) {
-  Shape shape{{}, where};
-  for (const Expr& size : sizes) shape.dimensions.push_back(plain(size));
-  return shape;
-}
-
 // Where an index stands alone as one dimension of a tensor.
 struct Use { std::string tensor, dimension; Span index, declared; const Access* access; };
 
@@ -34,6 +28,10 @@ class Dimensions {
 
   void function(const Function& f) {
     shapes_.clear();
+    declared_.clear();
+    for (const Input& i : f.inputs)
+      for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
+        if (const Dimension name = plain(size)) declared_.insert(*name);
     for (const Input& i : f.inputs)
       if (i.sizes) shapes_[i.target.name.spelled()] = shape_of(*i.sizes, i.span);
     for (const Statement& s : f.statements)
@@ -52,6 +50,16 @@ class Dimensions {
   const std::set<std::string>& apart_;
   Diagnostics& diagnostics_;
   std::map<std::string, Shape> shapes_;
+  std::set<std::string> declared_;                     // names that an input's shape declares; `H = N/2` is none
+
+  Shape shape_of(const std::vector<Expr>& sizes, Span where) const {
+    Shape shape{{}, where};
+    for (const Expr& size : sizes) {
+      const Dimension name = plain(size);
+      shape.dimensions.push_back(name && declared_.contains(*name) ? name : std::nullopt);
+    }
+    return shape;
+  }
 
   bool kept_apart(const std::string& a, const std::string& b) const { return a != b && (apart_.contains(a) || apart_.contains(b)); }
 

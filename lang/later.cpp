@@ -29,7 +29,7 @@ class Later {
 
   Diagnostics::Entry say(Span span, std::string_view what) {
     fine_ = false;
-    return diagnostics_.report(span, messages::not_yet, what);
+    return diagnostics_.report(span, messages::unknown_function, what);
   }
 
   void function(const Function& f) {

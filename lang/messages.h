@@ -42,7 +42,6 @@ inline constexpr Message<> half_select_form{"E0115", Severity::Error, "a `?` wit
 inline constexpr Message<Text> unknown_function{"E0116", Severity::Error, "there is no function `{}`"};
 inline constexpr Message<Text> unknown_type{"E0117", Severity::Error, "`{}` is not an element type"};
 inline constexpr Message<Text> function_redefined{"E0118", Severity::Error, "{} is defined twice"};
-inline constexpr Message<Text> not_yet{"E0119", Severity::Error, "{} is not part of this version of tilec"};
 inline constexpr Message<Text> unknown_aggregation{"E0120", Severity::Error, "there is no aggregation `{}`"};
 
 inline constexpr Message<Text, Text> import_missing{"E0121", Severity::Error, "`{}` is not found: {}"};
