@@ -9,6 +9,7 @@
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
+#include "codegen/share.h"
 #include "poly/bind.h"
 #include "poly/bounds.h"
 #include "poly/defract.h"
@@ -93,7 +94,7 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   verify(*stages.plan, fused.strides);
   if (until == Until::Plan) return stages;
 
-  stages.package = timed("lower", [&] { return lower(*stages.plan, fused.strides, request.target); });
+  stages.package = timed("lower", [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); });
   for (const Step& step : stages.package->steps) verify(step.loops);
   return stages;
 }
