@@ -113,7 +113,10 @@ tilec_options options_of(const tilec_options* given) {
 codegen::Request request_of(const tilec_options& options) {
   codegen::Request request;
   if (options.function != nullptr) request.signature.function = options.function;
-  for (std::size_t k = 0; k < options.define_count; ++k) request.signature.defines.emplace_back(options.defines[k].name, options.defines[k].value);
+  for (std::size_t k = 0; k < options.define_count; ++k) {
+    const tilec_define& define = options.defines[k];
+    request.signature.defines.push_back({define.name, define.text != nullptr ? decltype(poly::Define::value)(define.text) : define.value});
+  }
   for (std::size_t k = 0; k < options.size_count; ++k) {
     request.sizes[options.sizes[k].name] = options.sizes[k].value;
     request.sizes.emplace(fmt::format("#{}", options.sizes[k].name), options.sizes[k].value);  // a size the text spells in lower case
@@ -287,7 +290,7 @@ tilec_status tilec_compile(const char* text, size_t length, const tilec_options*
     lang::Source source{options.file_name != nullptr ? options.file_name : "<text>", std::string(text, length)};
     lang::Diagnostics diagnostics;
     std::vector<lang::Source> sources;
-    const std::optional<lang::File> file = lang::load(source, runtime::find_in({}), sources, diagnostics);
+    const std::optional<lang::File> file = lang::load(source, runtime::find_in({options.include, options.include + options.include_count}), sources, diagnostics);
     if (!file) {
       keep(diagnostics, sources, true);
       return TILEC_PROGRAM_ERROR;

@@ -83,6 +83,7 @@ typedef struct tilec_program tilec_program;
 typedef struct tilec_define {
   const char* name;
   double value;
+  const char* text;       /* the name of a function or an aggregation, instead of the value; NULL: the value */
 } tilec_define;
 
 typedef struct tilec_size {
@@ -100,6 +101,8 @@ typedef struct tilec_options {
   const tilec_size* sizes; /* sizes that no input's shape shows */
   size_t size_count;
   int threads;             /* of the cpu target: 1, or 0 for the pool of the process (TILEC_THREADS, else all cores) */
+  const char* const* include; /* folders in which imports are looked for, after the folder of file_name and before std/ */
+  size_t include_count;
 } tilec_options;
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */

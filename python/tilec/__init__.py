@@ -197,23 +197,26 @@ class Module:
         raise TypeError("the text has several functions: %s; call one of them by name" % ", ".join(self._names))
 
 
-def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float] | None" = None,
-            size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, name: str = "<text>"):
+def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
+            size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), name: str = "<text>"):
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
-    target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters.
-    size: sizes that no input's shape shows. Raises ProgramError when the text is at fault, ValueError for an unknown target.
+    target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters,
+    numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that no input's shape shows. include: folders in
+    which imports are looked for, after that of the file and before std/. Raises ProgramError when the text is at fault, ValueError for an unknown target.
     """
     options = _c.Options(size=_ctypes.sizeof(_c.Options), target=target.encode(), file_name=name.encode(), threads=threads)
     options.function = function.encode() if function else None
-    defines = [_c.Define(k.encode(), float(v)) for k, v in (define or {}).items()]
+    defines = [_c.Define(k.encode(), 0.0, v.encode()) if isinstance(v, str) else _c.Define(k.encode(), float(v), None) for k, v in (define or {}).items()]
+    folders = [_os.fsencode(folder) for folder in include]
     sizes = [_c.Size(k.encode(), int(v)) for k, v in (size or {}).items()]
     options.defines, options.define_count = (_c.Define * max(1, len(defines)))(*defines), len(defines)
     options.sizes, options.size_count = (_c.Size * max(1, len(sizes)))(*sizes), len(sizes)
+    options.include, options.include_count = (_ctypes.c_char_p * max(1, len(folders)))(*folders), len(folders)
     data = text.encode()
     names = _function_names(data) if function is None else []
     if len(names) > 1:
-        return Module(text, names, {"target": target, "define": define, "size": size, "threads": threads, "name": name})
+        return Module(text, names, {"target": target, "define": define, "size": size, "threads": threads, "include": include, "name": name})
     handle = _ctypes.c_void_p()
     _check(_c.lib.tilec_compile(data, len(data), _ctypes.byref(options), _ctypes.byref(handle)))
     return Program(handle.value)
