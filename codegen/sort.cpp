@@ -53,10 +53,10 @@ class Sort {
 
   Body whole_rows() {
     const std::string turn = names_.fresh("p"), count = names_.fresh("rows"), row = names_.fresh("row"), number = names_.fresh("number");
+    Body body = buffers(Memory::Local);
     Body one{stmt(Let{number, var(turn) * Expr(leaf_.rows) + var(row)})};
     append(one, views_of_row(var(number), false));
     append(one, sorted_chunk(Expr(std::int64_t{0}), length_));
-    Body body = buffers(Memory::Local);
     body.push_back(stmt(Let{count, minimum(Expr(leaf_.rows), Expr(rows_of(nest_)) - var(turn) * Expr(leaf_.rows))}));
     body.push_back(stmt(For{row, Kind::Serial, var(count), {}, std::move(one)}));
     return {stmt(For{turn, Kind::Parallel, Expr(ceil_div(rows_of(nest_), leaf_.rows)), {}, std::move(body)})};
