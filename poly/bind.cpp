@@ -41,6 +41,7 @@ class Binder {
     for (const auto& node : program.nodes)
       if (const auto* intrinsic = std::get_if<Intrinsic>(&node)) check(program, *intrinsic);
     program.requirements.clear();
+    program.rules.clear();
     program.sizes.clear();
     program.rules.clear();
     if (!missing_.empty()) diagnostics_.report({}, messages::unbound_sizes, quoted_list(missing_), missing_.size() == 1 ? "has" : "have").hint("give it with `--size NAME=number`, or with an input whose shape shows it");
