@@ -17,7 +17,7 @@ using namespace tilec::poly;
 
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 TensorId add(Program& program, std::string name, DType type, std::vector<Size> shape) {
   for (const auto& size : shape)
@@ -86,7 +86,7 @@ TEST_CASE("f16 terms add up in f32 and round once") {
 }
 
 TEST_CASE("argsort is stable, both zeros are equal, and NaN is greatest") {
-  const auto keys = reals({7}, {nan, 0.0, 3, -0.0, -inf, nan, 3});
+  const auto keys = reals({7}, {not_a_number, 0.0, 3, -0.0, -inf, not_a_number, 3});
   CHECK(interpret(sorted({7}, false), {keys}).outputs[0].integers == std::vector<std::int64_t>{4, 1, 3, 2, 6, 0, 5});
   CHECK(interpret(sorted({7}, true), {keys}).outputs[0].integers == std::vector<std::int64_t>{0, 5, 2, 6, 1, 3, 4});
 }
