@@ -9,6 +9,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/rows.h"
 #include "codegen/scan.h"
+#include "codegen/scratch.h"
 #include "codegen/split.h"
 
 namespace tilec::codegen {
@@ -90,6 +91,7 @@ Fused fuse(const poly::Program& program, const Strides& strides, const std::map<
   split_reductions(fused.program, fused.strides, target);
   if (!has_threads(target)) transpose_for_lanes(fused.program, fused.strides);  // staging reads any order
   panel_operands(fused.program, fused.strides, target);
+  give_scratch(fused.program, fused.strides, target);
   // Links of a chain live in the last one's buffer, whose strides may be the caller's.
   const std::vector<TensorId> buffer = buffers(fused.program);
   for (std::size_t id = 0; id < buffer.size(); ++id) fused.strides[id] = fused.strides[static_cast<std::size_t>(buffer[id])];

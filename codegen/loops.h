@@ -6,7 +6,8 @@
 // Rules (verify):
 //  1. A Register array is indexed by constants once Unroll is expanded: each element is a value (a phi at every Serial loop
 //     and uniform If that stores it), never memory. Allocated inside Vector it holds a vector, outside a scalar.
-//  2. Inside Vector an i64 is uniform or `a + s·lane`. Loads and stores: s = 1 a vector, s = 0 a splat, else a gather / scatter.
+//  2. Inside Vector an i64 is uniform, `a + s·lane`, or any value per lane (one that was loaded). Loads and stores: s = 1 a vector,
+//     s = 0 a splat, else a gather / scatter.
 //     Extents of loops inside Vector are uniform.
 //  3. An If on a condition that varies over lanes is a mask: loads and stores in it are masked, registers keep their old value
 //     in the other lanes. It has no `otherwise`. Such Ifs nest (the masks are and-ed).

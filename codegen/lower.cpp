@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "codegen/indirect.h"
 #include "codegen/leaf.h"
 #include "codegen/scan_leaf.h"
+#include "codegen/sort.h"
 #include "codegen/staged.h"
 #include "lang/diagnostic.h"
 
@@ -18,7 +20,8 @@ using lang::InternalError;
 
 Nest leaf_nest(const Plan& plan, const Group& group, const Compute& leaf, const Strides& strides) {
   const poly::Node& node = plan.program.nodes[static_cast<std::size_t>(leaf.node)];
-  if (const auto* reshape = std::get_if<poly::Intrinsic>(&node)) return reshape_nest(plan.program, reshape->targets[0], reshape->operands[0]);
+  if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&node))
+    return intrinsic->op == poly::IntrinsicOp::Reshape ? reshape_nest(plan.program, intrinsic->targets[0], intrinsic->operands[0]) : intrinsic_nest(plan.program, *intrinsic, strides);
   const auto& s = std::get<poly::Statement>(node);
   if (leaf.form == LeafForm::Fill) return fill_nest(plan.program, s, strides);
   std::set<std::string> keep;
@@ -36,6 +39,10 @@ class GroupLowering {
 
   Loops spell(std::vector<TensorId>& views) {
     collect_views(views);
+    if (const poly::Intrinsic* intrinsic = alone()) {
+      kernel_.body = spell(*intrinsic);
+      return {{kernel_}, {}};
+    }
     Body turn = allocate_locals();
     for (std::size_t l = 0; l < group_.body.size(); ++l) {
       if (l > 0 && group_.threads) turn.push_back(stmt(Barrier{}));
@@ -46,6 +53,19 @@ class GroupLowering {
   }
 
  private:
+  // The Gather, Scatter or Sort that this group is.
+  const poly::Intrinsic* alone() const {
+    const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan_.program.nodes[static_cast<std::size_t>(group_.body.front().node)]);
+    return intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape ? intrinsic : nullptr;
+  }
+
+  Body spell(const poly::Intrinsic& intrinsic) {
+    const Nest& nest = nests_.front();
+    if (intrinsic.op == poly::IntrinsicOp::Gather) return spell_gather(nest, group_, storage_, names_);
+    if (intrinsic.op == poly::IntrinsicOp::Scatter) return spell_scatter(nest, group_, storage_, intrinsic, names_);
+    return spell_sort(nest, group_, storage_, intrinsic, names_);
+  }
+
   bool local(TensorId id) const { return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end(); }
 
   void collect_views(std::vector<TensorId>& views) {
@@ -64,8 +84,10 @@ class GroupLowering {
     };
     for (std::size_t l = 0; l < nests_.size(); ++l) {
       for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
-      add(nests_[l].target.tensor, group_.body[l].chunk ? Direction::InOut : Direction::Out);
+      add(nests_[l].target.tensor, group_.body[l].chunk || alone() ? Direction::InOut : Direction::Out);
     }
+    if (const poly::Intrinsic* intrinsic = alone())
+      for (const TensorId id : intrinsic->targets) add(id, Direction::InOut);
   }
 
   std::int64_t extent(const std::string& index) const {

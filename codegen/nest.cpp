@@ -5,6 +5,7 @@
 
 #include "lang/diagnostic.h"
 #include "poly/count.h"
+#include "poly/intrinsic.h"
 
 namespace tilec::codegen {
 
@@ -194,6 +195,59 @@ std::optional<std::int64_t> output_points(const Nest& nest) {
   }
   for (const Dim& dim : nest.dims) if (!dim.reduction && dim.extent == 0) return 0;
   return poly::count_points(rows, box, 4096);
+}
+
+namespace {
+
+// Which dims of the nest the dimensions of one access are, in order.
+FlatAccess over_dims(TensorId id, const std::vector<std::string>& names, const Nest& nest, const Strides& strides) {
+  FlatAccess access{id, {std::vector<std::int64_t>(nest.dims.size(), 0), 0}};
+  for (std::size_t k = 0; k < names.size(); ++k) access.offset.coefficients[*nest.dim(names[k])] = strides[static_cast<std::size_t>(id)].at(k);
+  return access;
+}
+
+void merge_neighbours(Nest& nest) {
+  for (std::size_t d = nest.dims.size(); d-- > 0;) {
+    if (nest.dims[d].name == "v") continue;
+    const bool alike = d + 1 < nest.dims.size() && nest.dims[d + 1].name[0] == nest.dims[d].name[0];
+    if (nest.dims[d].extent != 1 && !(alike && proportional(nest, d, d + 1))) continue;
+    if (nest.dims[d].extent != 1) nest.dims[d + 1] = {nest.dims[d].name + nest.dims[d + 1].name, nest.dims[d].extent * nest.dims[d + 1].extent, nest.dims[d].reduction};
+    erase_dim(nest, d);
+  }
+}
+
+}  // namespace
+
+Nest intrinsic_nest(const Program& program, const poly::Intrinsic& intrinsic, const Strides& strides) {
+  const poly::Groups groups = poly::groups(program, intrinsic);
+  Nest nest;
+  std::vector<std::string> b, j, r;
+  const auto add = [&](const std::vector<poly::Size>& sizes, const char* letter, bool reduction, std::vector<std::string>& names) {
+    for (const poly::Size& size : sizes) {
+      names.push_back(letter + std::to_string(names.size()));
+      nest.dims.push_back({names.back(), size.get(), reduction});
+    }
+  };
+  const bool scatters = intrinsic.op == poly::IntrinsicOp::Scatter;
+  add(groups.batch, "b", false, b);
+  add(groups.index, "j", scatters, j);
+  nest.dims.push_back({"v", groups.extent.get(), !scatters});
+  add(groups.rest, "r", false, r);
+  const auto access = [&](TensorId id, std::initializer_list<std::vector<std::string>> parts) {
+    std::vector<std::string> names;
+    for (const auto& part : parts) names.insert(names.end(), part.begin(), part.end());
+    return over_dims(id, names, nest, strides);
+  };
+  const TensorId from = intrinsic.operands[0], to = intrinsic.targets[0];
+  if (intrinsic.op == poly::IntrinsicOp::Sort) {
+    nest.reads = {access(from, {b, {"v"}})};
+    nest.target = access(to, {b, {"v"}});
+  } else {
+    nest.reads = {scatters ? access(from, {b, j, r}) : access(from, {b, {"v"}, r}), access(intrinsic.operands[1], {b, j})};
+    nest.target = scatters ? access(to, {b, {"v"}, r}) : access(to, {b, j, r});
+  }
+  merge_neighbours(nest);
+  return nest;
 }
 
 std::int64_t box_points(const Nest& nest) {

@@ -66,6 +66,10 @@ Nest reshape_nest(const poly::Program& program, TensorId target, TensorId operan
 
 // How many elements rows over output dimensions alone leave; none where that takes long to count.
 std::optional<std::int64_t> output_points(const Nest& nest);
+// The dimensions of a Gather, Scatter or Sort: b… j… v r… (program.h), neighbours of one letter merged, `v` always there.
+// reads {data, indices} or {keys}; every access says what it takes from each. No value: codegen/indirect and sort spell it.
+Nest intrinsic_nest(const poly::Program& program, const poly::Intrinsic& intrinsic, const Strides& strides);
+
 // The extent's product; saturates.
 std::int64_t box_points(const Nest& nest);
 

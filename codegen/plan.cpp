@@ -16,7 +16,8 @@ namespace {
 using lang::InternalError;
 
 constexpr std::pair<LeafForm, const char*> form_names[] = {
-    {LeafForm::Contract, "contract"}, {LeafForm::Map, "map"}, {LeafForm::Reduce, "reduce"}, {LeafForm::Scan, "scan"}, {LeafForm::Fill, "fill"}};
+    {LeafForm::Contract, "contract"}, {LeafForm::Map, "map"}, {LeafForm::Reduce, "reduce"}, {LeafForm::Scan, "scan"}, {LeafForm::Fill, "fill"},
+    {LeafForm::Gather, "gather"},     {LeafForm::Scatter, "scatter"}, {LeafForm::Sort, "sort"}};
 
 TensorId target_of(const poly::Program& program, int node) {
   const poly::Node& n = program.nodes.at(static_cast<std::size_t>(node));
@@ -81,7 +82,7 @@ std::optional<Compute> parse_leaf(Words w, const poly::Program& program, std::st
   Compute leaf;
   const std::string form = w.next(), tensor = w.next();
   const auto known = std::find_if(std::begin(form_names), std::end(form_names), [&](const auto& f) { return form == f.second; });
-  if (known == std::end(form_names)) { message = "`" + form + "` is no form of a leaf: contract, map, reduce, scan or fill"; return std::nullopt; }
+  if (known == std::end(form_names)) { message = "`" + form + "` is no form of a leaf: contract, map, reduce, scan, fill, gather, scatter or sort"; return std::nullopt; }
   leaf.form = known->first;
   leaf.node = node_of(program, tensor);
   if (leaf.node < 0) { message = "no statement computes `" + tensor + "`"; return std::nullopt; }
@@ -126,7 +127,26 @@ std::optional<std::vector<Loop>> parse_loops(Words w, std::string& message) {
   return loops;
 }
 
+// The leaf of an Intrinsic has its form and stands alone; a Reshape is a map of its elements.
+void verify(const poly::Program& program, const poly::Intrinsic& intrinsic, const Group& group, const Compute& leaf) {
+  const std::string& name = program.tensor(intrinsic.targets.front()).name;
+  if (leaf.form != form_of(intrinsic.op)) throw InternalError("plan: the leaf of `" + name + "` has another form than what makes it");
+  if (intrinsic.op == poly::IntrinsicOp::Reshape) return;
+  if (group.body.size() != 1 || !group.loops.empty()) throw InternalError("plan: `" + name + "` does not stand alone in its group");
+  if (leaf.rows < 1 || leaf.vectors < 1 || leaf.lanes < 1) throw InternalError("plan: the leaf of `" + name + "` has a block of nothing");
+}
+
 }  // namespace
+
+LeafForm form_of(poly::IntrinsicOp op) {
+  switch (op) {
+    case poly::IntrinsicOp::Reshape: return LeafForm::Map;
+    case poly::IntrinsicOp::Gather: return LeafForm::Gather;
+    case poly::IntrinsicOp::Scatter: return LeafForm::Scatter;
+    case poly::IntrinsicOp::Sort: return LeafForm::Sort;
+  }
+  return LeafForm::Map;
+}
 
 std::string print(const Plan& plan) {
   std::string text;
@@ -193,6 +213,7 @@ void verify(const Plan& plan, const Strides& strides) {
     if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
     for (const Compute& leaf : group.body) {
       const auto* s = std::get_if<poly::Statement>(&plan.program.nodes.at(static_cast<std::size_t>(leaf.node)));
+      if (!s) verify(plan.program, std::get<poly::Intrinsic>(plan.program.nodes[static_cast<std::size_t>(leaf.node)]), group, leaf);
       if (leaf.form == LeafForm::Fill || !s) { leaves[leaf.node] += leaf.form != LeafForm::Fill; continue; }
       ++leaves[leaf.node];
       const Nest nest = nest_of(*s, strides, keep);

@@ -24,7 +24,9 @@ namespace tilec::codegen {
 // Reduce: lanes over the reduction dimension n; one output element a time. Fill: every element of the target gets its fill.
 // Scan: partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows` elements a
 // step, on a GPU `rows` to each of `lanes` threads (1: a thread for each scan).
-enum class LeafForm { Contract, Map, Reduce, Scan, Fill };
+// Gather, Scatter, Sort: of the Intrinsic of that name, alone in their group, which has no loops: `rows` a turn owns, lanes over n;
+// `chunk`: columns of a Scatter or elements of a sorted row that one turn or thread has, 0: all.
+enum class LeafForm { Contract, Map, Reduce, Scan, Fill, Gather, Scatter, Sort };
 
 struct Compute {
   LeafForm form = LeafForm::Map;
@@ -64,6 +66,8 @@ std::string print(const Plan& plan);
 std::optional<std::vector<Group>> parse_groups(const std::string& text, const poly::Program& program, std::string& message);
 // Throws InternalError: a leaf names a dimension its nest lacks, a statement has no leaf or two, a local is read outside its group.
 void verify(const Plan& plan, const Strides& strides);
+
+LeafForm form_of(poly::IntrinsicOp op);
 
 // Which buffer each tensor lives in: the links of a chain of `default`s share the last one's.
 std::vector<TensorId> buffers(const poly::Program& program);

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/indirect.h"
 #include "codegen/leaf_choice.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
+#include "codegen/sort.h"
 
 namespace tilec::codegen {
 
@@ -154,6 +156,15 @@ bool streams(const poly::Program& program, const Compute& leaf, const Nest& nest
   return std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
 }
 
+// The group of a Gather, Scatter or Sort.
+Group place(Group group, const Fused& fused, const poly::Intrinsic& intrinsic, int node, const Target& target) {
+  const Nest nest = intrinsic_nest(fused.program, intrinsic, fused.strides);
+  const auto leaf = intrinsic.op == poly::IntrinsicOp::Sort ? sort_leaf : intrinsic.op == poly::IntrinsicOp::Scatter ? scatter_leaf : gather_leaf;
+  group.body = {leaf(fused.program, nest, node, target)};
+  if (has_threads(target)) group.threads = group.body.front().lanes;
+  return group;
+}
+
 Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) {
   const auto& program = fused.program;
   Group group;
@@ -167,8 +178,9 @@ Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) 
   const std::set<std::string> keep(set.indices.begin(), set.indices.end());
   for (const int node : set.nodes) {
     const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
-    const auto* reshape = std::get_if<poly::Intrinsic>(&program.nodes[static_cast<std::size_t>(node)]);
-    Nest nest = s ? nest_of(*s, fused.strides, keep) : reshape_nest(program, reshape->targets[0], reshape->operands[0]);
+    const auto* intrinsic = std::get_if<poly::Intrinsic>(&program.nodes[static_cast<std::size_t>(node)]);
+    if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return place(std::move(group), fused, *intrinsic, node, target);
+    Nest nest = s ? nest_of(*s, fused.strides, keep) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
     nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
     if (set.nodes.size() == 1) {
       place(group, nest, node, target);

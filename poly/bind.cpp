@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <set>
 
 #include "lang/messages.h"
+#include "poly/intrinsic.h"
 
 namespace tilec::poly {
 namespace {
@@ -32,11 +34,14 @@ class Binder {
 
   Program bind(Program program) {
     for (const auto& requirement : program.requirements) check(requirement);
+    for (const auto& node : program.nodes)
+      if (const auto* intrinsic = std::get_if<Intrinsic>(&node)) extents(program, *intrinsic);
     for (auto& tensor : program.tensors) bind(tensor);
     for (auto& node : program.nodes) std::visit([this](auto& n) { bind(n); }, node);
     for (const auto& node : program.nodes)
       if (const auto* intrinsic = std::get_if<Intrinsic>(&node)) check(program, *intrinsic);
     program.requirements.clear();
+    program.rules.clear();
     program.sizes.clear();
     program.rules.clear();
     if (!missing_.empty()) diagnostics_.report({}, messages::unbound_sizes, quoted_list(missing_), missing_.size() == 1 ? "has" : "have").hint("give it with `--size NAME=number`, or with an input whose shape shows it");
@@ -146,8 +151,19 @@ class Binder {
     for (auto& parameter : intrinsic.parameters) parameter = number(parameter, intrinsic.span);
   }
 
+  // Extents of Gather, Scatter and Sort that must agree.
+  void extents(const Program& program, const Intrinsic& intrinsic) {
+    for (const auto& [left, i, right, k] : equal_extents(program, intrinsic)) {
+      const auto &a = program.tensor(left), &b = program.tensor(right);
+      const auto message = fmt::format("`{}` takes dimension {} of `{}` and dimension {} of `{}` for one", name(intrinsic.op), i, a.name, k, b.name);
+      check(Requirement{a.shape[i], b.shape[k], false, message, intrinsic.span, {}});
+    }
+  }
+
   void check(const Program& program, const Intrinsic& intrinsic) {
-    if (intrinsic.op != IntrinsicOp::Reshape || failed()) return;
+    if (failed()) return;
+    if (intrinsic.op == IntrinsicOp::Sort) return row_length(program, intrinsic);
+    if (intrinsic.op != IntrinsicOp::Reshape) return;
     const auto count = [&](TensorId id) {
       Size product = 1;
       for (const auto& size : program.tensor(id).shape) product = product * size;
@@ -157,6 +173,15 @@ class Binder {
     if (to == from) return;
     failed_ = true;
     diagnostics_.report(intrinsic.span, messages::reshape_count, to.print(), from.print());
+  }
+
+  // Positions in a row are i32.
+  void row_length(const Program& program, const Intrinsic& intrinsic) {
+    const auto& keys = program.tensor(intrinsic.operands.at(0));
+    const auto length = keys.shape.back();
+    if (length.get() <= std::numeric_limits<std::int32_t>::max()) return;
+    failed_ = true;
+    diagnostics_.report(intrinsic.span, messages::does_not_fit, length.print(), "i32").hint(fmt::format("the positions in a row of `{}` are numbered in i32; sort shorter rows", keys.name));
   }
 
   const Values& values_;

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "poly/interpret.h"
+#include "poly/intrinsic.h"
 #include "poly/print_value.h"
 
 namespace tilec::poly {
@@ -249,9 +250,8 @@ std::string intrinsic_text(const Program& program, const Intrinsic& intrinsic) {
   for (const auto id : intrinsic.targets) targets.push_back(program.tensor(id).name);
   for (const auto id : intrinsic.operands) arguments.push_back(program.tensor(id).name);
   for (const auto& size : intrinsic.parameters) arguments.push_back(size.print());
-  const std::string_view names[] = {"reshape", "gather", "scatter", "argsort"};
   const auto left = targets.size() == 1 ? targets[0] : "(" + joined(targets) + ")";
-  return fmt::format("{} = {}({});", left, names[static_cast<std::size_t>(intrinsic.op)], joined(arguments));
+  return fmt::format("{} = {}({});", left, name(intrinsic.op), joined(arguments));
 }
 
 // Inputs, then the scalars that are sizes: names that no input's shape declares.

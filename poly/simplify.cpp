@@ -207,6 +207,7 @@ class Simplifier {
         const auto at = views.find(*tensor);
         if (at != views.end() && at->second.number) s.fill = *at->second.number;
       }
+      if (has_rule(s.target.tensor)) return;
       if (auto view = view_of(p_, s)) views.emplace(s.target.tensor, std::move(*view));
     });
   }
@@ -218,7 +219,7 @@ class Simplifier {
       const auto view = s ? view_of(p_, *s) : std::nullopt;
       if (!view || !is_copy(p_, *s, *view) || !contains(p_.outputs, s->target.tensor)) continue;
       const auto from = view->access->tensor, to = s->target.tensor;
-      if (contains(p_.inputs, from) || contains(p_.outputs, from)) continue;
+      if (contains(p_.inputs, from) || contains(p_.outputs, from) || has_rule(from) || has_rule(to)) continue;
       p_.nodes.erase(p_.nodes.begin() + static_cast<std::ptrdiff_t>(at--));
       rename(from, to);
     }
@@ -238,6 +239,15 @@ class Simplifier {
         std::for_each(intrinsic.operands.begin(), intrinsic.operands.end(), change);
       }
     }
+    for (auto& rule : p_.rules) {
+      std::for_each(rule.operands.begin(), rule.operands.end(), change);
+      std::for_each(rule.targets.begin(), rule.targets.end(), change);
+    }
+  }
+
+  // A tensor whose derivative is a rule is not what its statement says: nothing else may stand for it.
+  bool has_rule(TensorId id) const {
+    return std::any_of(p_.rules.begin(), p_.rules.end(), [&](const Rule& rule) { return contains(rule.targets, id); });
   }
 
   bool equal(const Statement& a, const Statement& b) const {
@@ -246,36 +256,60 @@ class Simplifier {
            a.aggregation == b.aggregation && a.value == b.value && a.reads == b.reads && a.fill == b.fill && a.ties == b.ties && a.kernel_name == b.kernel_name;
   }
 
-  // The second of two equal statements goes. An output keeps its name, so of two outputs both stay.
+  bool equal(const Intrinsic& a, const Intrinsic& b) const {
+    if (a.op != b.op || a.operands != b.operands || a.parameters != b.parameters || a.targets.size() != b.targets.size()) return false;
+    return std::equal(a.targets.begin(), a.targets.end(), b.targets.begin(), [&](TensorId x, TensorId y) { return p_.tensor(x).dtype == p_.tensor(y).dtype && p_.tensor(x).shape == p_.tensor(y).shape; });
+  }
+
+  // The targets of two equal nodes; of unequal ones none.
+  std::vector<std::pair<TensorId, TensorId>> twins(const Node& first, const Node& second) const {
+    const auto *a = std::get_if<Statement>(&first), *b = std::get_if<Statement>(&second);
+    if (a && b) return equal(*a, *b) ? std::vector{std::pair(a->target.tensor, b->target.tensor)} : std::vector<std::pair<TensorId, TensorId>>{};
+    std::vector<std::pair<TensorId, TensorId>> pairs;
+    if (a || b || !equal(std::get<Intrinsic>(first), std::get<Intrinsic>(second))) return pairs;
+    for (std::size_t k = 0; k < std::get<Intrinsic>(first).targets.size(); ++k) pairs.emplace_back(std::get<Intrinsic>(first).targets[k], std::get<Intrinsic>(second).targets[k]);
+    return pairs;
+  }
+
+  // The second of two equal nodes goes. An output keeps its name, so of two outputs both stay.
   void share() {
     for (std::size_t first = 0; first < p_.nodes.size(); ++first)
       for (std::size_t second = first + 1; second < p_.nodes.size(); ++second) {
-        const auto *a = std::get_if<Statement>(&p_.nodes[first]), *b = std::get_if<Statement>(&p_.nodes[second]);
-        if (!a || !b || !equal(*a, *b)) continue;
-        const auto one = a->target.tensor, other = b->target.tensor;
-        if (contains(p_.outputs, one) && contains(p_.outputs, other)) continue;
+        const auto pairs = twins(p_.nodes[first], p_.nodes[second]);
+        const auto apart = [&](const auto& pair) { return (contains(p_.outputs, pair.first) && contains(p_.outputs, pair.second)) || has_rule(pair.first) || has_rule(pair.second); };
+        if (pairs.empty() || std::any_of(pairs.begin(), pairs.end(), apart)) continue;
         p_.nodes.erase(p_.nodes.begin() + static_cast<std::ptrdiff_t>(second--));
-        contains(p_.outputs, other) ? rename(one, other) : rename(other, one);
+        for (const auto& [one, other] : pairs) contains(p_.outputs, other) ? rename(one, other) : rename(other, one);
       }
   }
 
+  // Rules whose targets are all dead go; those that stay need their operands and all of their targets.
   void drop_dead() {
     std::set<TensorId> needed(p_.outputs.begin(), p_.outputs.end());
-    std::vector<Node> kept;
-    for (auto node = p_.nodes.rbegin(); node != p_.nodes.rend(); ++node) {
-      if (const auto* s = std::get_if<Statement>(&*node)) {
-        if (!needed.contains(s->target.tensor)) continue;
-        for (const auto& read : s->reads) needed.insert(read.tensor);
-        if (const auto* fill = std::get_if<TensorId>(&s->fill)) needed.insert(*fill);
-      } else {
-        const auto& intrinsic = std::get<Intrinsic>(*node);
-        if (std::none_of(intrinsic.targets.begin(), intrinsic.targets.end(), [&](TensorId id) { return needed.contains(id); })) continue;
-        needed.insert(intrinsic.operands.begin(), intrinsic.operands.end());
+    const auto any_needed = [&](const std::vector<TensorId>& ids) { return std::any_of(ids.begin(), ids.end(), [&](TensorId id) { return needed.contains(id); }); };
+    for (std::size_t before = 0; before != needed.size();) {
+      before = needed.size();
+      for (auto node = p_.nodes.rbegin(); node != p_.nodes.rend(); ++node) {
+        if (const auto* s = std::get_if<Statement>(&*node)) {
+          if (!needed.contains(s->target.tensor)) continue;
+          for (const auto& read : s->reads) needed.insert(read.tensor);
+          if (const auto* fill = std::get_if<TensorId>(&s->fill)) needed.insert(*fill);
+        } else {
+          const auto& intrinsic = std::get<Intrinsic>(*node);
+          if (any_needed(intrinsic.targets)) needed.insert(intrinsic.operands.begin(), intrinsic.operands.end());
+        }
       }
-      kept.push_back(std::move(*node));
+      for (const auto& rule : p_.rules) {
+        if (!any_needed(rule.targets)) continue;
+        needed.insert(rule.operands.begin(), rule.operands.end());
+        needed.insert(rule.targets.begin(), rule.targets.end());
+      }
     }
-    std::reverse(kept.begin(), kept.end());
-    p_.nodes = std::move(kept);
+    std::erase_if(p_.nodes, [&](const Node& node) {
+      const auto* s = std::get_if<Statement>(&node);
+      return s ? !needed.contains(s->target.tensor) : !any_needed(std::get<Intrinsic>(node).targets);
+    });
+    std::erase_if(p_.rules, [&](const Rule& rule) { return !any_needed(rule.targets); });
   }
 
   // Tensors that nothing makes any more leave the table.

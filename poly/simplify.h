@@ -6,8 +6,9 @@
 // - values are folded; reads that no value uses are dropped (their rows stay: the domain is its own)
 // - an index with a single value is replaced by it; a fold over at most one point becomes an Assign
 // - a tensor that shows another (a copy, a transpose, a constant) is read through
-// - equal statements are made once; what no output needs is not made
-// In: any Program.   Out: one for which verify() holds.   Keeps: inputs, outputs and their names, sizes, requirements.
+// - equal statements and intrinsics are made once; what no output needs is not made
+// In: any Program.   Out: one for which verify() holds.   Keeps: inputs, outputs and their names, sizes, requirements, and what
+// makes the target of a rule.
 #pragma once
 #include "poly/program.h"
 namespace tilec::poly {

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "poly/hull.h"
+#include "poly/intrinsic.h"
 #include "poly/print.h"
 
 namespace tilec::poly {
@@ -85,6 +86,23 @@ class Verifier {
     for (const auto id : intrinsic.operands) is_defined(id);
     for (const auto& size : intrinsic.parameters) check(size);
     for (const auto id : intrinsic.targets) define(id);
+    const auto words = fault(program_, intrinsic);
+    require(words.empty(), "6, intrinsics", fmt::format("`{}`: {}", name(intrinsic.op), words));
+    if (stage_ != Stage::Symbolic) extents(intrinsic);
+  }
+
+  void extents(const Intrinsic& intrinsic) const {
+    for (const auto& [left, i, right, k] : equal_extents(program_, intrinsic)) {
+      const auto &a = program_.tensor(left), &b = program_.tensor(right);
+      require(a.shape[i] == b.shape[k], "6, intrinsics", fmt::format("dimension {} of `{}` is {}, dimension {} of `{}` is {}", i, a.name, a.shape[i].print(), k, b.name, b.shape[k].print()));
+    }
+    if (intrinsic.op == IntrinsicOp::Reshape) require(elements(intrinsic.targets[0]) == elements(intrinsic.operands[0]), "6, intrinsics", "`reshape` makes another number of elements");
+  }
+
+  std::int64_t elements(TensorId id) const {
+    std::int64_t count = 1;
+    for (const auto& size : program_.tensor(id).shape) count *= size.get();
+    return count;
   }
 
   void check(const Statement& s) {

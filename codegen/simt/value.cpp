@@ -216,9 +216,8 @@ Value Speller::index(Op op, const std::vector<Value>& o) {
   if (!sign(op)) {
     text = both ? scalars_.apply(op, DType::I32, {o[0].text, o[1].text}) : scalars_.apply(op, DType::I64, {wide(o[0]), wide(o[1])});
   } else if (both && narrow && (op == Op::Div || op == Op::Mod) && o[0].range->low >= 0) {
-    text = fmt::format("(int)((unsigned int){} {} {}u)", o[0].text, sign(op), o[1].text);
-    if (o[1].range->low != o[1].range->high) text = fmt::format("(int)((unsigned int){} {} (unsigned int){})", o[0].text, sign(op), o[1].text);
-    text = "(" + text + ")";
+    const bool literal = o[1].text.find_first_not_of("0123456789") == std::string::npos;
+    text = fmt::format(fmt::runtime(literal ? "((int)((unsigned int){} {} {}u))" : "((int)((unsigned int){} {} (unsigned int){}))"), o[0].text, sign(op), o[1].text);
   } else {
     const bool shift = op == Op::Shl || op == Op::Shr;  // has the type of its left operand
     text = fmt::format("({} {} {})", both && narrow ? o[0].text : both || shift ? wide(o[0]) : o[0].text, sign(op), o[1].text);

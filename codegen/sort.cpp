@@ -1,0 +1,274 @@
+// A stable argsort that lanes of one row can share. Bitonic networks are the usual choice for threads, but they do N log² N work and
+// are not stable; merging is both, and a merge can be cut: where the first d elements of the result come from is found by bisection
+// along its diagonal (Odeh, Green, Mwassi, Shmueli, Birk 2012), so every part of a merge is a turn of its own.
+//
+//   A = 1 4 6 | 2 3 9, part of results 2 … 4:   diagonal d = 2: one from the left, one from the right (1 2)   ⇒   4 and 3 are next: 3 4
+//
+// Buffers go in pairs: keys and positions are merged from one pair into the other and back. The positions of the first pair are the
+// target. Keys are carried along, so that a merge reads memory in order.
+#include "codegen/sort.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "codegen/leaf_choice.h"
+#include "codegen/scalar.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+constexpr std::int64_t whole_row = 1 << 15;            // longer rows are cut when there are too few of them
+constexpr double worth_a_turn = 30000;                 // cycles
+
+std::int64_t rows_of(const Nest& nest) {
+  std::int64_t count = 1;
+  for (const Dim& dim : nest.dims) if (dim.name != "v") count *= dim.extent;
+  return count;
+}
+std::int64_t length_of(const Nest& nest) { return nest.dims[*nest.dim("v")].extent; }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+int log_up(std::int64_t n) { return n <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1))); }
+std::int64_t block_threads(std::int64_t length, const Target& target) {
+  return std::clamp<std::int64_t>(std::int64_t{1} << log_up(length), 32, length > 8192 ? target.max_threads : 256);
+}
+
+struct Pair { std::string keys, positions; };          // views, from the row's first element
+struct Merge { Expr low, middle, high; };              // two runs of a row: [low, middle) and [middle, high)
+
+class Sort {
+ public:
+  Sort(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names)
+      : nest_(nest), group_(group), leaf_(group.body.front()), storage_(storage), sort_(sort), names_(names), descending_(!sort.parameters.at(0).is(0)),
+        length_(length_of(nest)), type_(key_type(storage.plan.program.tensor(sort.operands[0]).dtype)) {}
+
+  Body spell() {
+    if (rows_of(nest_) * length_ == 0) return {};
+    if (group_.threads) return block_per_row();
+    return leaf_.chunk ? parts_of_rows() : whole_rows();
+  }
+
+ private:
+  // ---- who does what
+
+  Body whole_rows() {
+    const std::string turn = names_.fresh("p"), count = names_.fresh("rows"), row = names_.fresh("row"), number = names_.fresh("number");
+    Body body = buffers(Memory::Local);
+    Body one{stmt(Let{number, var(turn) * Expr(leaf_.rows) + var(row)})};
+    append(one, views_of_row(var(number), false));
+    append(one, sorted_chunk(Expr(std::int64_t{0}), length_));
+    body.push_back(stmt(Let{count, minimum(Expr(leaf_.rows), Expr(rows_of(nest_)) - var(turn) * Expr(leaf_.rows))}));
+    body.push_back(stmt(For{row, Kind::Serial, var(count), {}, std::move(one)}));
+    return {stmt(For{turn, Kind::Parallel, Expr(ceil_div(rows_of(nest_), leaf_.rows)), {}, std::move(body)})};
+  }
+
+  // Every pass is a parallel loop of its own over rows and parts.
+  Body parts_of_rows() {
+    Body all = each_part([&](const Expr& first) { return sorted_chunk(first, leaf_.chunk); });
+    std::int64_t width = leaf_.chunk;
+    for (bool back = false; width < length_ || back; width *= 2, back = !back)
+      append(all, each_part([&](const Expr& first) { return merged_part(back ? second_ : first_, back ? first_ : second_, first, Expr(width), log_up(width) + 1); }));
+    return all;
+  }
+
+  template <class Inside> Body each_part(const Inside& inside) {
+    const std::int64_t parts = ceil_div(length_, leaf_.chunk);
+    const std::string turn = names_.fresh("p"), row = names_.fresh("row"), first = names_.fresh("first");
+    Body body{stmt(Let{row, Operation{Op::Div, {var(turn), Expr(parts)}, DType::I64}}), stmt(Let{first, Expr(Operation{Op::Mod, {var(turn), Expr(parts)}, DType::I64}) * Expr(leaf_.chunk)})};
+    append(body, views_of_row(var(row), true));
+    append(body, inside(var(first)));
+    return {stmt(For{turn, Kind::Parallel, Expr(rows_of(nest_) * parts), {}, std::move(body)})};
+  }
+
+  // A block has a row, each thread a part of it; between passes all wait.
+  Body block_per_row() {
+    const std::string row = names_.fresh("row"), pass = names_.fresh("pass"), width = names_.fresh("width");
+    const bool global = sort_.targets.size() > 1;
+    Body body = global ? Body{} : buffers(Memory::Shared);
+    append(body, views_of_row(var(row), global));
+    append(body, each_thread([&](const Expr& first) { return sorted_chunk(first, leaf_.chunk); }));
+    if (const int passes = log_up(ceil_div(length_, leaf_.chunk)); passes > 0) {
+      Body turn{stmt(Let{width, Operation{Op::Shl, {Expr(leaf_.chunk), var(pass) * Expr(2)}, DType::I64}})};
+      const int steps = log_up(length_) + 1;
+      append(turn, each_thread([&](const Expr& first) { return merged_part(first_, second_, first, var(width), steps); }));
+      append(turn, each_thread([&](const Expr& first) { return merged_part(second_, first_, first, var(width) * Expr(2), steps); }));
+      body.push_back(stmt(For{pass, Kind::Serial, Expr((passes + 1) / 2), {}, std::move(turn)}));
+    }
+    return {stmt(For{row, Kind::Block, Expr(rows_of(nest_)), {}, std::move(body)})};
+  }
+
+  template <class Inside> Body each_thread(const Inside& inside) {
+    const std::string thread = names_.fresh("t"), first = names_.fresh("first");
+    Body body{stmt(Let{first, var(thread) * Expr(leaf_.chunk)})};
+    body.push_back(stmt(If{less(var(first), Expr(length_)), inside(var(first)), {}}));
+    return {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(body)}), stmt(Barrier{})};
+  }
+
+  // ---- buffers
+
+  Body buffers(Memory memory) {
+    first_.keys = names_.fresh("keys"), second_ = {names_.fresh("other_keys"), names_.fresh("other_positions")};
+    return {stmt(Allocate{first_.keys, type_, length_, memory}), stmt(Allocate{second_.keys, type_, length_, memory}), stmt(Allocate{second_.positions, DType::I32, length_, memory})};
+  }
+
+  // Views of one row: of the keys given, of the target, and of the buffers when these are tensors.
+  Body views_of_row(const Expr& row, bool global) {
+    Body body;
+    Expr rest = row, from(nest_.reads[0].offset.constant), to(nest_.target.offset.constant);
+    std::int64_t inner = rows_of(nest_);
+    for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
+      if (nest_.dims[d].name == "v") continue;
+      inner /= nest_.dims[d].extent;
+      const Expr at = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
+      from = from + at * Expr(nest_.reads[0].offset.coefficients[d]);
+      to = to + at * Expr(nest_.target.offset.coefficients[d]);
+      rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
+    }
+    const auto view = [&](const char* stem, TensorId tensor, const Expr& offset) {
+      const std::string name = names_.fresh(stem);
+      body.push_back(stmt(View{name, storage_.name(tensor), offset}));
+      return name;
+    };
+    source_ = view("source", sort_.operands[0], from);
+    first_.positions = view("positions", sort_.targets[0], to);
+    if (!global) return body;
+    const Expr dense = row * Expr(length_);
+    first_.keys = view("keys", sort_.targets[1], dense);
+    second_ = {view("other_keys", sort_.targets[2], dense), view("other_positions", sort_.targets[3], dense)};
+    return body;
+  }
+
+  // ---- keys
+
+  Expr key(const Pair& pair, const Expr& at) const { return Load{pair.keys, at, type_}; }
+
+  // Whether the left one of two keys goes first: it does unless the right one is strictly before it.
+  Expr left_first(const Expr& left, const Expr& right) const {
+    const Expr ordered = Operation{descending_ ? Op::Ge : Op::Le, {left, right}, DType::Bool};
+    if (!lang::is_float(type_)) return ordered;
+    return Operation{Op::Or, {ordered, Expr(Operation{Op::IsNan, {descending_ ? left : right}, DType::Bool})}, DType::Bool};
+  }
+
+  Expr given(const Expr& at) const {
+    const DType type = storage_.plan.program.tensor(sort_.operands[0]).dtype;
+    return convert(Load{source_, at * Expr(nest_.reads[0].offset.coefficients[*nest_.dim("v")]), type}, type_);
+  }
+
+  // ---- merging
+
+  // Keys and positions of [first, first + size), sorted, in the first pair. An even number of passes: the last may only copy.
+  Body sorted_chunk(const Expr& first, std::int64_t size) {
+    const std::string count = names_.fresh("count"), k = names_.fresh("k");
+    const Expr end = minimum(first + Expr(size), Expr(length_)), at = first + var(k);
+    Body body{stmt(Let{count, end - first})};
+    body.push_back(stmt(For{k, Kind::Serial, var(count), {}, {stmt(Store{first_.keys, at, given(at)}), stmt(Store{first_.positions, at, convert(at, DType::I32)})}}));
+    const int passes = log_up(size);
+    if (passes == 0) return body;
+    const std::string pass = names_.fresh("pass"), width = names_.fresh("width");
+    Body turn{stmt(Let{width, Operation{Op::Shl, {Expr(1), var(pass) * Expr(2)}, DType::I64}})};
+    append(turn, merged_runs(first_, second_, first, var(count), var(width)));
+    append(turn, merged_runs(second_, first_, first, var(count), var(width) * Expr(2)));
+    body.push_back(stmt(For{pass, Kind::Serial, Expr((passes + 1) / 2), {}, std::move(turn)}));
+    return body;
+  }
+
+  // All runs of `width` in [first, first + count), two and two.
+  Body merged_runs(const Pair& from, const Pair& to, const Expr& first, const Expr& count, const Expr& width) {
+    const std::string run = names_.fresh("run"), runs = names_.fresh("runs"), low = names_.fresh("low"), middle = names_.fresh("middle"), high = names_.fresh("high");
+    const Expr end = first + count;
+    Body body{stmt(Let{low, first + var(run) * (width * Expr(2))}), stmt(Let{middle, minimum(var(low) + width, end)}), stmt(Let{high, minimum(var(low) + width * Expr(2), end)})};
+    append(body, merged(from, to, {var(low), var(middle), var(high)}, var(low), var(middle), var(low), var(high) - var(low)));
+    const Expr both = width * Expr(2);
+    return {stmt(Let{runs, Operation{Op::Div, {count + both - Expr(1), both}, DType::I64}}), stmt(For{run, Kind::Serial, var(runs), {}, std::move(body)})};
+  }
+
+  // The results [first, first + chunk) of merging runs of `width`: a multiple of chunk, so that they belong to one merge.
+  Body merged_part(const Pair& from, const Pair& to, const Expr& first, const Expr& width, int steps) {
+    const std::string low = names_.fresh("low"), middle = names_.fresh("middle"), high = names_.fresh("high"), count = names_.fresh("count");
+    const Expr both = width * Expr(2);
+    Body body{stmt(Let{low, first - Expr(Operation{Op::Mod, {first, both}, DType::I64})}), stmt(Let{middle, minimum(var(low) + width, Expr(length_))}),
+              stmt(Let{high, minimum(var(low) + both, Expr(length_))}), stmt(Let{count, minimum(Expr(leaf_.chunk), Expr(length_) - first)})};
+    const Merge merge{var(low), var(middle), var(high)};
+    const std::string taken = names_.fresh("taken");
+    append(body, split(from, merge, first - var(low), steps, taken));
+    append(body, merged(from, to, merge, var(low) + var(taken), var(middle) + (first - var(low) - var(taken)), first, var(count)));
+    return body;
+  }
+
+  // taken = how many of the first `diagonal` results come from the left run.
+  Body split(const Pair& from, const Merge& merge, const Expr& diagonal, int steps, const std::string& taken) {
+    const std::string least = names_.fresh("least"), most = names_.fresh("most"), step = names_.fresh("step"), half = names_.fresh("half"), open = names_.fresh("open"), left = names_.fresh("left");
+    const Expr zero(std::int64_t{0}), low = Load{least, zero, DType::I64}, high = Load{most, zero, DType::I64}, last(length_ - 1);
+    const Expr x = key(from, minimum(merge.low + var(half), last)), y = key(from, minimum(merge.middle + (diagonal - var(half) - Expr(1)), last));
+    const auto flag = [&](const std::string& name) { return Expr(Variable{name, DType::Bool}); };
+    const auto pick = [&](const Expr& condition, const Expr& a, const Expr& b) { return Expr(Operation{Op::Select, {condition, a, b}, DType::I64}); };
+    const Expr up = both(flag(open), flag(left)), down = both(flag(open), Operation{Op::Not, {flag(left)}, DType::Bool});
+    Body turn{stmt(Let{half, floor_divide(low + high, 2)}), stmt(Let{open, less(low, high)}), stmt(Let{left, left_first(x, y)}),
+              stmt(Store{least, zero, pick(up, var(half) + Expr(1), low)}), stmt(Store{most, zero, pick(down, var(half), high)})};
+    return {stmt(Allocate{least, DType::I64, 1, Memory::Register}), stmt(Allocate{most, DType::I64, 1, Memory::Register}),
+            stmt(Store{least, zero, maximum(zero, diagonal - (merge.high - merge.middle))}), stmt(Store{most, zero, minimum(diagonal, merge.middle - merge.low)}),
+            stmt(For{step, Kind::Serial, Expr(steps), {}, std::move(turn)}), stmt(Let{taken, low})};
+  }
+
+  // `count` results from `to_first` on, the runs read from `left` and `right` on.
+  Body merged(const Pair& from, const Pair& to, const Merge& merge, const Expr& left, const Expr& right, const Expr& to_first, const Expr& count) {
+    const std::string i = names_.fresh("i"), j = names_.fresh("j"), k = names_.fresh("k"), p = names_.fresh("left_at"), q = names_.fresh("right_at"), x = names_.fresh("x"), y = names_.fresh("y"),
+                      take = names_.fresh("take");
+    const Expr zero(std::int64_t{0}), last(length_ - 1), at = to_first + var(k);
+    const Expr chosen = Variable{take, DType::Bool}, a = Variable{x, type_}, b = Variable{y, type_};
+    const auto pick = [&](const Expr& yes, const Expr& no) { return Expr(Operation{Op::Select, {chosen, yes, no}, yes.type()}); };
+    const Expr left_over = at_least(var(q), merge.high);
+    const Expr first = both(less(var(p), merge.middle), Operation{Op::Or, {left_over, left_first(a, b)}, DType::Bool});
+    Body turn{stmt(Let{p, Load{i, zero, DType::I64}}), stmt(Let{q, Load{j, zero, DType::I64}}), stmt(Let{x, key(from, minimum(var(p), last))}), stmt(Let{y, key(from, minimum(var(q), last))}),
+              stmt(Let{take, first}), stmt(Store{to.keys, at, pick(a, b)}),
+              stmt(Store{to.positions, at, Load{from.positions, pick(var(p), var(q)), DType::I32}}),
+              stmt(Store{i, zero, pick(var(p) + Expr(1), var(p))}), stmt(Store{j, zero, pick(var(q), var(q) + Expr(1))})};
+    return {stmt(Allocate{i, DType::I64, 1, Memory::Register}), stmt(Allocate{j, DType::I64, 1, Memory::Register}), stmt(Store{i, zero, left}), stmt(Store{j, zero, right}),
+            stmt(For{k, Kind::Serial, count, {}, std::move(turn)})};
+  }
+
+  const Nest& nest_;
+  const Group& group_;
+  const Compute& leaf_;
+  const Storage& storage_;
+  const poly::Intrinsic& sort_;
+  Names& names_;
+  bool descending_;
+  std::int64_t length_;
+  DType type_;
+  std::string source_;
+  Pair first_, second_;
+};
+
+}  // namespace
+
+lang::DType key_type(lang::DType type) { return type == DType::Bool ? DType::U8 : compute_type(type); }
+
+bool sorts_in_global_memory(const Nest& nest, lang::DType keys, const Target& target) {
+  const std::int64_t length = length_of(nest), bytes = lang::bytes(key_type(keys));
+  if (has_threads(target)) return length * (2 * bytes + 4) + 64 > target.shared_bytes;
+  return length > whole_row && rows_of(nest) < 4;
+}
+
+Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, const Target& target) {
+  Compute leaf;
+  leaf.form = LeafForm::Sort, leaf.node = node;
+  const std::int64_t length = length_of(nest), rows = rows_of(nest);
+  if (has_threads(target)) {
+    leaf.chunk = std::int64_t{1} << log_up(ceil_div(std::max<std::int64_t>(1, length), block_threads(length, target)));
+    leaf.lanes = block_threads(length, target);
+    return leaf;
+  }
+  if (sorts_in_global_memory(nest, program.tensor(nest.reads[0].tensor).dtype, target)) {
+    leaf.chunk = whole_row / 2;                         // an even number of passes sorts it
+    return leaf;
+  }
+  const double cycles = 10.0 * static_cast<double>(length) * (log_up(length) + 2);
+  leaf.rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(worth_a_turn / std::max(1.0, cycles)));
+  leaf.rows = std::min(leaf.rows, std::max<std::int64_t>(1, rows));
+  return leaf;
+}
+
+Body spell_sort(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names) { return Sort(nest, group, storage, sort, names).spell(); }
+
+}  // namespace tilec::codegen

@@ -1,0 +1,225 @@
+// Error bounds of scalars, so that a test knows by how much a backend may differ.
+//
+// The problem: a backend sums in another order and has its own `exp`, so its results differ from these, and a test must
+// know by how much they may. A fixed tolerance is either too wide for a sum of three numbers or too narrow for one with
+// cancellation. So an absolute error travels with every value, first order and derivative-free:
+//
+//   input                0
+//   a + b                ea + eb                        every operation adds 2 ulp of its result, in its type
+//   a · b                |a|·eb + |b|·ea + ea·eb
+//   f(x)                 the largest |f(x ± e) - f(x)|: no derivative needed, and a step in between is seen
+//   a < b                1 where |a - b| <= ea + eb and a != b: either answer is right
+//   c ? a : b            that of the arm, plus |a - b| where c is uncertain
+//   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike
+//   store                + 1 ulp of the tensor's type
+//
+// For `0.1f + 0.2f - 0.3f` the value is about 1e-8 and the error 2e-7: nothing can be said about its digits, and the
+// tolerance says so. `magnitudes` is this error in units of 8·eps of the tensor's type, and at least |value|.
+#include "poly/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lang/diagnostic.h"
+#include "poly/evaluate.h"
+
+namespace tilec::poly {
+
+double epsilon(DType type) {
+  switch (type) {
+    case DType::F16: return 0x1p-10;
+    case DType::BF16: return 0x1p-7;
+    case DType::F32: return 0x1p-23;
+    case DType::F64: return 0x1p-52;
+    default: return 0;
+  }
+}
+
+namespace {
+
+double least(DType type) {
+  switch (type) {
+    case DType::F16: return 0x1p-24;
+    case DType::BF16:
+    case DType::F32: return 0x1p-126;                  // backends may flush subnormals
+    case DType::F64: return 0x1p-1022;
+    default: return 0;
+  }
+}
+
+double largest(DType type) {
+  switch (type) {
+    case DType::F16: return 65504;
+    case DType::BF16:
+    case DType::F32: return 0x1.fffffep127;
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
+}  // namespace
+
+Value load(const Stored& tensor, std::size_t at) {
+  return lang::is_float(tensor.array.dtype) ? Value{tensor.array.reals[at], 0, tensor.errors[at]} : Value{0, tensor.array.integers[at], tensor.errors[at]};
+}
+
+void store(Stored& tensor, std::size_t at, const Value& value) {
+  if (lang::is_float(tensor.array.dtype)) tensor.array.reals[at] = value.real;
+  else tensor.array.integers[at] = value.integer;
+  tensor.errors[at] = value.error;
+}
+
+double as_real(DType type, const Value& v) {
+  return lang::is_float(type) ? v.real : type == DType::U64 ? static_cast<double>(static_cast<std::uint64_t>(v.integer)) : static_cast<double>(v.integer);
+}
+
+// |a - b| where a difference that is not a number means that nothing is known.
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double apart = std::fabs(a - b);
+  return std::isnan(apart) ? infinity : apart;
+}
+
+namespace {
+
+// |factor| * error, where nothing times an unbounded error is unbounded, not NaN: the error may come from a value that is not finite.
+double error_product(double factor, double error) {
+  if (error == 0) return 0;
+  const double product = std::fabs(factor) * error;
+  return std::isnan(product) ? infinity : product;
+}
+
+double error_square(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
+
+double own_error(DType type, double result) { return std::isfinite(result) ? 2 * epsilon(type) * std::fabs(result) + least(type) : 0; }
+
+bool is_exact(Op op) {
+  switch (op) {
+    case Op::Neg: case Op::Abs: case Op::Max: case Op::Min: case Op::Relu: case Op::Sign: case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc: return true;
+    default: return false;
+  }
+}
+
+// The error that operands of a float operation hand on.
+double inherited(Op op, DType type, const Value& a, const Value& b, const Value& c, double result) {
+  if (a.error == 0 && b.error == 0 && c.error == 0) return 0;
+  switch (op) {
+    case Op::Add:
+    case Op::Sub: return a.error + b.error;
+    case Op::Mul: return error_product(a.real, b.error) + error_product(b.real, a.error) + error_square(a.error, b.error);
+    case Op::Fma: return error_product(a.real, b.error) + error_product(b.real, a.error) + error_square(a.error, b.error) + c.error;
+    case Op::Neg:
+    case Op::Abs:
+    case Op::Relu: return a.error;
+    case Op::Max:
+    case Op::Min: return std::max(a.error, b.error);
+    case Op::Div: return std::fabs(b.real) > b.error ? (a.error + error_product(result, b.error)) / (std::fabs(b.real) - b.error) : infinity;
+    case Op::Sin:
+    case Op::Cos: return std::min(2.0, a.error);
+    case Op::Tan: if (a.error >= 1.5) return infinity; break;
+    case Op::Mod: {                                    // a jump from one end of [0, |b|) to the other may lie between
+      const double period = std::fabs(b.real), e = a.error + error_product(a.real / b.real, b.error);
+      return e < std::fabs(result) && std::fabs(result) + e < period - b.error ? e : std::isfinite(period) ? period + e : infinity;
+    }
+    default: break;
+  }
+  double worst = 0;
+  for (const double x : {a.real - a.error, a.real + a.error})
+    for (const double y : {b.real - b.error, b.real + b.error}) worst = std::max(worst, distance(real_operation(op, type, x, y, c.real), result));
+  return worst;
+}
+
+}  // namespace
+
+Value apply_real(Op op, DType type, const Value& a, const Value& b, const Value& c) {
+  const double result = real_operation(op, type, a.real, b.real, c.real);
+  return {result, 0, inherited(op, type, a, b, c, result) + (is_exact(op) ? 0 : own_error(type, result))};
+}
+
+Value apply_integer(Op op, DType type, const Value& a, const Value& b, const Value& c) {
+  const auto result = integer_operation(op, type, a.integer, b.integer, c.integer);
+  if (a.error == 0 && b.error == 0 && c.error == 0) return {0, result, 0};
+  const double x = as_real(type, a), y = as_real(type, b);
+  switch (op) {
+    case Op::Add: case Op::Sub: case Op::Max: case Op::Min: case Op::Neg: case Op::Abs: case Op::Relu: return {0, result, a.error + b.error};
+    case Op::Mul: return {0, result, error_product(x, b.error) + error_product(y, a.error) + error_square(a.error, b.error)};
+    default: return {0, result, infinity};
+  }
+}
+
+Value compare(Op op, DType type, const Value& a, const Value& b) {
+  const bool real = lang::is_float(type);
+  const bool holds = real ? compare_reals(op, type, a.real, b.real) : compare_integers(op, type, a.integer, b.integer);
+  if (a.error == 0 && b.error == 0) return {0, holds, 0};
+  const double apart = distance(as_real(type, a), as_real(type, b));
+  return {0, holds, apart != 0 && apart <= a.error + b.error ? 1.0 : 0.0};
+}
+
+Value choose(DType condition_type, DType type, const Value& condition, const Value& a, const Value& b) {
+  const bool first = lang::is_float(condition_type) ? condition.real != 0 : condition.integer != 0;
+  Value value = first ? a : b;
+  if (condition.error != 0) value.error = std::max(a.error, b.error) + distance(as_real(type, a), as_real(type, b));
+  return value;
+}
+
+Value cast(DType from, DType to, const Value& v) {
+  Value result;
+  if (lang::is_float(to)) {
+    result.real = lang::is_float(from) ? round_to(to, round_to(from, v.real)) : integer_to_real(from, to, v.integer);
+    result.error = v.error + epsilon(to) * (std::isfinite(result.real) ? std::fabs(result.real) : 0);
+    if (lang::is_float(from) && result.real == v.real && v.error == 0) result.error = 0;
+    if (!lang::is_float(from) && as_real(from, v) == result.real) result.error = v.error;
+  } else if (lang::is_float(from)) {
+    const double seen = round_to(from, v.real);
+    result.integer = real_to_integer(to, seen);
+    if (v.error != 0) {
+      const auto low = real_to_integer(to, v.real - v.error), high = real_to_integer(to, v.real + v.error);
+      result.error = std::max(distance(static_cast<double>(low), static_cast<double>(result.integer)), distance(static_cast<double>(high), static_cast<double>(result.integer)));
+    }
+  } else {
+    result.integer = wrap_to(to, v.integer);
+    result.error = v.error;
+  }
+  return result;
+}
+
+namespace {
+
+void fold_extreme(Aggregation aggregation, DType type, Value& held, const Value& v) {
+  const auto op = aggregation == Aggregation::Max ? Op::Max : Op::Min;
+  held = lang::is_float(type) ? apply_real(op, type, held, v, {}) : apply_integer(op, type, held, v, {});
+}
+
+}  // namespace
+
+void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
+  const bool real = lang::is_float(type);
+  const double size = real && std::isfinite(v.real) ? std::fabs(v.real) : 0;
+  fold.terms += size;
+  if (size > 1) fold.above *= size;
+  else if (size > 0) fold.below *= size;
+  if (fold.count++ == 0) {
+    fold.value = v;
+    return;
+  }
+  switch (aggregation) {
+    case Aggregation::Assign: throw lang::InternalError("two points of an assignment write one element");
+    case Aggregation::Sum:
+      if (real) fold.value.real += v.real;
+      else fold.value.integer = integer_operation(Op::Add, type, fold.value.integer, v.integer, 0);
+      fold.value.error += v.error;
+      return;
+    case Aggregation::Product: fold.value = real ? apply_real(Op::Mul, type, fold.value, v, {}) : apply_integer(Op::Mul, type, fold.value, v, {}); return;
+    case Aggregation::Max:
+    case Aggregation::Min: return fold_extreme(aggregation, type, fold.value, v);
+  }
+}
+
+Value finished(Aggregation aggregation, DType type, DType target, const Fold& fold) {
+  Value value = fold.value;
+  if (aggregation == Aggregation::Sum && fold.count > 1) value.error += 8 * epsilon(type) * fold.terms * (1 + std::sqrt(static_cast<double>(fold.count)) / 32 + static_cast<double>(fold.count) / 1024);
+  const bool out = aggregation == Aggregation::Product ? fold.above > largest(type) || fold.below < least(type) : aggregation == Aggregation::Sum && fold.terms > largest(type);
+  if (lang::is_float(type) && fold.count > 1 && out) value.error = infinity;  // in some order a partial result leaves the type
+  return cast(type, target, value);
+}
+
+}  // namespace tilec::poly
