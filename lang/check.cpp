@@ -13,9 +13,9 @@
 #include <map>
 #include <set>
 
+#include "lang/builtin.h"
 #include "lang/calls.h"
 #include "lang/dimension.h"
-#include "lang/later.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "lang/print.h"
@@ -29,23 +29,20 @@ constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", 
 
 std::string counted(std::size_t count, std::string_view one, std::string_view many) { return fmt::format("{} {}", count, count == 1 ? one : many); }
 
-// How many arguments a built-in takes: {least, most}.
-struct Arity { std::size_t least, most; };
-constexpr std::size_t any_number = 1000000;
-std::optional<Arity> arity(std::string_view name) {
+// How many arguments a function takes that is not of the text.
+std::optional<Count> arity(std::string_view name) {
   if (const std::optional<Op> op = function_named(name)) {
     const auto count = static_cast<std::size_t>(info(*op).arity);
-    return Arity{count, count};
+    return Count{count, count};
   }
-  if (dtype_named(name)) return Arity{1, 1};
-  if (name == "ident" || name == "shape" || name == "as_bool" || name.starts_with("assert_")) return Arity{1, 1};
-  if (name == "as_float" || name == "as_int" || name == "as_uint" || name == "index" || name == "element") return Arity{2, 2};
-  if (name == "reshape" || name == "tuple") return Arity{1, any_number};
-  return std::nullopt;
+  if (dtype_named(name) || name.starts_with("assert_")) return Count{1, 1};
+  const Builtin* builtin = builtin_named(name);
+  return builtin ? std::optional(builtin->arguments) : std::nullopt;
 }
 
 std::vector<std::string> builtin_names() {
-  std::vector<std::string> all = {"ident", "shape", "as_bool", "as_float", "as_int", "as_uint", "index", "element", "reshape", "tuple", "mad", "select"};
+  std::vector<std::string> all = {"mad", "select"};
+  for (const Builtin& each : builtins()) all.emplace_back(each.name);
   for (int op = 0; op <= static_cast<int>(Op::IsFinite); ++op) all.emplace_back(info(static_cast<Op>(op)).name);
   for (const DType type : all_dtypes) all.emplace_back(name(type));
   return all;
@@ -366,8 +363,8 @@ class Checker {
   void call(const Call& c, const Expr& e, Role role) {
     for (const Expr& argument : c.arguments) expression(argument, role);
     const std::string& name = c.function.text;
-    if (is_function(c.function) || is_later_function(name) || name == "iterate") return;  // calls.cpp
-    const std::optional<Arity> takes = arity(name);
+    if (is_function(c.function) || name == "iterate") return;  // calls.cpp
+    const std::optional<Count> takes = arity(name);
     if (!takes) {
       std::vector<std::string> all = builtin_names();
       for (const auto& each : function_names(file_)) all.push_back(each);
@@ -375,10 +372,12 @@ class Checker {
       if (const auto near = nearest(name, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
       return;
     }
-    const std::size_t given = c.arguments.size();
-    if (given >= takes->least && given <= takes->most) return;
-    const std::string wanted = counted(takes->least, "argument", "arguments") + (takes->most > takes->least ? " or more" : "");
-    diagnostics_.report(e.span(), messages::argument_count, name, wanted, std::to_string(given));
+    const Builtin* builtin = builtin_named(name);
+    const Count parameters = builtin ? builtin->parameters : Count{};
+    if (!takes->holds(c.arguments.size()))
+      diagnostics_.report(e.span(), messages::argument_count, name, described(*takes, "argument"), std::to_string(c.arguments.size()));
+    else if (!parameters.holds(c.parameters.size()))
+      diagnostics_.report(e.span(), messages::argument_count, name, described(parameters, "number") + " in `< >`", std::to_string(c.parameters.size()));
   }
 
   // A parameter or a function of this file.
@@ -407,7 +406,6 @@ void distinct(const File& file, Diagnostics& diagnostics) {
 
 bool check(const File& file, Diagnostics& diagnostics) {
   Diagnostics found;
-  const bool all_known = within_this_version(file, found);
   distinct(file, found);
   Checker checker(file, found);
   for (const auto& item : file.items)
@@ -417,7 +415,7 @@ bool check(const File& file, Diagnostics& diagnostics) {
   std::vector<Diagnostic> sorted = found.all();
   std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
   for (Diagnostic& diagnostic : sorted) diagnostics.add(std::move(diagnostic));
-  return all_known && !found.has_errors();
+  return !found.has_errors();
 }
 
 }  // namespace tilec::lang

@@ -91,6 +91,9 @@ inline constexpr Message<Text> unnamed_ties{"E0227", Severity::Error, "`ties` ta
 inline constexpr Message<> not_known_yet{"E0228", Severity::Error, "a number that is known before the run is needed here"};
 inline constexpr Message<Text, Text, Text> derivative_shape{"E0229", Severity::Error, "`{}` is {}, but is the derivative of a tensor that is {}"};
 inline constexpr Message<Text, Text> unknown_define{"E0230", Severity::Error, "`{}` is no compile-time parameter of `{}`"};
+inline constexpr Message<Text, Text, Text> operand_differs{"E0231", Severity::Error, "`{}` takes {}, but {}"};
+inline constexpr Message<Text, Text> too_many_positions{"E0232", Severity::Error, "`{}` gives positions as i32, which do not reach {}"};
+inline constexpr Message<Text, Text> no_elements{"E0233", Severity::Error, "`{}` addresses a dimension without elements, but {}"};
 inline constexpr Message<Text> never_integral{"W0201", Severity::Warning, "`{}` is never an integer, so no point is valid"};
 
 // bounds: E0240 to E0249

@@ -32,6 +32,6 @@ struct OpInfo {
 };
 
 const OpInfo& info(Op op);
-std::optional<Op> function_named(std::string_view name);  // by `name`; aliases: mad = fma, select = cond; ident is not an Op
+std::optional<Op> function_named(std::string_view name);  // by `name`; aliases: mad, select, eq ne lt le gt ge, bit_shl bit_shr; ident is not an Op
 
 }  // namespace tilec::lang

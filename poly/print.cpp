@@ -245,13 +245,26 @@ std::string statement_text(const Program& program, const Statement& s, bool comm
   return text;
 }
 
+// `gather<1>(D, I)`: how many leading dimensions go together, when any do.
+std::string batch_text(const Intrinsic& intrinsic) { return intrinsic.parameters[0].is(0) ? "" : fmt::format("<{}>", intrinsic.parameters[0].print()); }
+
+std::string function_text(const Intrinsic& intrinsic) {
+  switch (intrinsic.op) {
+    case IntrinsicOp::Reshape: return "reshape";
+    case IntrinsicOp::Gather: return "gather" + batch_text(intrinsic);
+    case IntrinsicOp::Scatter: return "scatter" + batch_text(intrinsic);
+    case IntrinsicOp::Sort: return intrinsic.parameters[0].is(0) ? "argsort" : "argsort_descending";
+  }
+  return "";
+}
+
 std::string intrinsic_text(const Program& program, const Intrinsic& intrinsic) {
-  Names targets, arguments;
-  for (const auto id : intrinsic.targets) targets.push_back(program.tensor(id).name);
+  Names arguments;
   for (const auto id : intrinsic.operands) arguments.push_back(program.tensor(id).name);
-  for (const auto& size : intrinsic.parameters) arguments.push_back(size.print());
-  const auto left = targets.size() == 1 ? targets[0] : "(" + joined(targets) + ")";
-  return fmt::format("{} = {}({});", left, name(intrinsic.op), joined(arguments));
+  const auto& target = program.tensor(intrinsic.targets[0]);
+  if (intrinsic.op == IntrinsicOp::Reshape) for (const auto& size : intrinsic.parameters) arguments.push_back(size.print());
+  if (intrinsic.op == IntrinsicOp::Scatter) arguments.push_back(target.shape[static_cast<std::size_t>(intrinsic.parameters[0].get())].print());
+  return fmt::format("{} = {}({});", target.name, function_text(intrinsic), joined(arguments));
 }
 
 // Inputs, then the scalars that are sizes: names that no input's shape declares.

@@ -47,10 +47,26 @@ std::optional<DType> cast_type(Body& body, const lang::Call& call, Span span) {
   return type;
 }
 
+const Named* made_before(const Body& body, const lang::Expr& expr) {
+  for (const auto& [node, named] : body.made)
+    if (node.same_as(expr)) return &named;
+  return nullptr;
+}
+
+// What a call that makes tensors stands for: made when first asked for, so its nodes stand before the statement.
+const Named* made_once(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
+  if (const auto* known = made_before(body, expr)) return known;
+  auto named = made_by(body.scope, call, fresh(body.scope, name), expr.span());
+  if (!named) return nullptr;
+  body.made.emplace_back(expr, std::move(*named));
+  return &body.made.back().second;
+}
+
 // The k-th component of a tuple, or what a name stands for.
 const Named* named_value(Body& body, const lang::Expr& expr) {
   if (const auto* variable = expr.as<lang::Variable>()) return find(body.scope, variable->name, expr.span());
   const auto* call = expr.as<lang::Call>();
+  if (call && makes_tensors(body.scope, *call)) return made_once(body, *call, expr, "T");
   if (!call || call->function.text != "element") {
     body.scope.diagnostics.report(expr.span(), messages::not_elementwise, lang::print(expr)).hint("`element` takes a tuple apart");
     return nullptr;
@@ -158,10 +174,24 @@ Scalar read_view(Body& body, const View& view) {
   return read_scalar(body, std::move(access), false);
 }
 
-const Named* made_before(const Body& body, const lang::Expr& expr) {
-  for (const auto& [node, named] : body.made)
-    if (node.same_as(expr)) return &named;
-  return nullptr;
+// clamp(x, low, high) = min(max(x, low), high), rsqrt(x) = 1/sqrt(x), isinf(x): neither finite nor NaN.
+std::optional<Scalar> composed(Body& body, const lang::Call& call, Span span) {
+  const auto on = [&](Op op, const std::vector<Scalar>& operands) { return apply(op, operands, span, body.scope.diagnostics); };
+  const auto& name = call.function.text;
+  if (!arity_is(body, call, name == "clamp" ? 3 : 1, span)) return std::nullopt;
+  std::vector<Scalar> x;
+  for (const auto& argument : call.arguments) {
+    auto value = scalar_of(body, argument);
+    if (!value) return std::nullopt;
+    x.push_back(std::move(*value));
+  }
+  const auto first = on(name == "clamp" ? Op::Max : name == "rsqrt" ? Op::Sqrt : Op::IsFinite, name == "clamp" ? std::vector{x[0], x[1]} : x);
+  if (!first) return std::nullopt;
+  if (name == "clamp") return on(Op::Min, {*first, x[2]});
+  if (name == "rsqrt") return on(Op::Recip, {*first});
+  const auto nan = on(Op::IsNan, x);
+  const auto either = nan ? on(Op::Or, {*first, *nan}) : std::nullopt;
+  return either ? on(Op::Not, {*either}) : std::nullopt;
 }
 
 // The coordinate along an axis of T, as an i32 (Tile's type for it).
@@ -208,7 +238,8 @@ std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::
   if (const auto* made = made_before(body, expr)) return value_of(body, *made, expr);
   if (makes_tensors(body.scope, call)) return refuse(body, span, name + "(…)", "give its result a name first: a contraction reads elements");
   if (name == "ident") return arity_is(body, call, 1, span) ? scalar_of(body, call.arguments[0]) : std::nullopt;
-  if (is_assertion(expr)) {
+  if (name == "clamp" || name == "rsqrt" || name == "isinf") return composed(body, call, span);
+  if (is_assertion(expr) || is_size_function(call)) {
     const auto size = size_of(body.scope, expr);
     return size ? std::optional(affine_value(Affine::of(*size, body.indices.size()))) : std::nullopt;
   }
@@ -279,23 +310,17 @@ std::optional<Shape> reshaped(Body& body, const lang::Call& call, const lang::Ex
   return to;
 }
 
-// A call that makes tensors is made when its shape is first asked for: its nodes stand before the statement.
 std::optional<Shape> made_shape(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
-  const auto* known = made_before(body, expr);
-  if (!known) {
-    auto named = made_by(body.scope, call, fresh(body.scope, name), expr.span());
-    if (!named) return std::nullopt;
-    body.made.emplace_back(expr, std::move(*named));
-    known = &body.made.back().second;
-  }
-  return known->kind == Named::Kind::Tensor ? body.scope.tensor(known->tensor).shape : Shape{};
+  const auto* made = made_once(body, call, expr, name);
+  if (!made) return std::nullopt;
+  return made->kind == Named::Kind::Tensor ? body.scope.tensor(made->tensor).shape : Shape{};
 }
 
 std::optional<Shape> shape_of_call(Body& body, const lang::Call& written, const lang::Expr& expr, const std::string& name) {
   if (makes_tensors(body.scope, written)) return made_shape(body, written, expr, name);
   const lang::Call call = meant(body.scope, written);
   const auto& function = call.function.text;
-  if (is_assertion(expr)) return Shape{};
+  if (is_assertion(expr) || is_size_function(call)) return Shape{};
   if (function == "reshape") return reshaped(body, call, expr, name);
   if (function == "index") return arity_is(body, call, 2, expr.span()) ? shape_of(body, call.arguments[0], name) : std::nullopt;
   if (function == "shape") {

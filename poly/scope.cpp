@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lang/builtin.h"
 #include "lang/messages.h"
 #include "lang/print.h"
 #include "poly/call.h"
@@ -97,7 +98,39 @@ std::optional<Size> size_applied(Scope& scope, Op op, const std::vector<lang::Ex
   }
 }
 
+// broadcast(N, 1) ⇒ N; of two names the first, and an assertion that they agree or one of them is 1.
+std::optional<Size> size_broadcast(Scope& scope, const Size& a, const Size& b, Span span) {
+  if (a == b || b.is(1)) return a;
+  if (a.is(1)) return b;
+  const auto equals = [](const Size& x, const Size& y) { return Size::apply(Size::Kind::Equal, {x, y}); };
+  const Size fits = equals(a, b) + equals(a, 1) + equals(b, 1);
+  if (fits.is(0)) return fault(scope, span, fmt::format("`broadcast` of {} and {}: they differ, and neither is 1", a.print(), b.print()));
+  if (!fits.value()) scope.program.requirements.push_back({fits, 0, true, "`broadcast`: sizes differ, and neither is 1", span, {}});
+  return Size::apply(Size::Kind::Cond, {equals(a, 1), b, a});
+}
+
+std::optional<Size> size_match(Scope& scope, const Size& a, const Size& b, Span span) {
+  if (require_equal(scope, a, b, "`match` takes equal sizes", span)) return a;
+  return fault(scope, span, fmt::format("`match` of {} and {}, which differ", a.print(), b.print()));
+}
+
+std::optional<Size> size_function(Scope& scope, const lang::Call& call, Span span) {
+  if (call.arguments.size() != 2) {
+    scope.diagnostics.report(span, messages::argument_count, call.function.text, "2 arguments", std::to_string(call.arguments.size()));
+    return std::nullopt;
+  }
+  const auto a = size_of(scope, call.arguments[0]), b = size_of(scope, call.arguments[1]);
+  if (!a || !b) return std::nullopt;
+  return call.function.text == "match" ? size_match(scope, *a, *b, span) : size_broadcast(scope, *a, *b, span);
+}
+
 std::optional<Size> size_called(Scope& scope, const lang::Call& call, Span span) {
+  if (is_size_function(call)) return size_function(scope, call, span);
+  if (call.function.text == "clamp" && call.arguments.size() == 3) {
+    const auto x = size_of(scope, call.arguments[0]), low = size_of(scope, call.arguments[1]), high = size_of(scope, call.arguments[2]);
+    if (!x || !low || !high) return std::nullopt;
+    return Size::apply(Size::Kind::Min, {Size::apply(Size::Kind::Max, {*x, *low}), *high});
+  }
   if (call.function.text.starts_with("assert_") && call.arguments.size() == 1) {
     const auto value = size_of(scope, call.arguments[0]);
     if (value) scope.program.requirements.push_back({*value, 0, true, call.function.text, span, {}});
@@ -272,7 +305,7 @@ bool is_size_expression(const Scope& scope, const lang::Expr& expr) {
       [&](const lang::Call& c) {
         const auto op = lang::function_named(c.function.text);
         const bool integer = op && lang::info(*op).result != lang::Result::Float && *op != Op::IsNan && *op != Op::IsFinite;
-        return (integer || c.function.text == "ident" || c.function.text == "div" || is_assertion(expr)) && all(c.arguments);
+        return (integer || c.function.text == "ident" || c.function.text == "div" || c.function.text == "clamp" || is_assertion(expr) || is_size_function(c)) && all(c.arguments);
       },
       [&](const lang::Select& s) { return s.otherwise && all({s.condition, s.then, *s.otherwise}); });
 }
@@ -281,6 +314,8 @@ bool is_assertion(const lang::Expr& expr) {
   const auto* call = expr.as<lang::Call>();
   return call && call->function.text.starts_with("assert_");
 }
+
+bool is_size_function(const lang::Call& call) { return call.function.text == "broadcast" || call.function.text == "match"; }
 
 std::optional<Size> size_of(Scope& scope, const lang::Expr& expr) {
   const Span span = expr.span();
@@ -366,10 +401,10 @@ void find_declared(const lang::Function& function, Scope& scope) {
 
 namespace {
 
-void mark(const lang::Expr& expr, Scope& scope) {
+void mark(const lang::Expr& expr, std::set<std::string>& marked) {
   std::vector<lang::Name> names;
   names_in(expr, names);
-  for (const auto& name : names) scope.used_as_size.insert(name.spelled());
+  for (const auto& name : names) marked.insert(name.spelled());
 }
 
 // The places inside a value where only sizes can stand.
@@ -378,15 +413,18 @@ void mark_inside(const lang::Expr& expr, Scope& scope) {
   expr.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { inside(u.operand); },
              [&](const lang::Binary& b) { inside(b.left), inside(b.right); },
              [&](const lang::Access& a) {
-               for (const auto& e : a.element) mark(e, scope);
+               for (const auto& e : a.element) mark(e, scope.used_as_size);
              },
              [&](const lang::Call& c) {
-               const auto& name = c.function.text;
+               const auto* builtin = function_meant(scope, c.function) ? nullptr : lang::builtin_named(c.function.text);
+               const std::size_t from = c.function.text.starts_with("assert_") ? 0 : builtin ? builtin->sizes_from : lang::any_number;
                const auto sizes = size_inputs(scope, c);
-               const bool asserts = name.starts_with("assert_");
-               const bool sizes_follow = name == "reshape" || name == "index" || name == "as_float" || name == "as_int" || name == "as_uint";
-               for (std::size_t k = 0; k < c.arguments.size(); ++k)
-                 asserts || (sizes_follow && k > 0) || (k < sizes.size() && sizes[k]) ? mark(c.arguments[k], scope) : inside(c.arguments[k]);
+               const bool scatters = c.function.text == "scatter";
+               for (std::size_t k = 0; k < c.arguments.size(); ++k) {
+                 if (k >= from || (k < sizes.size() && sizes[k])) mark(c.arguments[k], scope.used_as_size);
+                 else if (scatters && k == 2) mark(c.arguments[k], scope.used_as_extent);
+                 else inside(c.arguments[k]);
+               }
              },
              [&](const lang::Select& s) {
                inside(s.condition), inside(s.then);
@@ -395,12 +433,12 @@ void mark_inside(const lang::Expr& expr, Scope& scope) {
 }
 
 void mark_contraction(const lang::Contraction& c, Scope& scope) {
-  for (const auto& e : c.element) mark(e, scope);
-  for (const auto& e : c.sizes) mark(e, scope);
+  for (const auto& e : c.element) mark(e, scope.used_as_size);
+  for (const auto& e : c.sizes) mark(e, scope.used_as_size);
   mark_inside(c.body, scope);
   for (const auto& constraint : c.constraints) {
-    if (constraint.low) mark(*constraint.low, scope);
-    mark(constraint.polynomial, scope), mark(constraint.bound, scope);
+    if (constraint.low) mark(*constraint.low, scope.used_as_size);
+    mark(constraint.polynomial, scope.used_as_size), mark(constraint.bound, scope.used_as_size);
   }
 }
 
@@ -409,7 +447,7 @@ void mark_contraction(const lang::Contraction& c, Scope& scope) {
 void find_used_as_size(const lang::Function& function, Scope& scope) {
   for (const auto& input : function.inputs)
     if (input.sizes)
-      for (const auto& size : *input.sizes) mark(size, scope);
+      for (const auto& size : *input.sizes) mark(size, scope.used_as_size);
   for (const auto& statement : function.statements) {
     if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) mark_contraction(*c, scope);
     if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) mark_inside(a->value, scope);
@@ -417,7 +455,9 @@ void find_used_as_size(const lang::Function& function, Scope& scope) {
   }
   // `P = S/2;` with P a size makes S one: from the last statement to the first, because names are assigned before use.
   for (auto statement = function.statements.rbegin(); statement != function.statements.rend(); ++statement)
-    if (const auto* a = std::get_if<lang::Assignment>(&statement->node); a && scope.used_as_size.contains(a->target.name.spelled())) mark(a->value, scope);
+    if (const auto* a = std::get_if<lang::Assignment>(&statement->node))
+      for (auto* marked : {&scope.used_as_size, &scope.used_as_extent})
+        if (marked->contains(a->target.name.spelled())) mark(a->value, *marked);
 }
 
 }  // namespace tilec::poly

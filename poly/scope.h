@@ -58,6 +58,7 @@ struct Scope {
   std::map<std::string, Parameter> parameters = {};    // compile-time parameters that are no numbers
   std::set<std::string> declared = {};                 // anywhere in the function (L14): such a name is never an index
   std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
+  std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`: a size, or a tensor that has it
   bool failed = false;
   // Of a function that is being inlined: its tensors get names nobody has, the same one each time it spells a name.
   int depth = 0;
@@ -86,6 +87,7 @@ bool mentions_index(const Scope& scope, const lang::Expr& expr);
 void names_in(const lang::Expr& expr, std::vector<lang::Name>& names);
 bool is_size_expression(const Scope& scope, const lang::Expr& expr);     // of size names and integers only
 bool is_assertion(const lang::Expr& expr);             // assert_…(condition)
+bool is_size_function(const lang::Call& call);         // broadcast(N, M), match(N, M)
 
 // left == right: true when so, a Requirement when only bind can tell, false when not.
 bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span, std::vector<lang::Label> labels = {});

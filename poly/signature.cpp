@@ -161,8 +161,16 @@ void declare_size_argument(const lang::Input& input, const Named& argument, Scop
   scope.names[name] = argument;
 }
 
-bool is_size_input(const lang::Input& input, const Scope& scope) {
-  return (!input.sizes || input.sizes->empty()) && scope.used_as_size.contains(input.target.name.spelled());
+bool may_be_integer(const lang::Input& input, const Signature& signature) {
+  const auto* given = given_for(signature, input.target.name);
+  const auto type = declared_type(input.target);
+  return given ? given->integer.has_value() : !type || !lang::is_float(*type);
+}
+
+bool is_size_input(const lang::Input& input, bool integer, const Scope& scope) {
+  if (input.sizes && !input.sizes->empty()) return false;
+  const auto name = input.target.name.spelled();
+  return scope.used_as_size.contains(name) || (integer && scope.used_as_extent.contains(name));
 }
 
 void declare_tensor(const lang::Input& input, const Given* given, Scope& scope) {
@@ -250,21 +258,21 @@ void declare_arguments(const lang::Function& function, const std::vector<Named>&
   Signature signature;
   for (std::size_t k = 0; k < arguments.size(); ++k) signature.inputs.push_back(given_of(function.inputs[k], arguments[k], scope));
   for (std::size_t k = 0; k < arguments.size(); ++k)
-    if (is_size_input(function.inputs[k], scope)) declare_size_argument(function.inputs[k], arguments[k], scope);
+    if (is_size_input(function.inputs[k], arguments[k].kind == Named::Kind::Size, scope)) declare_size_argument(function.inputs[k], arguments[k], scope);
   const auto disagree = bind_names(function, signature, scope);
   for (std::size_t k = 0; k < arguments.size(); ++k)
     if (disagree.contains(function.inputs[k].target.name.spelled())) fail(scope, function.inputs[k]);
-    else if (!is_size_input(function.inputs[k], scope)) declare_argument(function.inputs[k], arguments[k], signature.inputs[k], scope);
+    else if (!is_size_input(function.inputs[k], arguments[k].kind == Named::Kind::Size, scope)) declare_argument(function.inputs[k], arguments[k], signature.inputs[k], scope);
   check_expressions(function, signature, scope);
 }
 
 void declare_inputs(const lang::Function& function, const Signature& signature, Scope& scope) {
   for (const auto& input : function.inputs)
-    if (is_size_input(input, scope)) declare_size(input, given_for(signature, input.target.name), scope);
+    if (is_size_input(input, may_be_integer(input, signature), scope)) declare_size(input, given_for(signature, input.target.name), scope);
   const auto disagree = bind_names(function, signature, scope);
   for (const auto& input : function.inputs)
     if (disagree.contains(input.target.name.spelled())) fail(scope, input);
-    else if (!is_size_input(input, scope)) declare_tensor(input, given_for(signature, input.target.name), scope);
+    else if (!is_size_input(input, may_be_integer(input, signature), scope)) declare_tensor(input, given_for(signature, input.target.name), scope);
   check_expressions(function, signature, scope);
   note_free_sizes(scope);
 }

@@ -11,6 +11,7 @@
 #include "poly/call.h"
 #include "poly/contraction.h"
 #include "poly/elementwise.h"
+#include "poly/tuples.h"
 
 namespace tilec::poly {
 namespace {
@@ -108,6 +109,19 @@ std::optional<Named> assigned_call(Scope& scope, const lang::Call& call, const E
   return id ? std::optional(Named::of_tensor(*id, target.span)) : std::nullopt;
 }
 
+// U = relu(T); of a tuple T: a tuple.
+std::optional<Named> mapped(Scope& scope, const std::string& name, const lang::Expr& expr, std::size_t width) {
+  Named tuple;
+  tuple.kind = Named::Kind::Tuple;
+  tuple.span = expr.span();
+  for (std::size_t k = 0; k < width; ++k) {
+    const auto id = tensor_of(scope, of_component(scope, expr, k), fresh(scope, name));
+    if (!id) return std::nullopt;
+    tuple.elements.push_back(Named::of_tensor(*id, expr.span()));
+  }
+  return tuple;
+}
+
 // What a name that sizes or indices use is assigned: an integer known before the run. Comparisons count as 0 and 1 here.
 std::optional<Named> as_size(Scope& scope, const lang::Expr& value, Span span) {
   const auto size = size_of(scope, value);
@@ -124,6 +138,7 @@ std::optional<Named> assignment(Scope& scope, const lang::Function& function, co
     return std::nullopt;
   }
   if (const auto* call = a.value.as<lang::Call>(); call && call->function.text == "tuple") return tuple_of(scope, *call, target.name, a.target.span);
+  if (const auto width = tuple_width(scope, a.value); width && !a.value.as<lang::Variable>()) return mapped(scope, target.name, a.value, *width);
   if (const auto* call = a.value.as<lang::Call>(); call && makes_tensors(scope, *call)) return assigned_call(scope, *call, target, a);
   if (!target.dtype && (scope.used_as_size.contains(target.name) || is_assertion(a.value)) && is_size_expression(scope, a.value)) return as_size(scope, a.value, a.target.span);
   return elementwise(scope, target, a.value);
@@ -157,6 +172,7 @@ void tuple_assigned(Scope& scope, const lang::Function& function, const lang::Tu
   std::optional<Named> tuple;
   const auto stem = t.targets.empty() ? "T" : t.targets[0].name.spelled();
   if (call && call->function.text == "tuple") tuple = tuple_of(scope, *call, stem, t.value.span());
+  else if (const auto width = tuple_width(scope, t.value); width && !t.value.as<lang::Variable>()) tuple = mapped(scope, stem, t.value, *width);
   else if (call && makes_tensors(scope, *call)) {
     tuple = made_by(scope, *call, fresh(scope, stem), t.value.span());
     if (!tuple) scope.failed = true;

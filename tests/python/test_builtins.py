@@ -1,0 +1,219 @@
+"""Built-ins that make tensors, against NumPy, on every backend of this machine."""
+import numpy as np
+import pytest
+import tilec
+
+
+def opencl():
+    try:
+        tilec.compile("function (X[N]) -> (Y) { Y = X; }", target="opencl")(np.zeros(1, "f4"))
+        return ["opencl"]
+    except Exception:
+        return []
+
+
+TARGETS = ["reference", "cpu", *opencl()]
+RNG = np.random.default_rng(4)
+FLOATS = ["f2", "f4", "f8"]
+INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+EVERYWHERE = [("cpu", dtype) for dtype in FLOATS + INTEGERS] + [(target, dtype) for target in TARGETS if target != "cpu" for dtype in ("f4", "u1")]
+
+
+def sample(dtype, shape):
+    """Small numbers with equal ones among them."""
+    values = RNG.integers(0, 7, shape)
+    return (values - (3 if np.dtype(dtype).kind != "u" else 0)).astype(dtype)
+
+
+def run(text, target, *arguments):
+    return tilec.compile(text, target=target)(*arguments)
+
+
+@pytest.mark.parametrize("target, dtype", EVERYWHERE)
+def test_running_sums_and_products_in_every_type(target, dtype):
+    x = sample(dtype, (5, 9))
+    sums, products, flat = run("function (X[M, N], V[K]) -> (S, P, F) { S = cumsum(X, 1); P = cumprod(X, 0); F = cumsum(V); }", target, x, x[0])
+    assert sums.dtype == products.dtype == x.dtype
+    np.testing.assert_array_equal(sums, np.cumsum(x, 1, dtype=dtype))
+    np.testing.assert_array_equal(products, np.cumprod(x, 0, dtype=dtype))
+    np.testing.assert_array_equal(flat, np.cumsum(x[0], dtype=dtype))
+
+
+@pytest.mark.parametrize("target, dtype", [*EVERYWHERE, ("cpu", "?")])
+def test_positions_of_extremes_in_every_type(target, dtype):
+    x = sample(dtype, (3, 4, 5))
+    high, low, first, last = run("function (X[A, B, C]) -> (H, L, F, G) { H = argmax(X, 1); L = argmin(X, 2); F = argmax(X); G = argmin(X); }", target, x)
+    np.testing.assert_array_equal(high, np.argmax(x, 1))
+    np.testing.assert_array_equal(low, np.argmin(x, 2))
+    assert np.asarray(high).dtype == np.int32
+    assert (int(first), int(last)) == (np.argmax(x), np.argmin(x))
+
+
+def test_positions_in_a_vector():
+    x = sample("f4", 9)
+    assert [int(each) for each in run("function (X[N]) -> (H, L, F) { H = argmax(X, 0); L = argmin(X); F = argmax(X); }", "cpu", x)] == [np.argmax(x), np.argmin(x), np.argmax(x)]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_first_nan_is_the_extreme(target):
+    x = np.float32([[1, np.nan, 3, np.nan], [np.inf, 2, 5, 1], [-np.inf, -np.inf, -np.inf, -np.inf]])
+    high, low = run("function (X[M, N]) -> (H, L) { H = argmax(X, 1); L = argmin(X, 1); }", target, x)
+    np.testing.assert_array_equal(high, np.argmax(x, 1))
+    np.testing.assert_array_equal(low, np.argmin(x, 1))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_softmax_and_its_logarithm(target):
+    x = RNG.normal(size=(4, 33)) * 10
+    soft, log = run("function (X[M, N]) -> (Y, Z) { Y = builtin_softmax(X, M, N); Z = builtin_logsoftmax(X, M, N); }", target, x)
+    wanted = np.exp(x - x.max(1, keepdims=True))
+    wanted /= wanted.sum(1, keepdims=True)
+    np.testing.assert_allclose(soft, wanted, rtol=1e-13)
+    np.testing.assert_allclose(log, np.log(wanted), rtol=1e-12, atol=1e-14)
+    half = run("function (X[M, N]) -> (Y) { Y = builtin_softmax(X, M, N); }", target, x.astype("f2"))
+    assert half.dtype == np.float16
+    np.testing.assert_allclose(half.astype("f8").sum(1), 1, atol=2e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_down_to_sizes(target):
+    x = RNG.normal(size=(3, 4, 5))
+    a, b, c, d = run("function (X[A, B, C]) -> (P, Q, R, S) { P = simple_reduce(X, B, C); Q = simple_reduce(X, A, 1, C); R = simple_reduce(X); S = simple_reduce(X, 1, C); }", target, x)
+    np.testing.assert_allclose(a, x.sum(0), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(b, x.sum(1, keepdims=True), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(c, x.sum(), rtol=1e-12)
+    np.testing.assert_allclose(d, x.sum((0, 1))[None], rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_functions_put_together(target):
+    x = np.float32([-2, -0.5, 0, 0.25, 3, np.inf, -np.inf, np.nan])
+    clamped, root, infinite = run("function (X[N]) -> (C, R, I) { C = clamp(X, -1, 0.5); R = rsqrt(X); I = isinf(X); }", target, x)
+    np.testing.assert_array_equal(clamped, np.clip(x, -1, 0.5))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(root, 1 / np.sqrt(x), rtol=3e-7)
+    np.testing.assert_array_equal(infinite, np.isinf(x))
+    np.testing.assert_array_equal(run("function (X[N]) -> (C) { C = clamp(X, 1, 4); }", target, np.arange(9, dtype="u1")), np.clip(np.arange(9), 1, 4))
+
+
+@pytest.mark.parametrize("name, operator", [("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")])
+def test_comparisons_by_name(name, operator):
+    a, b = sample("i4", 50), sample("i4", 50)
+    for call in (name, "cmp_" + name):
+        np.testing.assert_array_equal(run(f"function (A[N], B[N]) -> (C) {{ C = {call}(A, B); }}", "cpu", a, b), eval(f"a {operator} b"))
+
+
+@pytest.mark.parametrize("target, dtype", [each for each in EVERYWHERE if each[1] in INTEGERS])
+def test_bit_operations_by_name(target, dtype):
+    a, b = sample(dtype, 40), sample(dtype, 40)
+    kind = dtype[0] + str(8 * int(dtype[1]))
+    f = f"function ({kind} A[N], {kind} B[N]) -> (P, Q, R, S, T, U) {{ P = bit_and(A, B); Q = bit_or(A, B); R = bit_xor(A, B); S = bit_not(A); T = bit_left(A, 2); U = bit_right(A, 1); }}"
+    for got, wanted in zip(run(f, target, a, b), (a & b, a | b, a ^ b, ~a, a << 2, a >> 1)):
+        np.testing.assert_array_equal(got, wanted.astype(dtype))
+
+
+def test_sizes_meet():
+    x, y = np.ones((1, 4), "f4"), np.ones((3, 4), "f4")
+    text = "function (X[A, B], Y[C, D]) -> (O) { N = broadcast(A, C); M = match(B, D); O[i, j: N, M] = =(i + j); }"
+    assert run(text, "cpu", x, y).shape == (3, 4)
+    assert run(text, "cpu", y, x).shape == (3, 4)
+    with pytest.raises(tilec.ProgramError, match="neither is 1"):
+        run(text, "cpu", np.ones((2, 4), "f4"), y)
+    with pytest.raises(tilec.ProgramError, match="`match` of 4 and 5"):
+        run(text, "cpu", x, np.ones((3, 5), "f4"))
+
+
+def test_functions_of_tuples():
+    a, b = sample("f4", 5), sample("f4", (2, 3))
+    p, q = run("function (A[N], B[K, M]) -> (P, Q) { T = tuple(A, B); (P, Q) = abs(T) + T; }", "cpu", a, b)
+    np.testing.assert_array_equal(p, abs(a) + a)
+    np.testing.assert_array_equal(q, abs(b) + b)
+
+
+DRAW = "function (u32 S[W, L], M, N) -> (R, Next) { P = prng_step(S, M, N); R = prng_value(P); Next = prng_state(P); }"
+
+
+def seed(lanes, number=7):
+    return np.random.default_rng(number).integers(0, 2**32, (3, lanes), dtype="u4")
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 2048])
+def test_random_numbers_are_the_same_on_every_backend_and_uniform(lanes):
+    state = seed(lanes)
+    draw = tilec.compile(DRAW, target="cpu")
+    values, following = draw(state, 300, 400)
+    assert values.dtype == np.float32 and values.shape == (300, 400) and values.min() >= 0 and values.max() < 1
+    count = values.size
+    assert abs(values.mean(dtype="f8") - 0.5) < 5 * np.sqrt(1 / 12 / count)
+    assert abs(values.var(dtype="f8") - 1 / 12) < 5 * np.sqrt(1 / 180 / count)
+    cells = np.histogram(values, 256, (0, 1))[0]
+    assert ((cells - count / 256) ** 2 / (count / 256)).sum() < 255 + 5 * np.sqrt(2 * 255)
+    for target in TARGETS:
+        again, state_again = tilec.compile(DRAW, target=target)(state, 30, 41)
+        flat = draw(state, 30, 41)
+        np.testing.assert_array_equal(again, flat[0])
+        np.testing.assert_array_equal(state_again, flat[1])
+
+
+def test_draws_that_follow_each_other_continue_the_lanes():
+    lanes = 5
+    state = seed(lanes)
+    draw = tilec.compile(DRAW, target="cpu")
+    whole = draw(state, 1, 4 * lanes)[0].ravel()
+    first, after = draw(state, 1, 2 * lanes)
+    second, _ = draw(after, 1, 2 * lanes)
+    np.testing.assert_array_equal(np.concatenate([first.ravel(), second.ravel()]), whole)
+    ragged, after = draw(state, 1, lanes + 2)
+    np.testing.assert_array_equal(after[2] - state[2], [2, 2, 1, 1, 1])
+    np.testing.assert_array_equal(after[:2], state[:2])
+    assert not set(ragged.ravel()) & set(draw(after, 1, 3 * lanes)[0].ravel())
+
+
+def test_a_counter_wraps():
+    state = seed(4)
+    state[2] = 2**32 - 1
+    values, after = tilec.compile(DRAW, target="cpu")(state, 1, 12)
+    np.testing.assert_array_equal(after[2], np.uint32([2] * 4))
+    assert len(set(values.ravel())) == 12
+
+
+def test_lanes_and_seeds_are_independent_even_of_a_constant_seed():
+    draw = tilec.compile(DRAW, target="cpu")
+    lanes = 64
+    values = draw(np.zeros((3, lanes), "u4"), 4096, lanes)[0].astype("f8")
+    correlation = np.corrcoef(values.T) - np.eye(lanes)
+    assert abs(correlation).max() < 6 / np.sqrt(4096)
+    lagged = np.corrcoef(values[:-1].ravel(), values[1:].ravel())[0, 1]
+    assert abs(lagged) < 5 / np.sqrt(values.size)
+    other = np.zeros((3, lanes), "u4")
+    other[1] = 1
+    assert abs(np.corrcoef(values.ravel(), draw(other, 4096, lanes)[0].ravel())[0, 1]) < 5 / np.sqrt(values.size)
+
+
+def test_a_value_or_a_state_alone():
+    state = seed(3)
+    whole = tilec.compile(DRAW, target="cpu")(state, 2, 5)
+    value = tilec.compile("function (u32 S[W, L], M, N) -> (R) { P = prng_step(S, M, N); R = prng_value(P); }")(state, 2, 5)
+    following = tilec.compile("function (u32 S[W, L], M, N) -> (R) { P = prng_step(S, M, N); R = prng_state(P); }")(state, 2, 5)
+    np.testing.assert_array_equal(value, whole[0])
+    np.testing.assert_array_equal(following, whole[1])
+    assert np.ndim(tilec.compile("function (u32 S[W, L]) -> (R) { P = prng_step(S); R = prng_value(P); }")(state)) == 0
+
+
+def finite_differences(f, x, step=1e-6):
+    gradient = np.zeros_like(x)
+    for k in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[k] += step
+        down[k] -= step
+        gradient[k] = (f(up) - f(down)) / (2 * step)
+    return gradient
+
+
+@pytest.mark.parametrize("call", ["cumsum(X, 1)", "cumsum(X, 0)", "builtin_softmax(X, M, N)", "builtin_logsoftmax(X, M, N)", "simple_reduce(X, M, 1)", "simple_reduce(X, N)",
+                                  "builtin_binary_crossentropy(sigmoid(X), 0.25, N)", "clamp(X, -0.5, 0.5)", "rsqrt(X + 9)"])
+def test_gradients_agree_with_finite_differences(call):
+    x = RNG.normal(size=(3, 4))
+    f = tilec.compile(f"function (X[M, N]) -> (Y) {{ Y = {call}; }}")
+    weights = RNG.normal(size=np.shape(f(x)))
+    np.testing.assert_allclose(f.grad(wrt=["X"])(x, weights), finite_differences(lambda at: (f(at) * weights).sum(), x), rtol=2e-6, atol=2e-8)
