@@ -20,6 +20,7 @@
 #include <set>
 
 #include "autodiff/cut.h"
+#include "autodiff/graph.h"
 #include "lang/messages.h"
 #include "poly/count.h"
 
@@ -36,22 +37,6 @@ using poly::Statement;
 using poly::TensorId;
 
 constexpr std::int64_t function_weight = 8;            // as codegen's: a division, a root, a polynomial
-
-std::size_t at(TensorId id) { return static_cast<std::size_t>(id); }
-
-std::vector<TensorId> targets(const Node& node) {
-  if (const auto* s = std::get_if<Statement>(&node)) return {s->target.tensor};
-  return std::get<Intrinsic>(node).targets;
-}
-
-std::vector<TensorId> operands(const Node& node) {
-  if (const auto* i = std::get_if<Intrinsic>(&node)) return i->operands;
-  const auto& s = std::get<Statement>(node);
-  std::vector<TensorId> ids;
-  for (const auto& read : s.reads) ids.push_back(read.tensor);
-  if (const auto* fill = std::get_if<TensorId>(&s.fill)) ids.push_back(*fill);
-  return ids;
-}
 
 template <class Change> void each_tensor(Node& node, const Change& change) {
   if (auto* s = std::get_if<Statement>(&node)) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "autodiff/graph.h"
 #include "poly/count.h"
 
 namespace tilec::codegen {
@@ -16,12 +17,11 @@ namespace {
 using autodiff::Residual;
 using autodiff::Split;
 using autodiff::Way;
+using autodiff::targets;
 using poly::Node;
 using poly::Program;
 using poly::Statement;
 using poly::TensorId;
-
-std::size_t at(TensorId id) { return static_cast<std::size_t>(id); }
 
 // 1,234,567
 std::string grouped(std::int64_t number) {
@@ -48,23 +48,11 @@ std::string print(const Table& table) {
   return text;
 }
 
-std::vector<TensorId> targets(const Node& node) {
-  if (const auto* s = std::get_if<Statement>(&node)) return {s->target.tensor};
-  return std::get<poly::Intrinsic>(node).targets;
-}
-
 // Each tensor once, whole.
 std::int64_t bytes_read(const Program& program, const Node& node) {
-  std::set<TensorId> read;
-  if (const auto* s = std::get_if<Statement>(&node)) {
-    for (const auto& access : s->reads) read.insert(access.tensor);
-    if (const auto* fill = std::get_if<TensorId>(&s->fill)) read.insert(*fill);
-  } else {
-    const auto& operands = std::get<poly::Intrinsic>(node).operands;
-    read.insert(operands.begin(), operands.end());
-  }
+  const auto operands = autodiff::operands(node);
   std::int64_t sum = 0;
-  for (const TensorId id : read) sum += poly::bytes(program.tensor(id));
+  for (const TensorId id : std::set<TensorId>(operands.begin(), operands.end())) sum += poly::bytes(program.tensor(id));
   return sum;
 }
 
@@ -86,22 +74,28 @@ Totals totals(const Program& program) {
   return sum;
 }
 
-// Names of the tensors that the first `outputs` results need.
-std::set<std::string> made_by(const Program& program) {
-  std::set<std::string> names;
-  for (const Node& node : program.nodes)
-    for (const TensorId id : targets(node)) names.insert(program.tensor(id).name);
-  return names;
-}
+// Where each tensor of the joint Program is made.
+class Makers {
+ public:
+  explicit Makers(const Split& split) {
+    for (const Node& node : split.forward.nodes)
+      for (const TensorId id : targets(node)) forward_.insert(split.forward.tensor(id).name);
+    for (const Node& node : split.backward.nodes)
+      for (const TensorId id : targets(node)) backward_.insert(split.backward.tensor(id).name);
+  }
+  std::string operator()(const std::string& name) const {
+    static const char* const words[] = {"", "forward", "gradient", "both"};
+    return words[forward_.count(name) + 2 * backward_.count(name)];
+  }
 
-std::string where(const Split& split, const std::string& name) {
-  static const char* const words[] = {"", "forward", "gradient", "both"};
-  return words[made_by(split.forward).count(name) + 2 * made_by(split.backward).count(name)];
-}
+ private:
+  std::set<std::string> forward_, backward_;
+};
 
 std::string statement_table(const Program& program, const Split* split) {
   Table table{{{"tensor"}}, {false}};
   if (split != nullptr) table.rows[0].push_back("made in"), table.right.push_back(false);
+  const auto makers = split != nullptr ? std::optional<Makers>(*split) : std::nullopt;
   for (const char* head : {"points", "flop", "bytes read", "bytes written"}) table.rows[0].push_back(head), table.right.push_back(true);
   for (const Node& node : program.nodes) {
     const auto* s = std::get_if<Statement>(&node);
@@ -110,7 +104,7 @@ std::string statement_table(const Program& program, const Split* split) {
     const auto points = s ? poly::points(*s) : std::nullopt;
     table.rows.push_back({name});
     auto& row = table.rows.back();
-    if (split != nullptr) row.push_back(where(*split, name));
+    if (makers) row.push_back((*makers)(name));
     row.push_back(points ? grouped(*points) : s ? "not counted" : "");
     row.push_back((counted.exact ? "" : "<= ") + grouped(counted.count));
     row.push_back(grouped(bytes_read(program, node)));
