@@ -4,7 +4,7 @@ import torch
 
 import tilec
 from convolutions import NHWC, filters, flop, image, program, title, to_nhwc
-from harness import Race, group, rand
+from harness import Race, Value, group, rand
 
 rows = group("gradients")
 SHAPES = [(56, 64, 64, 3, 1, 1), (56, 128, 128, 3, 2, 1), (57, 64, 64, 3, 3, 1), (28, 128, 128, 3, 1, 1), (56, 64, 256, 1, 1, 0), (224, 3, 64, 7, 2, 3)]
@@ -75,3 +75,24 @@ def _():
         _, where = torch.ops.aten.max_pool2d_with_indices(tI, [3, 3], [2, 2], [1, 1])
         return torch.ops.aten.max_pool2d_with_indices_backward(tO, tI, [3, 3], [2, 2], [1, 1], [1, 1], False, where)
     return Race(lambda: gradient(I, dO), torch=peer, shape=to_nhwc, tolerance=1.0)  # equal maxima share the cotangent here, one gets it there
+
+
+def twice(shape):
+    """The convolution, the gradient of its gradient by everything, and arguments of both."""
+    conv, I, K, dO = case(shape)
+    second = conv.grad(wrt=["I", "K"]).grad(wrt=["I", "K", "dO"])
+    return conv, second, (I, K), (I, K, dO, rand(*I.shape), rand(*K.shape))
+
+
+for one in (SHAPES[0], SHAPES[1]):
+    @rows.add(f"double backward, own forward as peer: {title(*one)}")
+    def _(shape=one):
+        conv, second, forward_arguments, arguments = twice(shape)
+        return Race(lambda: second(*arguments), forward=lambda: conv(*forward_arguments), tolerance=None, flop=flop(*shape))
+
+
+@rows.add(f"double backward, bytes of scratch over bytes of its arguments: {title(*SHAPES[0])}")
+def _():
+    _, second, _, arguments = twice(SHAPES[0])
+    scratch = second.emit("report-text", *arguments).split("scratch")[1].split(": ")[1].split(" bytes")[0]
+    return Value(int(scratch.replace(",", "")) / sum(a.nbytes for a in arguments), "x")

@@ -75,6 +75,7 @@ int emit_command(const Options& options) {
   codegen::Request request = session.request();
   request.target = target_of(runtime::default_target(stage, options.target, options.target_given));
   if (stage.name == "gradient" && request.derivatives.empty()) request.derivatives.push_back(options.gradient);
+  request.split = stage.name == "report-text" || !options.dump_to.empty();
   codegen::Stages stages;
   if (stage.needs_program) {
     std::optional<codegen::Stages> computed = codegen::compile(*session.file, request, stage.until, session.diagnostics);

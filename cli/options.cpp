@@ -28,7 +28,7 @@ Examples:
 
 Commands: check  run  grad  explain  fmt  targets      `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
-Stages:   ast source contraction gradient bound bounded reduced plan loops llvm asm object cuda opencl ptx cubin
+Stages:   ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object cuda opencl ptx cubin
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";

@@ -53,6 +53,17 @@ Strides strides_of(const Program& program, const Request& request) {
   return strides;
 }
 
+// Errors only: remarks and warnings are those of the Programs alone.
+std::optional<autodiff::Split> split_of(const Program& program, const Program& derivative, const Request& request, lang::Diagnostics& diagnostics) {
+  lang::Diagnostics own;
+  std::optional<autodiff::Split> result;
+  if (auto joint = poly::bind(autodiff::joined(program, restricted(derivative, request.outputs)), request.sizes, own))
+    if (joint = poly::bounds(poly::simplify(*joint), own); joint) result = autodiff::split(*joint, program.inputs.size(), program.outputs.size(), {}, own);
+  for (const lang::Diagnostic& d : own.all())
+    if (d.severity == lang::Severity::Error) diagnostics.add(d);
+  return result;
+}
+
 }  // namespace
 
 std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
@@ -65,7 +76,9 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   if (until == Until::Contraction) return stages;
 
   const Program* source = &*stages.contraction;
+  std::optional<Program> differentiated;               // what the last derivative is of
   for (const Derivative& derivative : request.derivatives) {
+    if (request.split) differentiated = *source;
     stages.gradient = timed(derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
     if (!stages.gradient) return std::nullopt;
     poly::verify(*stages.gradient, Stage::Symbolic);
@@ -82,6 +95,12 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   stages.bounded = timed("bounds", [&] { return poly::bounds(*stages.bound, diagnostics); });
   if (!stages.bounded) return std::nullopt;
   poly::verify(*stages.bounded, Stage::Bounded);
+  if (differentiated) {
+    stages.split = timed("split", [&] { return split_of(*differentiated, *stages.gradient, request, diagnostics); });
+    if (!stages.split) return std::nullopt;
+    poly::verify(stages.split->forward, Stage::Bounded);
+    poly::verify(stages.split->backward, Stage::Bounded);
+  }
   if (until == Until::Bound) return stages;
 
   stages.reduced = timed("defract", [&] { return poly::defract(*stages.bounded); });

@@ -14,6 +14,7 @@
 #include "codegen/package.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
+#include "autodiff/split.h"
 #include "lang/ast.h"
 #include "lang/diagnostic.h"
 #include "poly/build.h"
@@ -27,6 +28,7 @@ struct Request {
   std::vector<Derivative> derivatives;                 // one after another, each of what the one before it makes
   std::vector<std::string> outputs;                    // of the last one, those wanted; empty: all. Others are not computed
   std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to, not written
+  bool split = false;                                  // the last derivative and what it is of as two Programs, too
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
   std::map<std::string, std::vector<std::int64_t>> strides;  // per input, in elements; absent: row-major
@@ -41,6 +43,7 @@ struct Timing {
 // What was computed: for --emit, --dump-to and --time.
 struct Stages {
   std::optional<poly::Program> contraction, gradient, bound, bounded, reduced;
+  std::optional<autodiff::Split> split;                // only when asked for
   std::optional<Plan> plan;
   std::optional<Package> package;
   std::vector<std::string> outputs;                    // names of the outputs as the caller knows them

@@ -94,6 +94,8 @@ inline constexpr Message<Text, Text> unknown_define{"E0230", Severity::Error, "`
 inline constexpr Message<Text, Text, Text> operand_differs{"E0231", Severity::Error, "`{}` takes {}, but {}"};
 inline constexpr Message<Text, Text> too_many_positions{"E0232", Severity::Error, "`{}` gives positions as i32, which do not reach {}"};
 inline constexpr Message<Text, Text> no_elements{"E0233", Severity::Error, "`{}` addresses a dimension without elements, but {}"};
+inline constexpr Message<> keep_conflict{"E0238", Severity::Error, "a tensor cannot be both saved and recomputed"};
+inline constexpr Message<Text, Text, Text> keep_nothing{"E0239", Severity::Error, "`[[{}]]` needs a statement that computes a tensor, but `{}` is {}"};
 inline constexpr Message<Text> never_integral{"W0201", Severity::Warning, "`{}` is never an integer, so no point is valid"};
 
 // bounds: E0240 to E0249
@@ -118,6 +120,7 @@ inline constexpr Message<Text> no_float_input{"E0306", Severity::Error, "`{}` ha
 inline constexpr Message<Text> unordered_product{"E0307", Severity::Error, "the factors of `{}` cannot be ordered: too few of its indices are bounded on both sides"};
 inline constexpr Message<Text> unordered_ties{"E0309", Severity::Error, "`ties(first)` cannot order the points of `{}`: too few of its indices are bounded on both sides"};
 inline constexpr Message<Text, Text, Text> half_a_rule{"E0310", Severity::Error, "`{}` has a `{}` of its own but no `{}`"};
+inline constexpr Message<Text, Text> keep_apart{"E0330", Severity::Error, "`{}` cannot be recomputed while `{}`, the extreme it is compared with, is saved: another rounding would miss it"};
 
 // ---- codegen --------------------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include "poly/count.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace tilec::poly {
@@ -126,6 +127,57 @@ std::optional<std::int64_t> points(const Statement& statement, std::int64_t cap)
     box.empty = box.empty || *rows[k].extent == 0;
   }
   return count_points(rows, box, cap);
+}
+
+namespace {
+
+// Counts beyond any machine stay comparable.
+constexpr std::int64_t countless = std::int64_t{1} << 50;
+std::int64_t capped(Wide value) { return value < countless ? static_cast<std::int64_t>(value) : countless; }
+
+// What a unit of the machine does in a step; all else is a division or a polynomial.
+bool is_simple(Op op) {
+  switch (op) {
+    case Op::Div: case Op::Mod: case Op::Pow: case Op::Recip: case Op::Sigmoid: case Op::Exp: case Op::Log: case Op::Sqrt: case Op::Erf:
+    case Op::Sin: case Op::Cos: case Op::Tan: case Op::Asin: case Op::Acos: case Op::Atan: case Op::Sinh: case Op::Cosh: case Op::Tanh:
+    case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Atan2: return false;
+    default: return true;
+  }
+}
+
+std::int64_t elements(const Tensor& tensor) {
+  Wide count = 1;
+  for (const Size& extent : tensor.shape) count = capped(count * extent.get());
+  return static_cast<std::int64_t>(count);
+}
+
+}  // namespace
+
+std::int64_t bytes(const Tensor& tensor) { return capped(Wide{elements(tensor)} * lang::bytes(tensor.dtype)); }
+
+std::int64_t scalar_operations(const Expr& value, std::int64_t weight) {
+  if (const auto* cast = value.as<Cast>()) return scalar_operations(cast->operand, weight);
+  const auto* apply = value.as<Apply>();
+  if (!apply) return 0;
+  std::int64_t count = apply->op == Op::Fma ? 2 : is_simple(apply->op) ? 1 : weight;
+  for (const Expr& operand : apply->operands) count += scalar_operations(operand, weight);
+  return count;
+}
+
+Operations operations(const Program& program, const Node& node, std::int64_t weight) {
+  if (const auto* i = std::get_if<Intrinsic>(&node)) {
+    const auto n = elements(program.tensor(i->operands.at(0)));
+    const Wide logarithm = std::bit_width(static_cast<std::uint64_t>(n));
+    return {i->op == IntrinsicOp::Sort ? capped(n * logarithm) : i->op == IntrinsicOp::Scatter ? n : 0, true};
+  }
+  const auto& s = std::get<Statement>(node);
+  const auto exact = points(s);
+  Wide count = exact.value_or(0);
+  if (!exact) {
+    count = 1;
+    for (std::size_t k = 0; k < s.indices.size(); ++k) count = capped(count * s.domain[k].extent->get());
+  }
+  return {capped(count * (scalar_operations(s.value, weight) + (s.aggregation != Aggregation::Assign))), exact.has_value()};
 }
 
 bool for_each_point(const std::vector<Row>& rows, const Box& hull, std::int64_t cap, const std::function<bool(const Point&)>& visit) {

@@ -220,6 +220,7 @@ std::string attributes(const Statement& s) {
   const bool extreme = s.aggregation == Aggregation::Max || s.aggregation == Aggregation::Min;
   if (!s.kernel_name.empty()) text += fmt::format("[[name({})]] ", s.kernel_name);
   if (extreme && s.ties != Ties::Split) text += fmt::format("[[ties({})]] ", s.ties == Ties::First ? "first" : "all");
+  if (s.keep != Keep::Free) text += s.keep == Keep::Save ? "[[save]] " : "[[recompute]] ";
   return text;
 }
 

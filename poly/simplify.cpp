@@ -3,13 +3,15 @@
 #include "poly/simplify.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
+#include "poly/canonical.h"
 #include "poly/fold.h"
-#include "poly/interpret.h"
+#include "poly/view.h"
 
 namespace tilec::poly {
 namespace {
@@ -31,11 +33,6 @@ template <class Leaf> Expr with_leaves(const Expr& value, const Leaf& leaf) {
         }
         return changed ? Expr{std::move(result)} : value;
       });
-}
-
-bool always_holds(const Range& row) {
-  const auto number = row.value.is_constant() && row.value.divisor.is(1) ? row.value.constant.value() : std::nullopt;
-  return number && *number >= 0 && (!row.extent || row.extent->value().value_or(-1) > *number);
 }
 
 // Rows that say nothing, and rows said twice.
@@ -111,37 +108,60 @@ void fold_to_assign(const Program& program, Statement& s) {
   if (s.value.type() != type) s.value = Cast{s.value, type};
 }
 
-// What a tensor shows, if each of its elements is an element of another or a number.
-struct View { std::optional<Access> access; std::optional<Number> number; };
-
-// T[i, j: M, N] = =(A[j, i]), where the rows of A's access are rows of T's own: every element of T is written.
-std::optional<View> view_of(const Program& program, const Statement& s) {
-  const auto& target = program.tensor(s.target.tensor);
-  const auto rank = target.shape.size();
-  if (s.aggregation != Aggregation::Assign || s.indices.size() != rank) return std::nullopt;
-  for (std::size_t d = 0; d < rank; ++d)
-    if (s.target.element[d].single_index() != d) return std::nullopt;
-  for (const auto& row : s.domain) {
-    const auto d = row.value.single_index();
-    if (!always_holds(row) && (!d || row.extent != target.shape[*d])) return std::nullopt;
-  }
-  if (const auto* number = s.value.as<Number>()) return View{std::nullopt, convert(*number, target.dtype)};
-  const auto* read = s.value.as<Read>();
-  if (!read || read->type != target.dtype) return std::nullopt;
-  const auto& access = s.reads[static_cast<std::size_t>(read->read)];
-  for (std::size_t d = 0; d < access.element.size(); ++d) {
-    const Range row{access.element[d], program.tensor(access.tensor).shape[d]};
-    if (!always_holds(row) && std::find(s.domain.begin(), s.domain.end(), row) == s.domain.end()) return std::nullopt;
-  }
-  return View{access, std::nullopt};
-}
-
 bool is_copy(const Program& program, const Statement& s, const View& view) {
   if (!view.access || program.tensor(view.access->tensor).shape != program.tensor(s.target.tensor).shape) return false;
   return view.access->element == s.target.element;
 }
 
-bool contains(const std::vector<TensorId>& ids, TensorId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+// A condition on an index that the rows decide: of `i - M >= 0` under 0 <= i < M nothing is left.
+std::optional<bool> decided(const Statement& s, const Apply& condition) {
+  const auto* index = condition.operands[0].as<Index>();
+  const auto* zero = condition.op == Op::Ge && index ? condition.operands[1].as<Number>() : nullptr;
+  if (!zero || zero->integer != 0 || zero->type != DType::I64 || !index->value.divisor.is(1)) return std::nullopt;
+  const auto above = [&](const Affine& form) {         // index - form, where that is a number
+    const auto gap = index->value.plus(form.times(-1));
+    return gap.is_constant() && gap.divisor.is(1) ? gap.constant.value() : std::nullopt;
+  };
+  for (const auto& row : s.domain) {
+    if (!row.value.divisor.is(1)) continue;
+    if (above(row.value).value_or(-1) >= 0) return true;
+    if (!row.extent) continue;
+    const auto end = Affine::of(*row.extent, s.indices.size());
+    if (above(row.value.plus(end.times(-1))).value_or(1) <= 0) return false;                     // value < extent
+    if (above(end.plus(row.value.times(-1)).plus(Affine::of(-1, s.indices.size()))).value_or(-1) >= 0) return true;
+    if (above(row.value.times(-1)).value_or(0) < 0) return false;                                // -value <= 0
+  }
+  return std::nullopt;
+}
+
+Expr with_decided(const Statement& s, const Expr& value) {
+  const auto* cast = value.as<Cast>();
+  if (cast) {
+    auto operand = with_decided(s, cast->operand);
+    return operand.same_as(cast->operand) ? value : Expr{Cast{std::move(operand), cast->type}};
+  }
+  const auto* apply = value.as<Apply>();
+  if (!apply) return value;
+  if (apply->op == Op::Ge)
+    if (const auto holds = decided(s, *apply)) return Number{DType::Bool, *holds, 0};
+  Apply result{apply->op, {}, apply->type};
+  bool changed = false;
+  for (const auto& operand : apply->operands) {
+    result.operands.push_back(with_decided(s, operand));
+    changed |= !result.operands.back().same_as(operand);
+  }
+  return changed ? Expr{std::move(result)} : value;
+}
+
+int nodes(const Expr& value) {
+  return value.match([](const Apply& a) { return std::accumulate(a.operands.begin(), a.operands.end(), 1, [](int sum, const Expr& e) { return sum + nodes(e); }); },
+                     [](const Cast& c) { return 1 + nodes(c.operand); }, [](const auto&) { return 1; });
+}
+
+std::size_t position(TensorId id) { return static_cast<std::size_t>(id); }
+
+// Where a tensor is used besides by the statement that makes it.
+struct Use { int times = 0; bool pinned = false; };     // pinned: an output, an input, or a rule names it
 
 class Simplifier {
  public:
@@ -150,12 +170,14 @@ class Simplifier {
   Program run() {
     for (int round = 0; round < 8; ++round) {
       const auto before = std::pair(p_.nodes.size(), reads_count());
+      flags();
       statements();
       look_through();
       statements();
       outputs_that_copy();
       share();
       drop_dead();
+      merge_chains();
       if (before == std::pair(p_.nodes.size(), reads_count())) break;
     }
     compact();
@@ -175,10 +197,46 @@ class Simplifier {
       if (auto* s = std::get_if<Statement>(&node)) change(*s);
   }
 
+  template <class Change> static void each_tensor(Node& node, const Change& change) {
+    if (auto* s = std::get_if<Statement>(&node)) {
+      change(s->target.tensor);
+      for (auto& read : s->reads) change(read.tensor);
+      if (auto* fill = std::get_if<TensorId>(&s->fill)) change(*fill);
+    } else {
+      auto& intrinsic = std::get<Intrinsic>(node);
+      std::for_each(intrinsic.targets.begin(), intrinsic.targets.end(), change);
+      std::for_each(intrinsic.operands.begin(), intrinsic.operands.end(), change);
+    }
+  }
+
+  // Everywhere but among inputs and outputs, by a table.
+  void rename(const std::vector<TensorId>& to) {
+    const auto change = [&](TensorId& id) { id = to[position(id)]; };
+    for (auto& node : p_.nodes) each_tensor(node, change);
+    for (auto& rule : p_.rules) {
+      std::for_each(rule.operands.begin(), rule.operands.end(), change);
+      std::for_each(rule.targets.begin(), rule.targets.end(), change);
+    }
+  }
+
+  std::vector<TensorId> same_names() const {
+    std::vector<TensorId> table(p_.tensors.size());
+    std::iota(table.begin(), table.end(), 0);
+    return table;
+  }
+
+  void flags() {
+    for (auto* list : {&is_output_, &is_input_, &has_rule_}) list->assign(p_.tensors.size(), false);
+    for (const auto id : p_.outputs) is_output_[position(id)] = true;
+    for (const auto id : p_.inputs) is_input_[position(id)] = true;
+    for (const auto& rule : p_.rules)
+      for (const auto id : rule.targets) has_rule_[position(id)] = true;
+  }
+
   void statements() {
     each_statement([&](Statement& s) {
       remove_single_valued(s);
-      s.value = folded(s.value);
+      s.value = folded(with_decided(s, folded(s.value)));
       tidy_domain(s);
       tidy_reads(s);
       fold_to_assign(p_, s);
@@ -187,151 +245,220 @@ class Simplifier {
   }
 
   // Reads of a view become reads of what it shows. The reader has the rows of its access; they are the rows of the new one.
+  // A rule belongs to its tensor, whatever that shows.
   void look_through() {
-    std::map<TensorId, View> views;
+    std::vector<std::optional<View>> views(p_.tensors.size());
     each_statement([&](Statement& s) {
       for (auto& read : s.reads) {
-        const auto at = views.find(read.tensor);
-        if (at == views.end() || !at->second.access) continue;
-        const auto& shown = *at->second.access;
-        Access through{shown.tensor, {}};
-        for (const auto& affine : shown.element) through.element.push_back(affine.compose(read.element, s.indices.size()));
+        const auto& view = views[position(read.tensor)];
+        if (!view || !view->access) continue;
+        Access through{view->access->tensor, {}};
+        for (const auto& affine : view->access->element) through.element.push_back(affine.compose(read.element, s.indices.size()));
         read = std::move(through);
       }
       s.value = with_leaves(s.value, [&](const Expr& leaf) -> Expr {
         const auto* read = leaf.as<Read>();
-        const auto at = read ? views.find(s.reads[static_cast<std::size_t>(read->read)].tensor) : views.end();
-        return at != views.end() && at->second.number ? Expr{*at->second.number} : leaf;
+        if (!read) return leaf;
+        const auto& access = s.reads[static_cast<std::size_t>(read->read)];
+        const auto& view = views[position(access.tensor)];
+        return view ? seen_at(*view, access.element).value_or(leaf) : leaf;
       });
-      if (const auto* tensor = std::get_if<TensorId>(&s.fill)) {
-        const auto at = views.find(*tensor);
-        if (at != views.end() && at->second.number) s.fill = *at->second.number;
-      }
-      if (has_rule(s.target.tensor)) return;
-      if (auto view = view_of(p_, s)) views.emplace(s.target.tensor, std::move(*view));
+      if (const auto* tensor = std::get_if<TensorId>(&s.fill))
+        if (const auto& view = views[position(*tensor)]; view && view->number && !view->box) s.fill = *view->number;
+      if (!has_rule_[position(s.target.tensor)]) views[position(s.target.tensor)] = view_of(p_, s);
     });
   }
 
   // Y = =(S) with Y an output and S made here: S's statement makes Y.
   void outputs_that_copy() {
-    for (std::size_t at = 0; at < p_.nodes.size(); ++at) {
-      const auto* s = std::get_if<Statement>(&p_.nodes[at]);
-      const auto view = s ? view_of(p_, *s) : std::nullopt;
-      if (!view || !is_copy(p_, *s, *view) || !contains(p_.outputs, s->target.tensor)) continue;
-      const auto from = view->access->tensor, to = s->target.tensor;
-      if (contains(p_.inputs, from) || contains(p_.outputs, from) || has_rule(from) || has_rule(to)) continue;
-      p_.nodes.erase(p_.nodes.begin() + static_cast<std::ptrdiff_t>(at--));
-      rename(from, to);
-    }
-  }
-
-  // Everywhere, targets included.
-  void rename(TensorId from, TensorId to) {
-    const auto change = [&](TensorId& id) { id = id == from ? to : id; };
+    auto table = same_names();
+    std::vector<Node> kept;
     for (auto& node : p_.nodes) {
-      if (auto* s = std::get_if<Statement>(&node)) {
-        change(s->target.tensor);
-        for (auto& read : s->reads) change(read.tensor);
-        if (auto* fill = std::get_if<TensorId>(&s->fill)) change(*fill);
-      } else {
-        auto& intrinsic = std::get<Intrinsic>(node);
-        std::for_each(intrinsic.targets.begin(), intrinsic.targets.end(), change);
-        std::for_each(intrinsic.operands.begin(), intrinsic.operands.end(), change);
-      }
+      const auto* s = std::get_if<Statement>(&node);
+      const auto to = s ? s->target.tensor : -1;
+      const auto view = s && is_output_[position(to)] && !has_rule_[position(to)] ? view_of(p_, *s) : std::nullopt;
+      const auto from = view && is_copy(p_, *s, *view) ? position(view->access->tensor) : p_.tensors.size();
+      if (from == p_.tensors.size() || is_input_[from] || is_output_[from] || table[from] != view->access->tensor) kept.push_back(std::move(node));
+      else table[from] = to;
     }
-    for (auto& rule : p_.rules) {
-      std::for_each(rule.operands.begin(), rule.operands.end(), change);
-      std::for_each(rule.targets.begin(), rule.targets.end(), change);
-    }
+    p_.nodes = std::move(kept);
+    rename(table);
   }
 
-  // A tensor whose derivative is a rule is not what its statement says: nothing else may stand for it.
-  bool has_rule(TensorId id) const {
-    return std::any_of(p_.rules.begin(), p_.rules.end(), [&](const Rule& rule) { return contains(rule.targets, id); });
+  static std::vector<TensorId> targets(const Node& node) {
+    if (const auto* s = std::get_if<Statement>(&node)) return {s->target.tensor};
+    return std::get<Intrinsic>(node).targets;
   }
 
-  bool equal(const Statement& a, const Statement& b) const {
-    const auto &x = p_.tensor(a.target.tensor), &y = p_.tensor(b.target.tensor);
-    return x.dtype == y.dtype && x.shape == y.shape && a.target.element == b.target.element && a.indices.size() == b.indices.size() && a.domain == b.domain &&
-           a.aggregation == b.aggregation && a.value == b.value && a.reads == b.reads && a.fill == b.fill && a.ties == b.ties && a.kernel_name == b.kernel_name;
-  }
-
-  bool equal(const Intrinsic& a, const Intrinsic& b) const {
-    if (a.op != b.op || a.operands != b.operands || a.parameters != b.parameters || a.targets.size() != b.targets.size()) return false;
-    return std::equal(a.targets.begin(), a.targets.end(), b.targets.begin(), [&](TensorId x, TensorId y) { return p_.tensor(x).dtype == p_.tensor(y).dtype && p_.tensor(x).shape == p_.tensor(y).shape; });
-  }
-
-  // The targets of two equal nodes; of unequal ones none.
-  std::vector<std::pair<TensorId, TensorId>> twins(const Node& first, const Node& second) const {
-    const auto *a = std::get_if<Statement>(&first), *b = std::get_if<Statement>(&second);
-    if (a && b) return equal(*a, *b) ? std::vector{std::pair(a->target.tensor, b->target.tensor)} : std::vector<std::pair<TensorId, TensorId>>{};
-    std::vector<std::pair<TensorId, TensorId>> pairs;
-    if (a || b || !equal(std::get<Intrinsic>(first), std::get<Intrinsic>(second))) return pairs;
-    for (std::size_t k = 0; k < std::get<Intrinsic>(first).targets.size(); ++k) pairs.emplace_back(std::get<Intrinsic>(first).targets[k], std::get<Intrinsic>(second).targets[k]);
-    return pairs;
-  }
-
-  // The second of two equal nodes goes. An output keeps its name, so of two outputs both stay.
+  // The second of two nodes with one canonical form goes. An output keeps its name, so of two outputs both stay.
   void share() {
-    for (std::size_t first = 0; first < p_.nodes.size(); ++first)
-      for (std::size_t second = first + 1; second < p_.nodes.size(); ++second) {
-        const auto pairs = twins(p_.nodes[first], p_.nodes[second]);
-        const auto apart = [&](const auto& pair) { return (contains(p_.outputs, pair.first) && contains(p_.outputs, pair.second)) || has_rule(pair.first) || has_rule(pair.second); };
-        if (pairs.empty() || std::any_of(pairs.begin(), pairs.end(), apart)) continue;
-        p_.nodes.erase(p_.nodes.begin() + static_cast<std::ptrdiff_t>(second--));
-        for (const auto& [one, other] : pairs) contains(p_.outputs, other) ? rename(one, other) : rename(other, one);
-      }
-  }
-
-  // Rules whose targets are all dead go; those that stay need their operands and all of their targets.
-  void drop_dead() {
-    std::set<TensorId> needed(p_.outputs.begin(), p_.outputs.end());
-    const auto any_needed = [&](const std::vector<TensorId>& ids) { return std::any_of(ids.begin(), ids.end(), [&](TensorId id) { return needed.contains(id); }); };
-    for (std::size_t before = 0; before != needed.size();) {
-      before = needed.size();
-      for (auto node = p_.nodes.rbegin(); node != p_.nodes.rend(); ++node) {
-        if (const auto* s = std::get_if<Statement>(&*node)) {
-          if (!needed.contains(s->target.tensor)) continue;
-          for (const auto& read : s->reads) needed.insert(read.tensor);
-          if (const auto* fill = std::get_if<TensorId>(&s->fill)) needed.insert(*fill);
-        } else {
-          const auto& intrinsic = std::get<Intrinsic>(*node);
-          if (any_needed(intrinsic.targets)) needed.insert(intrinsic.operands.begin(), intrinsic.operands.end());
+    auto first_of = same_names(), name_of = same_names();  // the first of equal tensors; and what that one is called in the end
+    std::unordered_map<std::string, std::vector<TensorId>> made;
+    std::vector<Node> kept;
+    for (auto& node : p_.nodes) {
+      const auto own = targets(node);
+      const bool ruled = std::any_of(own.begin(), own.end(), [&](TensorId id) { return has_rule_[position(id)]; });
+      if (!ruled) {
+        const auto [at, is_new] = made.try_emplace(canonical(p_, node, first_of), own);
+        bool stays = is_new;
+        for (std::size_t k = 0; k < own.size(); ++k) stays = stays || (is_output_[position(own[k])] && is_output_[position(name_of[position(at->second[k])])]);
+        if (!stays) {
+          for (std::size_t k = 0; k < own.size(); ++k) {
+            first_of[position(own[k])] = at->second[k];
+            if (is_output_[position(own[k])]) name_of[position(at->second[k])] = own[k];
+          }
+          note_keep(node, at->second[0]);
+          continue;
         }
       }
-      for (const auto& rule : p_.rules) {
-        if (!any_needed(rule.targets)) continue;
-        needed.insert(rule.operands.begin(), rule.operands.end());
-        needed.insert(rule.targets.begin(), rule.targets.end());
+      kept.push_back(std::move(node));
+    }
+    p_.nodes = std::move(kept);
+    for (auto& id : first_of) id = name_of[position(id)];
+    each_statement([&](Statement& s) {
+      const auto wish = keeps_.find(s.target.tensor);
+      if (wish != keeps_.end() && s.keep == Keep::Free) s.keep = wish->second;
+    });
+    keeps_.clear();
+    rename(first_of);
+  }
+
+  // What the text asks of one of two equal statements holds for both.
+  void note_keep(const Node& node, TensorId stays) {
+    if (const auto* s = std::get_if<Statement>(&node); s && s->keep != Keep::Free) keeps_.emplace(stays, s->keep);
+  }
+
+  // What outputs need. A rule reads all its operands and targets, so these live while one of the targets does.
+  std::vector<bool> needed_tensors() {
+    std::vector<bool> needed(p_.tensors.size(), false);
+    const auto need = [&](TensorId id) { needed[position(id)] = true; };
+    const auto is_needed = [&](TensorId id) { return needed[position(id)]; };
+    std::for_each(p_.outputs.begin(), p_.outputs.end(), need);
+    std::vector<bool> counted(p_.rules.size(), false);
+    for (bool again = true; again;) {
+      for (auto node = p_.nodes.rbegin(); node != p_.nodes.rend(); ++node) {
+        const auto own = targets(*node);
+        if (std::any_of(own.begin(), own.end(), is_needed)) each_tensor(*node, need);
+      }
+      again = false;
+      for (std::size_t r = 0; r < counted.size(); ++r) {
+        const auto& rule = p_.rules[r];
+        if (counted[r] || std::none_of(rule.targets.begin(), rule.targets.end(), is_needed)) continue;
+        std::for_each(rule.operands.begin(), rule.operands.end(), need);
+        std::for_each(rule.targets.begin(), rule.targets.end(), need);
+        counted[r] = again = true;
       }
     }
+    return needed;
+  }
+
+  void drop_dead() {
+    const auto needed = needed_tensors();
+    const auto dead = [&](TensorId id) { return !needed[position(id)]; };
+    std::erase_if(p_.nodes, [&](const Node& node) {
+      const auto own = targets(node);
+      return std::all_of(own.begin(), own.end(), dead);
+    });
+    std::erase_if(p_.rules, [&](const Rule& rule) { return std::all_of(rule.targets.begin(), rule.targets.end(), dead); });
+  }
+
+  std::vector<Use> uses() {
+    std::vector<Use> all(p_.tensors.size());
+    for (auto& node : p_.nodes) each_tensor(node, [&](TensorId& id) { ++all[position(id)].times; });
+    for (std::size_t id = 0; id < all.size(); ++id) all[id].pinned = is_output_[id] || is_input_[id] || has_rule_[id];
+    for (const auto& rule : p_.rules)
+      for (const auto id : rule.operands) all[position(id)].pinned = true;
+    return all;
+  }
+
+  // T[i: N] = =(max(X[i], A[i]));  Y[i: N] = =(T[i] * B[i])   ⇒   Y[i: N] = =(max(X[i], A[i]) * B[i]), where only Y reads T and
+  // no element of it twice. A value that T would round stays in T: codegen inlines these, where the cast is not seen.
+  void merge_chains() {
+    const auto use = uses();
+    std::vector<Statement*> maker(p_.tensors.size(), nullptr);
+    std::vector<bool> gone(p_.tensors.size(), false);
+    each_statement([&](Statement& s) {
+      if (s.aggregation == Aggregation::Assign)
+        for (std::size_t r = 0; r < s.reads.size(); ++r) {
+          const auto id = position(s.reads[r].tensor);
+          const auto* producer = maker[id];
+          if (!producer || use[id].pinned || use[id].times != 2 || !mergeable(*producer, s, r)) continue;
+          merge(*producer, s, r);
+          gone[id] = true;
+          r = std::numeric_limits<std::size_t>::max();   // reads are numbered anew: from the first
+        }
+      if (s.aggregation == Aggregation::Assign && s.keep == Keep::Free && s.kernel_name.empty() && one_index_per_dimension(p_, s)) maker[position(s.target.tensor)] = &s;
+    });
     std::erase_if(p_.nodes, [&](const Node& node) {
       const auto* s = std::get_if<Statement>(&node);
-      return s ? !needed.contains(s->target.tensor) : !any_needed(std::get<Intrinsic>(node).targets);
+      return s && gone[position(s->target.tensor)];
     });
-    std::erase_if(p_.rules, [&](const Rule& rule) { return !any_needed(rule.targets); });
+  }
+
+  // Each point of the reader has an element of its own, and the sum of both is still a statement of common size.
+  bool mergeable(const Statement& producer, const Statement& reader, std::size_t r) const {
+    const auto type = p_.tensor(producer.target.tensor).dtype;
+    const auto stored = folded(Cast{producer.value, type});
+    if (const auto* cast = stored.as<Cast>(); cast && cast->operand.type() == type) return false;
+    const auto& element = reader.reads[r].element;
+    std::set<std::size_t> alone;
+    for (const auto& form : element) {
+      if (!form.divisor.is(1)) return false;           // producer values may hold index values
+      if (const auto k = form.single_index()) alone.insert(*k);
+    }
+    int occurs = 0;
+    with_leaves(reader.value, [&](const Expr& leaf) {
+      const auto* read = leaf.as<Read>();
+      occurs += read && read->read == static_cast<int>(r);
+      return leaf;
+    });
+    return alone.size() == reader.indices.size() && occurs == 1 && producer.reads.size() + reader.reads.size() <= 10 && nodes(producer.value) + nodes(reader.value) <= 80;
+  }
+
+  void merge(const Statement& producer, Statement& reader, std::size_t r) {
+    const auto element = reader.reads[r].element;
+    const auto count = reader.indices.size();
+    const auto first = static_cast<int>(reader.reads.size());
+    for (const auto& read : producer.reads) {
+      Access copy{read.tensor, {}};
+      for (const auto& form : read.element) copy.element.push_back(form.compose(element, count));
+      reader.reads.push_back(std::move(copy));
+    }
+    const auto type = p_.tensor(producer.target.tensor).dtype;
+    const Expr moved = with_leaves(producer.value, [&](const Expr& leaf) -> Expr {
+      if (const auto* read = leaf.as<Read>()) return Read{first + read->read, read->type};
+      const auto& index = *leaf.as<Index>();
+      return Index{index.value.compose(element, count), index.type};
+    });
+    reader.value = with_leaves(reader.value, [&](const Expr& leaf) -> Expr {
+      const auto* read = leaf.as<Read>();
+      return read && read->read == static_cast<int>(r) ? folded(Cast{moved, type}) : leaf;
+    });
+    tidy_reads(reader);
   }
 
   // Tensors that nothing makes any more leave the table.
   void compact() {
-    std::set<TensorId> used(p_.inputs.begin(), p_.inputs.end());
-    for (const auto& node : p_.nodes) {
-      if (const auto* s = std::get_if<Statement>(&node)) used.insert(s->target.tensor);
-      else used.insert(std::get<Intrinsic>(node).targets.begin(), std::get<Intrinsic>(node).targets.end());
-    }
-    TensorId next = 0;
+    std::vector<bool> used(p_.tensors.size(), false);
+    for (const auto id : p_.inputs) used[position(id)] = true;
+    for (const auto& node : p_.nodes)
+      for (const auto id : targets(node)) used[position(id)] = true;
+    auto table = same_names();
     std::vector<Tensor> tensors;
-    for (const auto id : used) {                       // ascending, so a new id is never ahead of an old one that is still to come
-      tensors.push_back(p_.tensor(id));
-      rename(id, next);
-      std::replace(p_.inputs.begin(), p_.inputs.end(), id, next);
-      std::replace(p_.outputs.begin(), p_.outputs.end(), id, next);
-      ++next;
+    for (std::size_t id = 0; id < used.size(); ++id) {
+      if (!used[id]) continue;
+      table[id] = static_cast<TensorId>(tensors.size());
+      tensors.push_back(std::move(p_.tensors[id]));
     }
     p_.tensors = std::move(tensors);
+    rename(table);
+    for (auto* list : {&p_.inputs, &p_.outputs})
+      for (auto& id : *list) id = table[position(id)];
   }
 
   Program p_;
+  std::vector<bool> is_output_, is_input_, has_rule_;
+  std::unordered_map<TensorId, Keep> keeps_;           // wishes of statements that went, by the tensor that stays
 };
 
 }  // namespace

@@ -49,6 +49,34 @@ bool read_ties(const lang::Statement& statement, ContractionOptions& options, Sc
   return true;
 }
 
+// [[save]] and [[recompute]]: what backward keeps of the tensor that the statement makes.
+std::optional<Keep> read_keep(const lang::Statement& statement, Scope& scope) {
+  const auto *save = attribute(statement, "save"), *recompute = attribute(statement, "recompute");
+  if (save && recompute) {
+    scope.diagnostics.report(recompute->span, messages::keep_conflict).label(save->span, "and this").hint("keep one of them");
+    return std::nullopt;
+  }
+  return save ? Keep::Save : recompute ? Keep::Recompute : Keep::Free;
+}
+
+// Marks the statement that makes the tensor just assigned.
+bool keep_assigned(const lang::Statement& statement, Keep keep, const lang::Target& target, std::size_t nodes_before, Scope& scope) {
+  const auto at = scope.names.find(target.name.spelled());
+  if (keep == Keep::Free || at == scope.names.end() || at->second.kind == Named::Kind::Failed) return true;
+  bool called = false;
+  for (std::size_t n = nodes_before; n < scope.program.nodes.size(); ++n) {
+    auto* s = std::get_if<Statement>(&scope.program.nodes[n]);
+    called |= s == nullptr;
+    if (!s || at->second.kind != Named::Kind::Tensor || s->target.tensor != at->second.tensor) continue;
+    s->keep = keep;
+    return true;
+  }
+  const auto* word = attribute(statement, keep == Keep::Save ? "save" : "recompute");
+  scope.diagnostics.report(word->span, messages::keep_nothing, word->name.text, target.name.spelled(), called ? "moved by a call, which is not computed" : "a name for what exists already")
+      .hint("put it before the statement that computes the tensor");
+  return false;
+}
+
 }  // namespace
 
 bool written_type(Scope& scope, const lang::Function& function, const lang::Target& target, std::optional<DType>& type) {
@@ -191,8 +219,17 @@ void tuple_assigned(Scope& scope, const lang::Function& function, const lang::Tu
 
 void add_statement(Scope& scope, const lang::Function& function, const lang::Statement& statement) {
   try {
-    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) declare(scope, a->target, assignment(scope, function, statement, *a));
-    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) declare(scope, c->target, contracted(scope, function, statement, *c));
+    const auto nodes_before = scope.program.nodes.size();
+    const auto keep = read_keep(statement, scope);
+    scope.failed |= !keep;
+    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) {
+      declare(scope, a->target, assignment(scope, function, statement, *a));
+      scope.failed |= !keep_assigned(statement, keep.value_or(Keep::Free), a->target, nodes_before, scope);
+    }
+    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) {
+      declare(scope, c->target, contracted(scope, function, statement, *c));
+      scope.failed |= !keep_assigned(statement, keep.value_or(Keep::Free), c->target, nodes_before, scope);
+    }
     if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) tuple_assigned(scope, function, *t);
   } catch (const SizeError& error) {                    // of products and strides formed on the way
     scope.failed = true;

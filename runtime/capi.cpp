@@ -405,7 +405,7 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
 tilec_status tilec_emit(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, tilec_buffer** buffer) {
   return guarded([&] {
     const runtime::StageInfo* stage = runtime::stage_named(name);
-    if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops llvm asm object opencl cuda ptx cubin");
+    if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl cuda ptx cubin");
     const runtime::Callable& callable = *program->callable;
     lang::Diagnostics diagnostics;
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, Side::Input);
@@ -416,6 +416,7 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
       request = *found;
     }
     if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
+    request.split = stage->name == "report-text";
     if (stage->family && *stage->family != request.target.family) request.target = *codegen::target_named(runtime::default_target(*stage, request.target.name, false));
     codegen::Stages stages;
     if (stage->needs_program) {

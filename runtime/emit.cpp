@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/report.h"
 #include "codegen/simt/emit.h"
 #include "lang/print.h"
 #include "poly/print.h"
@@ -29,6 +30,7 @@ constexpr StageInfo stages_in_order[] = {
     {"reduced", Until::Reduced, std::nullopt, ".tile"},
     {"plan", Until::Plan, std::nullopt, ".plan"},
     {"loops", Until::Package, std::nullopt, ".loops"},
+    {"report-text", Until::Package, std::nullopt, ".txt"},
     {"llvm", Until::Package, Family::Cpu, ".ll"},
     {"asm", Until::Package, Family::Cpu, ".s"},
     {"object", Until::Package, Family::Cpu, ".o", true},
@@ -91,6 +93,7 @@ bool reached(const StageInfo& stage, const codegen::Stages& stages) {
   if (stage.name == "bounded") return stages.bounded.has_value();
   if (stage.name == "reduced") return stages.reduced.has_value();
   if (stage.name == "plan") return stages.plan.has_value();
+  if (stage.name == "report-text") return stages.package && (!stages.gradient || stages.split);
   return stages.package.has_value();
 }
 
@@ -105,6 +108,7 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   if (stage.name == "reduced") return poly::print(*stages.reduced);
   if (stage.name == "plan") return codegen::print(*stages.plan);
   if (stage.name == "loops") return print_loops(*stages.package);
+  if (stage.name == "report-text") return codegen::report(stages);
   if (stage.family == Family::Cpu) return emit_cpu(stage.name, *stages.package, target);
   if (stage.family == Family::OpenCl) return codegen::simt::emit(kernels_of(*stages.package), codegen::simt::Dialect::OpenCl);
   return emit_cuda(stage.name, *stages.package, target);

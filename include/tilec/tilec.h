@@ -195,8 +195,8 @@ TILEC_API tilec_status tilec_infer(const tilec_program* program, const tilec_arg
 
 typedef struct tilec_buffer tilec_buffer;
 
-/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops llvm asm object opencl cuda ptx cubin.
- * Arguments may be left out as long as the stage needs no numbers. */
+/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl cuda ptx
+ * cubin. Arguments may be left out as long as the stage needs no numbers. */
 TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stage, const tilec_argument* arguments, size_t argument_count,
                                   tilec_buffer** buffer);
 TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);

@@ -105,8 +105,8 @@ class Program:
         return Program(handle.value, self)
 
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
-        """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops llvm asm object opencl cuda ptx
-        cubin. Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
+        """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl
+        cuda ptx cubin. Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
         """
         given = list(zip(self.inputs, self._by_position(arguments, named))) if arguments or named else []
         block = _Block([(n, _as_argument(n, v)) for n, v in given if v is not None])
