@@ -1,0 +1,191 @@
+// Two points i and i + v write one element when F v = 0; so the kernel of F is searched, not pairs of points.
+//
+// A kernel vector that joins two points keeps each row in its range: |c·v| <= R - 1. These differences are few where `=` is
+// injective. For O[4*x + k] = =(A[x, k]), k < 4: v = z·(1, -4), and |4 z| <= 3 leaves z = 0 alone: one tap per residue class is the
+// proof. With the taps S of reduce.h as coordinates, c·v is triangular in z, so the list of differences is found by loops, without
+// search. Each one but 0 is then a question about one domain, { i : i and i + v in D }, which intervals or a point settle.
+//
+// On convex rows (no divisors) v and -v ask the same, and 2 v asks more than v: if primitive v joins nothing, no multiple does.
+// Many differences mean room to collide; the short ones find it. What is left is enumerated where it is small, then isl is asked.
+#include "poly/injective.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "poly/count.h"
+#include "poly/lattice.h"
+#include "poly/reduce.h"
+
+namespace tilec::poly {
+namespace {
+
+using lattice::Matrix;
+using lattice::Vector;
+
+constexpr std::int64_t difference_cap = 4'000;         // kernel vectors looked at
+constexpr std::int64_t point_cap = 40'000;             // domain points enumerated
+constexpr unsigned long isl_cap = 20'000;              // its operations
+
+Point moved(const Point& start, const Point& v) {
+  Point end(start);
+  for (std::size_t k = 0; k < v.size(); ++k) end[k] += v[k];
+  return end;
+}
+
+// i with i and i + v both in the domain; `proven` when there is none for certain.
+std::optional<Point> shared_start(const std::vector<Row>& rows, const Box& box, const Point& v, std::int64_t& budget, bool& proven) {
+  std::vector<Row> both(rows);
+  Box inside = box;
+  for (std::size_t k = 0; k < v.size(); ++k) {         // the hull holds at both ends
+    inside.index[k].lower = std::max(*box.index[k].lower, *box.index[k].lower - v[k]);
+    inside.index[k].upper = std::min(*box.index[k].upper, *box.index[k].upper - v[k]);
+    inside.empty = inside.empty || *inside.index[k].lower > *inside.index[k].upper;
+  }
+  proven = inside.empty;
+  if (inside.empty) return std::nullopt;
+  for (Row row : rows) {
+    for (std::size_t k = 0; k < v.size(); ++k) row.constant += row.coefficients[k] * v[k];
+    both.push_back(std::move(row));
+  }
+  budget -= tighten(both, inside);
+  proven = inside.empty;
+  if (inside.empty) return std::nullopt;
+  std::int64_t share = std::min<std::int64_t>(budget, 12'000);
+  budget -= share;
+  const std::optional<Point> found = find_point(both, inside, share, proven);
+  budget += std::max<std::int64_t>(share, 0);
+  return found;
+}
+
+// A kernel basis as columns over all indices (those of one value stand still), such that many rows are triangular on it.
+struct Kernel { Matrix basis; std::size_t directions = 0; };
+
+Kernel kernel_of(const Matrix& forms, const std::vector<Row>& rows, const Box& box) {
+  const std::size_t n = box.index.size();
+  std::vector<std::size_t> varying;
+  for (std::size_t k = 0; k < n; ++k)
+    if (box.index[k].lower != box.index[k].upper) varying.push_back(k);
+  const auto restricted = [&](const Vector& form) {
+    Vector result;
+    for (const std::size_t k : varying) result.push_back(form[k]);
+    return result;
+  };
+  Matrix f;
+  for (const Vector& form : forms) f.push_back(restricted(form));
+  std::vector<lattice::Candidate> candidates;
+  const auto consider = [&](const Vector& c, std::int64_t range) {
+    if (std::any_of(c.begin(), c.end(), [](auto x) { return x != 0; })) candidates.push_back({c, range});
+  };
+  for (std::size_t k = 0; k < varying.size(); ++k) {
+    Vector unit(varying.size(), 0);
+    unit[k] = 1;
+    consider(unit, *box.index[varying[k]].upper - *box.index[varying[k]].lower + 1);
+  }
+  for (const Row& row : rows)
+    if (row.extent && row.divisor == 1) consider(restricted(row.coefficients), *row.extent);
+  Kernel kernel{Matrix(n), varying.size() - lattice::rank(f, varying.size())};
+  for (Vector& row : kernel.basis) row.assign(kernel.directions, 0);
+  if (kernel.directions == 0) return kernel;
+  Matrix taps;
+  const auto chosen = lattice::choose_taps(f, candidates, varying.size());
+  for (const std::size_t s : *chosen) taps.push_back(candidates[s].coefficients);
+  const lattice::Stacked stacked = lattice::stack(f, taps, varying.size());
+  for (std::size_t k = 0; k < varying.size(); ++k)
+    for (std::size_t z = 0; z < kernel.directions; ++z) kernel.basis[varying[k]][z] = stacked.u[k][stacked.outputs + z];
+  return kernel;
+}
+
+// What the rows say of z when v = N z joins two of their points.
+std::vector<Row> difference_rows(const Kernel& kernel, const std::vector<Row>& rows, const Box& box) {
+  std::vector<Row> result;
+  const auto add = [&](const Vector& c, std::int64_t divisor, std::int64_t width) {
+    Row row{Vector(kernel.directions, 0), divisor * width, divisor, 2 * width + 1};
+    for (std::size_t k = 0; k < c.size(); ++k)
+      for (std::size_t z = 0; z < kernel.directions; ++z) row.coefficients[z] += c[k] * kernel.basis[k][z];
+    if (std::any_of(row.coefficients.begin(), row.coefficients.end(), [](auto x) { return x != 0; })) result.push_back(std::move(row));
+  };
+  for (std::size_t k = 0; k < box.index.size(); ++k) {
+    Vector unit(box.index.size(), 0);
+    unit[k] = 1;
+    add(unit, 1, *box.index[k].upper - *box.index[k].lower);
+  }
+  for (const Row& row : rows)
+    if (row.extent) add(row.coefficients, row.divisor, *row.extent - 1);
+  return result;
+}
+
+struct Search {
+  const std::vector<Row>& rows;
+  const Box& box;
+  const Kernel& kernel;
+  bool convex;
+  std::int64_t budget = 400'000;                       // rows looked at, some tens of milliseconds
+  bool all_proven = true;
+  std::optional<solve::Collision> found = std::nullopt;
+
+  // False when a collision was found or the budget ended.
+  bool look_at(const Point& z) {
+    const auto first = std::find_if(z.begin(), z.end(), [](auto x) { return x != 0; });
+    if (first == z.end() || *first < 0) return true;   // v and -v are one question
+    if (convex && std::accumulate(z.begin(), z.end(), std::int64_t{0}, [](auto a, auto b) { return std::gcd(a, b); }) != 1) return true;
+    Point v(box.index.size(), 0);
+    for (std::size_t k = 0; k < v.size(); ++k)
+      for (std::size_t j = 0; j < z.size(); ++j) v[k] += kernel.basis[k][j] * z[j];
+    bool proven = false;
+    if (const auto start = shared_start(rows, box, v, budget, proven)) found = {*start, moved(*start, v)};
+    all_proven = all_proven && proven;
+    return !found && budget > 0;
+  }
+};
+
+// z with entries -1, 0, 1: the short vectors.
+void look_at_short(Search& search) {
+  Point z(search.kernel.directions, -1);
+  for (;;) {
+    if (!search.look_at(z)) return;
+    std::size_t k = z.size();
+    while (k > 0 && z[k - 1] == 1) z[--k] = -1;
+    if (k == 0) return;
+    ++z[k - 1];
+  }
+}
+
+// Elements sorted: equal ones meet.
+Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const Matrix& forms) {
+  std::vector<std::pair<Point, Point>> writers;
+  const bool finished = for_each_point(rows, box, point_cap, [&](const Point& point) {
+    writers.emplace_back(lattice::Vector(), point);
+    for (const Vector& form : forms) writers.back().first.push_back(std::inner_product(form.begin(), form.end(), point.begin(), std::int64_t{0}));
+    return true;
+  });
+  std::sort(writers.begin(), writers.end());
+  const auto same = std::adjacent_find(writers.begin(), writers.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (same != writers.end()) return {Injective::No, {same->second, (same + 1)->second}, {}};
+  return {finished ? Injective::Yes : Injective::Unknown, {}, {}};
+}
+
+}  // namespace
+
+Verdict injective(const Statement& statement, const std::vector<Row>& rows, const Box& box) {
+  if (box.empty) return {Injective::Yes, {}, {}};
+  Matrix forms;
+  for (const Affine& form : statement.target.element) {
+    forms.emplace_back();
+    for (const Size& c : form.coefficients) forms.back().push_back(c.get());
+  }
+  const Kernel kernel = kernel_of(forms, rows, box);
+  if (kernel.directions == 0) return {Injective::Yes, {}, {}};
+  const bool convex = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.divisor == 1; });
+  Search search{rows, box, kernel, convex};
+  look_at_short(search);
+  if (search.found) return {Injective::No, *search.found, {}};
+  const std::vector<Row> between = difference_rows(kernel, rows, box);
+  const bool finished = for_each_point(between, hull(between, kernel.directions, 0), difference_cap, [&](const Point& z) { return search.look_at(z); });
+  if (search.found) return {Injective::No, *search.found, {}};
+  if (finished && search.all_proven) return {Injective::Yes, {}, {}};
+  if (const Verdict verdict = by_enumeration(rows, box, forms); verdict.answer != Injective::Unknown) return verdict;
+  if (const auto answer = solve::collision(rows, forms, box.index.size(), isl_cap)) return *answer ? Verdict{Injective::No, **answer, {}} : Verdict{Injective::Yes, {}, {}};
+  return {Injective::Unknown, {}, "the domain is too large to enumerate"};
+}
+
+}  // namespace tilec::poly
