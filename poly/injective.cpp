@@ -5,11 +5,13 @@
 // proof. With the taps S of reduce.h as coordinates, c·v is triangular in z, so the list of differences is found by loops, without
 // search. Each one but 0 is then a question about one domain, { i : i and i + v in D }, which intervals or a point settle.
 //
-// On convex rows (no divisors) v and -v ask the same, and 2 v asks more than v: if primitive v joins nothing, no multiple does.
+// v and -v ask the same, and on convex rows 2 v asks more than v: if primitive v joins nothing, no multiple does. Rows with divisors
+// are no obstacle: over the lattice on which every division is exact (lattice.h, step 0) they have none.
 // Many differences mean room to collide; the short ones find it. What is left is enumerated where it is small, then isl is asked.
 #include "poly/injective.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "poly/count.h"
@@ -23,7 +25,7 @@ using lattice::Matrix;
 using lattice::Vector;
 
 constexpr std::int64_t difference_cap = 4'000;         // kernel vectors looked at
-constexpr std::int64_t point_cap = 40'000;             // domain points enumerated
+constexpr std::int64_t point_cap = 20'000;             // domain points enumerated
 constexpr unsigned long isl_cap = 20'000;              // its operations
 
 Point moved(const Point& start, const Point& v) {
@@ -118,8 +120,7 @@ struct Search {
   const std::vector<Row>& rows;
   const Box& box;
   const Kernel& kernel;
-  bool convex;
-  std::int64_t budget = 400'000;                       // rows looked at, some tens of milliseconds
+  std::int64_t budget = 100'000;                       // rows looked at, some ten milliseconds
   bool all_proven = true;
   std::optional<solve::Collision> found = std::nullopt;
 
@@ -127,7 +128,7 @@ struct Search {
   bool look_at(const Point& z) {
     const auto first = std::find_if(z.begin(), z.end(), [](auto x) { return x != 0; });
     if (first == z.end() || *first < 0) return true;   // v and -v are one question
-    if (convex && std::accumulate(z.begin(), z.end(), std::int64_t{0}, [](auto a, auto b) { return std::gcd(a, b); }) != 1) return true;
+    if (std::accumulate(z.begin(), z.end(), std::int64_t{0}, [](auto a, auto b) { return std::gcd(a, b); }) != 1) return true;
     Point v(box.index.size(), 0);
     for (std::size_t k = 0; k < v.size(); ++k)
       for (std::size_t j = 0; j < z.size(); ++j) v[k] += kernel.basis[k][j] * z[j];
@@ -137,6 +138,31 @@ struct Search {
     return !found && budget > 0;
   }
 };
+
+// The basis with short vectors: each is shortened by the others while that helps (pairwise, as Gauss and Lagrange do it; lengths
+// are measured in the widths of the box). Euclid's steps leave long ones, and what two points differ by is short.
+Kernel shortened(Kernel kernel, const Box& box) {
+  const auto dot = [&](std::size_t i, std::size_t j) {
+    double sum = 0;
+    for (std::size_t k = 0; k < kernel.basis.size(); ++k) {
+      const double width = static_cast<double>(*box.index[k].upper - *box.index[k].lower) + 1;
+      sum += static_cast<double>(kernel.basis[k][i]) * static_cast<double>(kernel.basis[k][j]) / (width * width);
+    }
+    return sum;
+  };
+  int rounds = 0;
+  for (bool changed = true; changed && rounds < 50; ++rounds) {
+    changed = false;
+    for (std::size_t i = 0; i < kernel.directions; ++i)
+      for (std::size_t j = 0; j < kernel.directions; ++j) {
+        const double factor = i == j ? 0 : std::round(dot(i, j) / dot(j, j));
+        if (factor == 0 || std::abs(factor) > 1e15) continue;
+        for (Vector& row : kernel.basis) row[i] -= static_cast<std::int64_t>(factor) * row[j];
+        changed = true;
+      }
+  }
+  return kernel;
+}
 
 // z with entries -1, 0, 1: the short vectors.
 void look_at_short(Search& search) {
@@ -164,6 +190,49 @@ Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const Matri
   return {finished ? Injective::Yes : Injective::Unknown, {}, {}};
 }
 
+// On convex rows.
+Verdict decide(const std::vector<Row>& rows, const Box& box, const Matrix& forms) {
+  if (box.empty) return {Injective::Yes, {}, {}};
+  const Kernel kernel = kernel_of(forms, rows, box);
+  if (kernel.directions == 0) return {Injective::Yes, {}, {}};
+  const Kernel brief = shortened(kernel, box);
+  Search nearby{rows, box, brief}, search{rows, box, kernel};
+  look_at_short(nearby);
+  if (nearby.found) return {Injective::No, *nearby.found, {}};
+  const std::vector<Row> between = difference_rows(kernel, rows, box);
+  const bool finished = for_each_point(between, hull(between, kernel.directions, 0), difference_cap, [&](const Point& z) { return search.look_at(z); });
+  if (search.found) return {Injective::No, *search.found, {}};
+  if (finished && search.all_proven) return {Injective::Yes, {}, {}};
+  if (const Verdict verdict = by_enumeration(rows, box, forms); verdict.answer != Injective::Unknown) return verdict;
+  if (const auto answer = solve::collision(rows, forms, box.index.size(), isl_cap)) return *answer ? Verdict{Injective::No, **answer, {}} : Verdict{Injective::Yes, {}, {}};
+  return {Injective::Unknown, {}, "the domain is too large to enumerate"};
+}
+
+// The same question over the lattice i = L t + start on which every division is exact: there the rows are convex.
+Verdict decide_divided(const std::vector<Row>& rows, const Matrix& forms, std::size_t n) {
+  Matrix a;
+  Vector b, d;
+  for (const Row& row : rows) {
+    if (row.divisor == 1) continue;
+    a.push_back(row.coefficients);
+    b.push_back(row.constant);
+    d.push_back(row.divisor);
+  }
+  const auto found = lattice::sublattice(a, b, d, n);
+  if (!found) return {Injective::Yes, {}, {}};
+  std::vector<Row> convex;
+  for (const Row& row : rows) {
+    Row next{lattice::multiply({row.coefficients}, found->l)[0], 0, 1, row.extent};
+    next.constant = (lattice::apply({row.coefficients}, found->start)[0] + row.constant) / row.divisor;
+    for (std::int64_t& c : next.coefficients) c /= row.divisor;
+    convex.push_back(std::move(next));
+  }
+  Verdict verdict = decide(convex, hull(convex, n, 0), forms.empty() ? forms : lattice::multiply(forms, found->l));
+  for (Point* point : {&verdict.points.first, &verdict.points.second})
+    if (!point->empty()) *point = moved(found->start, lattice::apply(found->l, *point));
+  return verdict;
+}
+
 }  // namespace
 
 Verdict injective(const Statement& statement, const std::vector<Row>& rows, const Box& box) {
@@ -173,19 +242,14 @@ Verdict injective(const Statement& statement, const std::vector<Row>& rows, cons
     forms.emplace_back();
     for (const Size& c : form.coefficients) forms.back().push_back(c.get());
   }
-  const Kernel kernel = kernel_of(forms, rows, box);
-  if (kernel.directions == 0) return {Injective::Yes, {}, {}};
-  const bool convex = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.divisor == 1; });
-  Search search{rows, box, kernel, convex};
-  look_at_short(search);
-  if (search.found) return {Injective::No, *search.found, {}};
-  const std::vector<Row> between = difference_rows(kernel, rows, box);
-  const bool finished = for_each_point(between, hull(between, kernel.directions, 0), difference_cap, [&](const Point& z) { return search.look_at(z); });
-  if (search.found) return {Injective::No, *search.found, {}};
-  if (finished && search.all_proven) return {Injective::Yes, {}, {}};
-  if (const Verdict verdict = by_enumeration(rows, box, forms); verdict.answer != Injective::Unknown) return verdict;
-  if (const auto answer = solve::collision(rows, forms, box.index.size(), isl_cap)) return *answer ? Verdict{Injective::No, **answer, {}} : Verdict{Injective::Yes, {}, {}};
-  return {Injective::Unknown, {}, "the domain is too large to enumerate"};
+  if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.divisor == 1; })) return decide(rows, box, forms);
+  std::vector<Row> all(rows);
+  const std::size_t n = box.index.size();
+  for (std::size_t k = 0; k < n; ++k) {
+    all.push_back({Vector(n, 0), -*box.index[k].lower, 1, *box.index[k].upper - *box.index[k].lower + 1});
+    all.back().coefficients[k] = 1;
+  }
+  return decide_divided(all, forms, n);
 }
 
 }  // namespace tilec::poly

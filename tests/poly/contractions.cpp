@@ -100,13 +100,21 @@ Program bounded(const Case& c) {
 
 std::string print(const Case& c) { return poly::print(program_of(c)); }
 
+// In small numbers, without the compiler's own arithmetic.
+bool satisfies(const Row& row, const Point& point) {
+  std::int64_t value = row.constant;
+  for (std::size_t k = 0; k < point.size(); ++k) value += row.coefficients[k] * point[k];
+  if (value < 0 || (row.extent && value >= *row.extent * row.divisor)) return false;
+  return row.divisor == 1 || value % row.divisor == 0;
+}
+
 Points among(const Case& c, const std::vector<Point>& candidates) {
   const Program program = program_of(c);
   const Statement& s = std::get<Statement>(program.nodes[0]);
   const std::vector<Row> rows = rows_of(s);
   Points result;
   for (const Point& p : candidates)
-    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return holds(row, p); })) result.push_back({at(s.target.element, p), p, at(s.reads[0].element, p)});
+    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return satisfies(row, p); })) result.push_back({at(s.target.element, p), p, at(s.reads[0].element, p)});
   std::sort(result.begin(), result.end());
   return result;
 }

@@ -1,7 +1,7 @@
 // Claims C1, C4 and C7 on random contractions over their whole range: |coefficients| <= 8, up to 4 output dimensions and 6 indices,
 // fractions, coupled constraints, rank-deficient maps, indices that nothing bounds alone, `=` that may collide.
 //
-//   CASES=100000 SEED=7 unit_poly_contractions      that many;  ONLY=1234 repeats one case and prints it
+//   FIRST=0 CASES=100000 SEED=7 unit_poly_contractions      cases [FIRST, CASES);  ONLY=1234 repeats one and prints it;  TALK=1 names slow ones
 //
 // Against enumeration: every point of the domain once, one writer per element, `=` refused if and only if two points share an
 // element, and then two such points are shown. Every tenth case runs once more with extents that are too large to enumerate, where
@@ -204,8 +204,6 @@ void check_small(std::uint64_t seed, std::uint64_t number, Tally& tally) {
   const bool refused = drawn.c.aggregation == Aggregation::Assign && collides(expected);
   tally.assigns += drawn.c.aggregation == Aggregation::Assign;
   tally.collisions += refused;
-  tally.undecided += timed.code == "E0242";
-  if (timed.code == "E0242") return;
   REQUIRE(timed.code == (refused ? "E0241" : ""));
   if (refused) return check_collision(drawn.c, expected);
   verify(*timed.before, Stage::Bounded);
@@ -223,10 +221,10 @@ void check_large(std::uint64_t seed, std::uint64_t number, Tally& tally) {
   tally.undecided += timed.code == "E0242";
   if (!timed.after) return;
   verify(*timed.after, Stage::Bounded);
-  const auto before = points(std::get<Statement>(timed.before->nodes[0]), 300'000);
+  const auto before = points(std::get<Statement>(timed.before->nodes[0]), 30'000);
   std::int64_t after = 0;
   for (const Node& node : timed.after->nodes) {
-    const auto count = before ? points(std::get<Statement>(node), 300'000) : std::nullopt;
+    const auto count = before ? points(std::get<Statement>(node), 30'000) : std::nullopt;
     if (!count) return;
     after += *count;
   }
@@ -242,19 +240,21 @@ std::uint64_t number_in(const char* name, std::uint64_t otherwise) {
 }  // namespace
 
 TEST_CASE("random contractions: every point once, one writer per element, = refused exactly where two points meet") {
-  const std::uint64_t seed = number_in("SEED", 1), cases = number_in("CASES", 3000), only = number_in("ONLY", UINT64_MAX);
+  const std::uint64_t seed = number_in("SEED", 1), only = number_in("ONLY", UINT64_MAX);
+  const std::uint64_t first = only != UINT64_MAX ? only : number_in("FIRST", 0), last = only != UINT64_MAX ? only + 1 : number_in("CASES", 3000);
   Tally tally;
-  for (std::uint64_t number = only == UINT64_MAX ? 0 : only; number < (only == UINT64_MAX ? cases : only + 1); ++number) {
+  for (std::uint64_t number = first; number < last; ++number) {
     CAPTURE(seed);
     CAPTURE(number);
     check_small(seed, number, tally);
     if (number % 10 == 0) check_large(seed, number, tally);
   }
-  const auto total = static_cast<double>(cases + tally.large);
+  const std::uint64_t cases = last - first;
+  const auto total = static_cast<double>(cases) + static_cast<double>(tally.large);
   fmt::print("seed {}: {} cases ({} of them `=`, {} refused for two points, {} undecided), {} larger ({} counted); {} statements (most {}), {} points, {} loose hulls\n"
              "analysis {:.3f} ms each, worst {:.1f} ms, {} over {:.0f} ms; isl asked in {:.2f} %, its cap reached in {:.3f} %\n",
              seed, cases, tally.assigns, tally.collisions, tally.undecided, tally.large, tally.counted, tally.effort.statements, tally.most, tally.effort.points, tally.effort.loose,
              tally.spent / total * 1e3, tally.slowest * 1e3, tally.slow, slow_limit * 1e3, 100.0 * static_cast<double>(tally.asked_cases) / total,
              100.0 * static_cast<double>(tally.capped_cases) / total);
-  CHECK(tally.undecided <= static_cast<std::int64_t>(cases / 1000));
+  CHECK(tally.capped_cases <= static_cast<std::int64_t>(cases / 100));
 }
