@@ -88,7 +88,7 @@ bool report_collision(const Program& program, const Statement& statement, const 
   if (statement.aggregation != Aggregation::Assign) return false;
   const Verdict verdict = injective(statement, rows, box);
   const std::string& name = program.tensor(statement.target.tensor).name;
-  if (verdict.answer == Injective::Unknown) diagnostics.report(statement.span, messages::undecided_assign, name).hint("use an aggregation such as `+(…)`");
+  if (verdict.answer == Injective::Unknown) diagnostics.report(statement.span, messages::undecided_assign, name, verdict.why).hint("use an aggregation such as `+(…)`");
   if (verdict.answer == Injective::No)
     diagnostics.report(statement.span, messages::colliding_assign, name, print_point(statement.indices, verdict.points.first),
                        print_point(statement.indices, verdict.points.second), print_element(program, statement, verdict.points.first))

@@ -10,6 +10,8 @@
 // Many differences mean room to collide; the short ones find it. What is left is enumerated where it is small, then isl is asked.
 #include "poly/injective.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -190,6 +192,13 @@ Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const Matri
   return {finished ? Injective::Yes : Injective::Unknown, {}, {}};
 }
 
+std::string why_unknown(const Kernel& kernel, bool finished, const Box& box) {
+  double points = 1;
+  for (const Interval& i : box.index) points *= static_cast<double>(*i.upper) - static_cast<double>(*i.lower) + 1;
+  return fmt::format("{} of {} indices can move without the element, in {} ways, and of {:.0f} points {} are enumerated", kernel.directions, box.index.size(),
+                     finished ? "some" : fmt::format("more than {}", difference_cap), points, point_cap);
+}
+
 // On convex rows.
 Verdict decide(const std::vector<Row>& rows, const Box& box, const Matrix& forms) {
   if (box.empty) return {Injective::Yes, {}, {}};
@@ -205,7 +214,7 @@ Verdict decide(const std::vector<Row>& rows, const Box& box, const Matrix& forms
   if (finished && search.all_proven) return {Injective::Yes, {}, {}};
   if (const Verdict verdict = by_enumeration(rows, box, forms); verdict.answer != Injective::Unknown) return verdict;
   if (const auto answer = solve::collision(rows, forms, box.index.size(), isl_cap)) return *answer ? Verdict{Injective::No, **answer, {}} : Verdict{Injective::Yes, {}, {}};
-  return {Injective::Unknown, {}, "the domain is too large to enumerate"};
+  return {Injective::Unknown, {}, why_unknown(kernel, finished, box)};
 }
 
 // The same question over the lattice i = L t + start on which every division is exact: there the rows are convex.
