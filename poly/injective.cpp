@@ -18,6 +18,7 @@
 
 #include "poly/count.h"
 #include "poly/lattice.h"
+#include "poly/linear.h"
 #include "poly/reduce.h"
 
 namespace tilec::poly {
@@ -28,7 +29,9 @@ using lattice::Vector;
 
 constexpr std::int64_t difference_cap = 4'000;         // kernel vectors looked at
 constexpr std::int64_t point_cap = 20'000;             // domain points enumerated
-constexpr unsigned long isl_cap = 20'000;              // its operations
+constexpr std::int64_t look_cap = 60'000;               // rows looked at by each kind of search: 5 ms
+constexpr std::int64_t linear_looks = 4'000;            // what a rational hull costs, in rows looked at
+constexpr unsigned long isl_cap = 4'000;               // its operations
 
 Point moved(const Point& start, const Point& v) {
   Point end(start);
@@ -58,7 +61,15 @@ std::optional<Point> shared_start(const std::vector<Row>& rows, const Box& box, 
   budget -= share;
   const std::optional<Point> found = find_point(both, inside, share, proven);
   budget += std::max<std::int64_t>(share, 0);
-  return found;
+  if (found || proven || budget < 0) return found;
+  budget -= linear_looks;
+  const std::optional<Box> rational = rational_hull(both, v.size());        // intervals are loose where rows are skewed
+  if (!rational) return std::nullopt;
+  inside = *rational;
+  if (!inside.empty) budget -= tighten(both, inside);
+  proven = inside.empty;
+  share = std::min<std::int64_t>(std::max<std::int64_t>(budget, 0), 12'000);
+  return proven ? std::nullopt : find_point(both, inside, share, proven);
 }
 
 // A kernel basis as columns over all indices (those of one value stand still), such that many rows are triangular on it.
@@ -122,7 +133,7 @@ struct Search {
   const std::vector<Row>& rows;
   const Box& box;
   const Kernel& kernel;
-  std::int64_t budget = 100'000;                       // rows looked at, some ten milliseconds
+  std::int64_t budget = look_cap;
   bool all_proven = true;
   std::optional<solve::Collision> found = std::nullopt;
 
@@ -141,14 +152,14 @@ struct Search {
   }
 };
 
-// The basis with short vectors: each is shortened by the others while that helps (pairwise, as Gauss and Lagrange do it; lengths
-// are measured in the widths of the box). Euclid's steps leave long ones, and what two points differ by is short.
-Kernel shortened(Kernel kernel, const Box& box) {
+// The basis with short vectors: each is shortened by the others while that helps (pairwise, as Gauss and Lagrange do it). Euclid's
+// steps leave long ones, and what two points differ by is short, measured in what the rows allow: c·v against R.
+Kernel shortened(Kernel kernel, std::vector<Row> lengths) {
   const auto dot = [&](std::size_t i, std::size_t j) {
     double sum = 0;
-    for (std::size_t k = 0; k < kernel.basis.size(); ++k) {
-      const double width = static_cast<double>(*box.index[k].upper - *box.index[k].lower) + 1;
-      sum += static_cast<double>(kernel.basis[k][i]) * static_cast<double>(kernel.basis[k][j]) / (width * width);
+    for (const Row& row : lengths) {
+      const double width = static_cast<double>(*row.extent);
+      sum += static_cast<double>(row.coefficients[i]) * static_cast<double>(row.coefficients[j]) / (width * width);
     }
     return sum;
   };
@@ -158,8 +169,10 @@ Kernel shortened(Kernel kernel, const Box& box) {
     for (std::size_t i = 0; i < kernel.directions; ++i)
       for (std::size_t j = 0; j < kernel.directions; ++j) {
         const double factor = i == j ? 0 : std::round(dot(i, j) / dot(j, j));
-        if (factor == 0 || std::abs(factor) > 1e15) continue;
-        for (Vector& row : kernel.basis) row[i] -= static_cast<std::int64_t>(factor) * row[j];
+        if (factor == 0 || !(std::abs(factor) < 1e9)) continue;
+        const auto whole = static_cast<std::int64_t>(factor);
+        for (Vector& row : kernel.basis) row[i] -= whole * row[j];
+        for (Row& row : lengths) row.coefficients[i] -= whole * row.coefficients[j];
         changed = true;
       }
   }
@@ -185,7 +198,7 @@ Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const Matri
     writers.emplace_back(lattice::Vector(), point);
     for (const Vector& form : forms) writers.back().first.push_back(std::inner_product(form.begin(), form.end(), point.begin(), std::int64_t{0}));
     return true;
-  });
+  }, 3 * look_cap);
   std::sort(writers.begin(), writers.end());
   const auto same = std::adjacent_find(writers.begin(), writers.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
   if (same != writers.end()) return {Injective::No, {same->second, (same + 1)->second}, {}};
@@ -204,12 +217,12 @@ Verdict decide(const std::vector<Row>& rows, const Box& box, const Matrix& forms
   if (box.empty) return {Injective::Yes, {}, {}};
   const Kernel kernel = kernel_of(forms, rows, box);
   if (kernel.directions == 0) return {Injective::Yes, {}, {}};
-  const Kernel brief = shortened(kernel, box);
+  const std::vector<Row> between = difference_rows(kernel, rows, box);
+  const Kernel brief = shortened(kernel, between);
   Search nearby{rows, box, brief}, search{rows, box, kernel};
   look_at_short(nearby);
   if (nearby.found) return {Injective::No, *nearby.found, {}};
-  const std::vector<Row> between = difference_rows(kernel, rows, box);
-  const bool finished = for_each_point(between, hull(between, kernel.directions, 0), difference_cap, [&](const Point& z) { return search.look_at(z); });
+  const bool finished = for_each_point(between, hull(between, kernel.directions, 0), difference_cap, [&](const Point& z) { return search.look_at(z); }, look_cap);
   if (search.found) return {Injective::No, *search.found, {}};
   if (finished && search.all_proven) return {Injective::Yes, {}, {}};
   if (const Verdict verdict = by_enumeration(rows, box, forms); verdict.answer != Injective::Unknown) return verdict;
