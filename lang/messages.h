@@ -101,7 +101,7 @@ inline constexpr Message<Text> never_integral{"W0201", Severity::Warning, "`{}` 
 // bounds: E0240 to E0249
 inline constexpr Message<Text, Text> unbounded_index{"E0240", Severity::Error, "index `{}` has no {} bound: no access and no constraint limits it"};
 inline constexpr Message<Text, Text, Text, Text> colliding_assign{"E0241", Severity::Error, "`=` writes `{}` twice: at {} and at {}, both `{}`"};
-inline constexpr Message<Text> undecided_assign{"E0242", Severity::Error, "cannot prove that `=` writes each element of `{}` once: the domain is too large to enumerate"};
+inline constexpr Message<Text, Text> undecided_assign{"E0242", Severity::Error, "cannot prove that `=` writes each element of `{}` once: {}"};
 inline constexpr Message<Text, Text, Text, Text> leaves_tensor{"R0240", Severity::Remark, "`{}` leaves `{}` at {}: elements of `{}` that only such points reach hold the fill"};
 
 // bind: E0250 to E0259

@@ -1,31 +1,18 @@
-// Bounds: the hull of every index, errors for what has none, and the proof that `=` writes every element once.
-//
-// An Assign is injective when no kernel vector v of its element (F v = 0, over the indices that still vary) joins two points
-// of the domain. Most have no kernel. A kernel of one direction is settled by its primitive vector: nothing shorter exists, so
-// if i and i + v are never both in the domain no two points collide, and multiples of v only ask for more on convex rows
-// (with divisors a multiple may fit where v does not; isl and enumeration see to that).
+// Bounds: the hull of every index, errors for what has none, and for an `=` that writes an element twice (injective.h).
 #include "poly/bounds.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "lang/messages.h"
-#include "poly/count.h"
 #include "poly/hull.h"
-#include "poly/lattice.h"
+#include "poly/injective.h"
 
 namespace tilec::poly {
 namespace {
 
 namespace messages = lang::messages;
-
-std::vector<std::int64_t> coefficients_of(const Affine& form) {
-  std::vector<std::int64_t> result;
-  for (const Size& c : form.coefficients) result.push_back(c.get());
-  return result;
-}
 
 std::string print_point(const std::vector<std::string>& names, const Point& point) {
   std::string text;
@@ -97,86 +84,11 @@ void remark_on_reads(const Program& program, const Statement& statement, const s
 
 // ---- Assign writes each element once
 
-enum class Injective { Yes, No, Unknown };
-struct Verdict { Injective answer; solve::Collision points; };
-
-// i and i + v both in the domain?
-std::optional<Point> shared_start(const std::vector<Row>& rows, const Box& box, const Point& v, bool& proven) {
-  std::vector<Row> both(rows);
-  for (Row row : rows) {
-    for (std::size_t k = 0; k < v.size(); ++k) row.constant += row.coefficients[k] * v[k];
-    both.push_back(std::move(row));
-  }
-  Box inside = box;
-  tighten(both, inside);
-  proven = inside.empty;
-  if (inside.empty) return std::nullopt;
-  std::int64_t budget = 12'000;
-  return find_point(both, inside, budget, proven);
-}
-
-std::vector<Point> kernel_of(const std::vector<std::vector<std::int64_t>>& forms, const Box& box) {
-  std::vector<std::size_t> varying;
-  for (std::size_t k = 0; k < box.index.size(); ++k)
-    if (box.index[k].lower != box.index[k].upper) varying.push_back(k);
-  lattice::Matrix columns;
-  for (const auto& form : forms) {
-    columns.emplace_back();
-    for (const std::size_t k : varying) columns.back().push_back(form[k]);
-  }
-  const lattice::Matrix basis = lattice::kernel(columns, varying.size());  // varying × directions
-  std::vector<Point> result;
-  for (std::size_t c = 0; c < (basis.empty() ? 0 : basis[0].size()); ++c) {
-    Point v(box.index.size(), 0);
-    for (std::size_t r = 0; r < varying.size(); ++r) v[varying[r]] = basis[r][c];
-    result.push_back(std::move(v));
-  }
-  return result;
-}
-
-Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const std::vector<std::vector<std::int64_t>>& forms) {
-  std::map<Point, Point> writer;
-  Verdict verdict{Injective::Yes, {}};
-  const bool finished = for_each_point(rows, box, 1'000'000, [&](const Point& point) {
-    Point element;
-    for (const auto& form : forms) {
-      std::int64_t value = 0;
-      for (std::size_t k = 0; k < point.size(); ++k) value += form[k] * point[k];
-      element.push_back(value);
-    }
-    const auto [known, fresh] = writer.emplace(std::move(element), point);
-    if (!fresh) verdict = {Injective::No, {known->second, point}};
-    return fresh;
-  });
-  if (!finished && verdict.answer == Injective::Yes) verdict.answer = Injective::Unknown;
-  return verdict;
-}
-
-Verdict injective(const std::vector<Row>& rows, const Box& box, const std::vector<std::vector<std::int64_t>>& forms) {
-  if (box.empty) return {Injective::Yes, {}};
-  const std::vector<Point> kernel = kernel_of(forms, box);
-  if (kernel.empty()) return {Injective::Yes, {}};
-  const bool convex = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.divisor == 1; });
-  for (const Point& v : kernel) {
-    bool proven = false;
-    if (const std::optional<Point> start = shared_start(rows, box, v, proven)) {
-      Point end(*start);
-      for (std::size_t k = 0; k < v.size(); ++k) end[k] += v[k];
-      return {Injective::No, {*start, end}};
-    }
-    if (proven && convex && kernel.size() == 1) return {Injective::Yes, {}};
-  }
-  if (const auto answer = solve::collision(rows, forms, box.index.size())) return *answer ? Verdict{Injective::No, **answer} : Verdict{Injective::Yes, {}};
-  return by_enumeration(rows, box, forms);
-}
-
 bool report_collision(const Program& program, const Statement& statement, const std::vector<Row>& rows, const Box& box, lang::Diagnostics& diagnostics) {
   if (statement.aggregation != Aggregation::Assign) return false;
-  std::vector<std::vector<std::int64_t>> forms;
-  for (const Affine& form : statement.target.element) forms.push_back(coefficients_of(form));
-  const Verdict verdict = injective(rows, box, forms);
+  const Verdict verdict = injective(statement, rows, box);
   const std::string& name = program.tensor(statement.target.tensor).name;
-  if (verdict.answer == Injective::Unknown) diagnostics.report(statement.span, messages::undecided_assign, name).hint("use an aggregation such as `+(…)`");
+  if (verdict.answer == Injective::Unknown) diagnostics.report(statement.span, messages::undecided_assign, name, verdict.why).hint("use an aggregation such as `+(…)`");
   if (verdict.answer == Injective::No)
     diagnostics.report(statement.span, messages::colliding_assign, name, print_point(statement.indices, verdict.points.first),
                        print_point(statement.indices, verdict.points.second), print_element(program, statement, verdict.points.first))

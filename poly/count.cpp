@@ -19,6 +19,7 @@ struct Search {
   bool closed;                                         // the innermost is an interval, no need to visit its values
   std::int64_t budget;
   const std::function<bool(const Point&)>* visit = nullptr;
+  std::int64_t looks = INT64_MAX;
   Wide total = 0;
 };
 
@@ -31,7 +32,8 @@ bool all_hold(const std::vector<Row>& rows, const Box& box) {
 // False when the budget ended or the visitor stopped.
 bool descend(Search& search, Box box, std::size_t depth) {
   if (--search.budget < 0) return false;
-  tighten(search.rows, box);
+  search.looks -= tighten(search.rows, box);
+  if (search.looks < 0) return false;
   if (box.empty) return true;
   if (depth == search.order.size()) {
     if (!all_hold(search.rows, box)) return true;
@@ -180,11 +182,11 @@ Operations operations(const Program& program, const Node& node, std::int64_t wei
   return {capped(count * (scalar_operations(s.value, weight) + (s.aggregation != Aggregation::Assign))), exact.has_value()};
 }
 
-bool for_each_point(const std::vector<Row>& rows, const Box& hull, std::int64_t cap, const std::function<bool(const Point&)>& visit) {
+bool for_each_point(const std::vector<Row>& rows, const Box& hull, std::int64_t cap, const std::function<bool(const Point&)>& visit, std::int64_t looks) {
   if (hull.empty) return true;
   std::vector<std::size_t> order(hull.index.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  Search search{rows, order, false, cap, &visit};
+  Search search{rows, order, false, cap, &visit, looks};
   return descend(search, hull, 0);
 }
 

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "poly/linear.h"
+
 namespace tilec::poly {
 namespace {
 
@@ -126,6 +128,17 @@ bool settle(const std::vector<Row>& rows, Box& box, std::size_t k, bool upper, s
     if (box.empty) return true;
   }
   return false;
+}
+
+void intersect(Box& box, const Box& other) {
+  box.empty = box.empty || other.empty;
+  for (std::size_t k = 0; k < box.index.size(); ++k) {
+    Interval& mine = box.index[k];
+    const Interval& theirs = other.index[k];
+    if (theirs.lower && (!mine.lower || *theirs.lower > *mine.lower)) mine.lower = theirs.lower;
+    if (theirs.upper && (!mine.upper || *theirs.upper < *mine.upper)) mine.upper = theirs.upper;
+    box.empty = box.empty || is_empty(mine);
+  }
 }
 
 // True when every end is attained (or the box is proven empty).
@@ -280,11 +293,18 @@ bool follows(const Row& row, const std::vector<Row>& rows, const Box& box) {
 Box hull(const std::vector<Row>& rows, std::size_t indices, unsigned long patience) {
   Box box{false, std::vector<Interval>(indices)};
   tighten(rows, box);
-  if (!box.empty && bounded(box)) {
-    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return implied(row, box); })) return box;
-    if (settle_all(rows, box)) return box;
-  }
   if (box.empty) return box;
+  if (bounded(box) && std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return implied(row, box); })) return box;
+  if (bounded(box) && (settle_all(rows, box) || box.empty)) return box;
+  const std::optional<Box> rational = rational_hull(rows, indices);
+  if (rational) {
+    intersect(box, *rational);
+    if (!box.empty) tighten(rows, box);
+    if (box.empty || !bounded(box)) return box;        // what no linear program bounds, nothing does
+    settle_all(rows, box);
+    return box;
+  }
+  if (patience == 0 && bounded(box)) return box;
   const std::optional<solve::Hull> exact = solve::hull(rows, indices, bounded(box) ? patience : solve::operation_cap);
   if (!exact) return box;
   if (exact->empty) box.empty = true;

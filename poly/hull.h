@@ -29,7 +29,7 @@ bool holds(const Row& row, const Point& point);
 
 // Interval arithmetic to a fixed point; `box` may start unbounded. Empty only when proven so. Returns the rows looked at.
 std::int64_t tighten(const std::vector<Row>& rows, Box& box);
-// `patience`: isl's operations for bounds that are there but perhaps loose. A missing bound gets all it takes.
+// `patience`: isl's operations for bounds that are there but perhaps loose. 0: isl is not asked. A missing bound gets all it takes.
 Box hull(const std::vector<Row>& rows, std::size_t indices, unsigned long patience = 3'000);
 // A point of the domain inside `box`, which tighten() has seen; nullopt when the budget ended first, or there is none
 // (`proven` says which). The budget counts rows looked at.

@@ -30,7 +30,10 @@ using Context = Owned<isl_ctx, isl_ctx_free>;
 using Set = Owned<isl_basic_set, isl_basic_set_free>;
 using Value = Owned<isl_val, isl_val_free>;
 
+thread_local Usage used;
+
 Context capped_context(unsigned long cap) {
+  ++used.asked;
   Context context(isl_ctx_alloc());
   isl_options_set_on_error(context.get(), ISL_ON_ERROR_CONTINUE);
   isl_ctx_set_max_operations(context.get(), cap);
@@ -104,9 +107,12 @@ std::optional<std::vector<std::int64_t>> coordinates(isl_point* point, std::size
   return result;
 }
 
-}  // namespace
+template <class Answer> Answer noted(Answer answer) {
+  used.capped += !answer;
+  return answer;
+}
 
-std::optional<Hull> hull(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) {
+std::optional<Hull> hull_within(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) {
   const Context context = capped_context(cap);
   Set set = universe(context.get(), indices + divisors(rows));
   add_rows(set, rows, 0, static_cast<int>(indices));
@@ -126,7 +132,7 @@ std::optional<Hull> hull(const std::vector<Row>& rows, std::size_t indices, unsi
   return result;
 }
 
-std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) {
+std::optional<bool> is_empty_within(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) {
   const Context context = capped_context(cap);
   Set set = universe(context.get(), indices + divisors(rows));
   add_rows(set, rows, 0, static_cast<int>(indices));
@@ -138,7 +144,7 @@ std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, 
 
 // Points i and j with equal forms that differ first in variable k, j above i: at most one question per variable, since
 // the pair may be swapped.
-std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows, const std::vector<std::vector<std::int64_t>>& forms,
+std::optional<std::optional<Collision>> collision_within(const std::vector<Row>& rows, const std::vector<std::vector<std::int64_t>>& forms,
                                                   std::size_t indices, unsigned long cap) {
   // isl's cap counts operations, not the length of their numbers: many indices with wide coefficients take it seconds all the same.
   const auto wide = [](const std::vector<std::int64_t>& form) { return std::any_of(form.begin(), form.end(), [](std::int64_t c) { return c > 1 << 20 || c < -(1 << 20); }); };
@@ -174,6 +180,17 @@ std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows, 
     add(both, difference, 0, 0, true);                 // equal here, so they differ later
   }
   return std::optional<Collision>();
+}
+
+}  // namespace
+
+Usage usage() { return used; }
+void reset_usage() { used = {}; }
+
+std::optional<Hull> hull(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) { return noted(hull_within(rows, indices, cap)); }
+std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) { return noted(is_empty_within(rows, indices, cap)); }
+std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows, const std::vector<std::vector<std::int64_t>>& forms, std::size_t indices, unsigned long cap) {
+  return noted(collision_within(rows, forms, indices, cap));
 }
 
 }  // namespace tilec::poly::solve

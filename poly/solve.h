@@ -31,6 +31,11 @@ namespace solve {
 
 constexpr unsigned long operation_cap = 300'000;
 
+// How often this thread asked, and how often the cap ended the answer; for tests.
+struct Usage { int asked = 0, capped = 0; };
+Usage usage();
+void reset_usage();
+
 struct Hull { bool empty = false; std::vector<Interval> index; };
 std::optional<Hull> hull(const std::vector<Row>& rows, std::size_t indices, unsigned long cap = operation_cap);
 std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, unsigned long cap = operation_cap);

@@ -2,6 +2,10 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -10,6 +14,8 @@
 #include "poly/bind.h"
 #include "poly/bounds.h"
 #include "poly/build.h"
+#include "poly/interpret.h"
+#include "poly/verify.h"
 
 using namespace tilec;
 using namespace tilec::poly;
@@ -80,4 +86,64 @@ TEST_CASE("a product is one class, its reduction the taps; a division changes th
   CHECK(half.divisions == std::vector<std::string>{"i = 2*t + 1"});
   CHECK(half.classes[0].element == "O[2*q + 1]");
   CHECK(half.executed == 3);
+}
+
+// ---- the golden files of this stage, executed
+
+namespace {
+
+// `--size N=30,M=4` of a golden file's command.
+std::map<std::string, std::int64_t> sizes_in(const std::string& command) {
+  std::map<std::string, std::int64_t> sizes;
+  const std::size_t at = command.find("--size ");
+  if (at == std::string::npos) return sizes;
+  std::istringstream words(command.substr(at + 7));
+  for (std::string word; std::getline(words, word, ',');) sizes[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
+  return sizes;
+}
+
+std::vector<Array> small_integers(const Program& program) {
+  std::vector<Array> inputs;
+  for (const TensorId id : program.inputs) {
+    const Tensor& tensor = program.tensor(id);
+    Array array{tensor.dtype, {}, {}, {}};
+    for (const Size& extent : tensor.shape) array.shape.push_back(extent.get());
+    for (std::int64_t k = 0; k < array.count(); ++k) array.reals.push_back(static_cast<double>(k * 7 % 23 - 11));
+    inputs.push_back(std::move(array));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+TEST_CASE("every golden program of this stage computes the same before and after") {
+  int ran = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TILEC_GOLDEN) / "reduced")) {
+    std::ifstream stream(entry.path());
+    std::string text, command = "tilec FILE --emit=reduced";
+    for (std::string line; std::getline(stream, line);) {
+      if (line.starts_with("// $ ")) command = line;
+      if (!line.starts_with("//|")) text += line + "\n";
+    }
+    if (entry.path().filename().string().starts_with("bad_") || command.find("tilec FILE") == std::string::npos) continue;
+    CAPTURE(entry.path());
+    lang::Diagnostics diagnostics;
+    const auto file = lang::parse({"test.tile", text}, diagnostics);
+    REQUIRE(file);
+    const auto sizes = sizes_in(command);
+    const auto program = build(*file, {}, diagnostics);
+    REQUIRE(program);
+    const auto bound = bind(*program, sizes, diagnostics);
+    REQUIRE(bound);
+    const auto bounded = bounds(*bound, diagnostics);
+    REQUIRE(bounded);
+    const Program after = defract(*bounded);
+    verify(after, Stage::Bounded);
+    const std::vector<Array> inputs = small_integers(*bound);
+    const Interpretation expected = interpret(*bound, inputs), seen = interpret(after, inputs);
+    REQUIRE(expected.outputs.size() == seen.outputs.size());
+    for (std::size_t o = 0; o < expected.outputs.size(); ++o) CHECK(expected.outputs[o].reals == seen.outputs[o].reals);
+    ++ran;
+  }
+  CHECK(ran >= 9);
 }

@@ -12,151 +12,12 @@
 #include "poly/count.h"
 #include "poly/defract.h"
 #include "poly/hull.h"
-#include "poly/verify.h"
+#include "tests/poly/contractions.h"
 
 using namespace tilec::poly;
-using Vector = std::vector<std::int64_t>;
+using namespace tilec::poly::testing;
 
 namespace {
-
-Affine affine(const Vector& coefficients, std::int64_t constant, std::int64_t divisor = 1) {
-  return range_of(Row{coefficients, constant, divisor, std::nullopt}).value;
-}
-
-// A contraction written down as numbers. Tensor 0 is the output, 1 is read at every index (so a point can be told from what
-// it reads), the others as given; every access adds its rows.
-struct Case {
-  std::vector<std::string> indices;
-  std::vector<Row> rows;
-  struct Form { Vector coefficients; std::int64_t constant, divisor, extent; };
-  std::vector<Form> target, read;
-  Aggregation aggregation = Aggregation::Sum;
-};
-
-void add_access(Program& program, Statement& statement, Access& access, const std::string& name, const std::vector<Case::Form>& forms) {
-  Tensor tensor{name, DType::F32, {}, {}};
-  access.tensor = static_cast<TensorId>(program.tensors.size());
-  for (const Case::Form& form : forms) {
-    tensor.shape.push_back(form.extent);
-    access.element.push_back(affine(form.coefficients, form.constant, form.divisor));
-    statement.domain.push_back({access.element.back(), Size(form.extent)});
-  }
-  program.tensors.push_back(tensor);
-}
-
-Program program_of(const Case& c) {
-  Program program;
-  Statement statement{{}, c.indices, {}, c.aggregation, Number{DType::F32}, {}, Number{DType::F32}, Ties::Split, "", Keep::Free, {}};
-  for (const Row& row : c.rows) statement.domain.push_back(range_of(row));
-  add_access(program, statement, statement.target, "O", c.target);
-  Access point;
-  const std::size_t n = c.indices.size();
-  for (std::size_t k = 0; k < n; ++k) point.element.push_back(Affine::index(k, n).plus(Affine::of(100, n)));
-  point.tensor = 1;
-  program.tensors.push_back({"P", DType::F32, std::vector<Size>(n, Size(400)), {}});
-  statement.reads.push_back(point);
-  statement.reads.emplace_back();
-  add_access(program, statement, statement.reads[1], "A", c.read);
-  program.inputs = {1, 2};
-  program.outputs = {0};
-  program.nodes.emplace_back(statement);
-  return program;
-}
-
-Program bounded(const Case& c) {
-  tilec::lang::Diagnostics diagnostics;
-  std::optional<Program> program = bounds(program_of(c), diagnostics);
-  if (!program) for (const auto& d : diagnostics.all()) MESSAGE(d.message);
-  REQUIRE(program);
-  verify(*program, Stage::Bounded);
-  return *program;
-}
-
-Box hull_rows(const Statement& s) {
-  Box box{false, {}};
-  for (std::size_t k = 0; k < s.indices.size(); ++k) {
-    const Row row = row_of(s.domain[k]);
-    REQUIRE(std::count(row.coefficients.begin(), row.coefficients.end(), 0) + 1 == static_cast<std::ptrdiff_t>(s.indices.size()));
-    REQUIRE(row.coefficients[k] == 1);
-    box.index.push_back({-row.constant, *row.extent - 1 - row.constant});
-    box.empty = box.empty || *row.extent == 0;
-  }
-  return box;
-}
-
-Vector at(const Access& access, const Point& point) {
-  Vector result;
-  for (const Affine& form : access.element) {
-    std::int64_t value = form.constant.get();
-    for (std::size_t k = 0; k < point.size(); ++k) value += form.coefficients[k].get() * point[k];
-    result.push_back(value % form.divisor.get() == 0 ? value / form.divisor.get() : -999999);
-  }
-  return result;
-}
-
-// (element, old point, what A is read at) of every point.
-using Points = std::vector<std::vector<Vector>>;
-
-Points brute_force(const Case& c, const Vector& low, const Vector& high) {
-  const Program program = program_of(c);
-  const Statement& s = std::get<Statement>(program.nodes[0]);
-  const std::vector<Row> rows = rows_of(s);
-  Points result;
-  Point p = low;
-  for (std::size_t k = 0; k < p.size(); ++k) if (low[k] > high[k]) return {};
-  for (;;) {
-    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return holds(row, p); })) result.push_back({at(s.target, p), at(s.reads[0], p), at(s.reads[1], p)});
-    std::size_t k = p.size();
-    while (k > 0 && p[k - 1] == high[k - 1]) { p[k - 1] = low[k - 1]; --k; }
-    if (k == 0) break;
-    ++p[k - 1];
-  }
-  std::sort(result.begin(), result.end());
-  return result;
-}
-
-struct Effort { std::int64_t points = 0, loose = 0, statements = 0, triangular = 0; };
-
-// The contract of defract.h, then the points. `before` is the bounded program.
-void check(const Program& after, const Points& expected, Effort& effort) {
-  verify(after, Stage::Bounded);
-  Points all;
-  std::map<Vector, std::pair<std::size_t, Vector>> writer;
-  for (std::size_t c = 0; c < after.nodes.size(); ++c) {
-    const Statement& s = std::get<Statement>(after.nodes[c]);
-    const std::size_t outputs = output_indices(s);
-    for (const Affine& form : s.target.element) {
-      REQUIRE(form.divisor.is(1));
-      for (std::size_t k = outputs; k < s.indices.size(); ++k) REQUIRE(form.coefficients[k].is(0));
-    }
-    for (const Range& range : s.domain) REQUIRE(range.value.divisor.is(1));
-    for (const Access& read : s.reads) for (const Affine& form : read.element) REQUIRE(form.divisor.is(1));
-    if (c > 0) REQUIRE(std::get<TensorId>(s.fill) == std::get<Statement>(after.nodes[c - 1]).target.tensor);
-    const Box box = hull_rows(s);
-    Box seen{true, std::vector<Interval>(s.indices.size())};
-    for_each_point(rows_of(s), box, 10'000'000, [&](const Point& p) {
-      std::vector<Vector> one{at(s.target, p)};
-      for (const Access& read : s.reads) one.push_back(at(read, p));
-      const std::pair<std::size_t, Vector> me{c, Vector(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(outputs))};
-      REQUIRE(writer.emplace(one[0], me).first->second == me);
-      all.push_back(one);
-      seen.empty = false;
-      for (std::size_t k = 0; k < p.size(); ++k) {
-        seen.index[k].lower = std::min(p[k], seen.index[k].lower.value_or(p[k]));
-        seen.index[k].upper = std::max(p[k], seen.index[k].upper.value_or(p[k]));
-      }
-      return true;
-    });
-    effort.loose += !seen.empty && seen.index != box.index;
-    const auto counted = points(s, 10'000'000);
-    REQUIRE(counted);
-    effort.statements += 1;
-    effort.points += *counted;
-  }
-  std::sort(all.begin(), all.end());
-  REQUIRE(all == expected);
-  REQUIRE(std::get<Statement>(after.nodes.back()).target.tensor == 0);
-}
 
 std::int64_t run(const Case& c, const Vector& low, const Vector& high, std::size_t expected_classes = 0) {
   Effort effort;
@@ -172,11 +33,6 @@ Case strided(std::int64_t s, std::int64_t d, std::int64_t taps, std::int64_t pad
   const std::int64_t out = (size + 2 * pad - d * (taps - 1) - 1) / s + 1;
   return {{"x", "k"}, {}, {{{s, d}, -pad, 1, size}}, {{{1, 0}, 0, 1, out}, {{0, 1}, 0, 1, taps}}};
 }
-
-struct Dice {
-  std::mt19937 engine;
-  std::int64_t operator()(std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(engine); }
-};
 
 }  // namespace
 
@@ -272,62 +128,4 @@ TEST_CASE("bounds: an index nothing bounds, and an Assign that collides, are err
   CHECK(bounds(program_of({{"i"}, {}, {{{1}, 0, 1, 8}}, {{{1}, 1, 1, 8}}, Aggregation::Assign}), fourth));
   REQUIRE(fourth.all().size() == 1);
   CHECK(fourth.all()[0].message == "`i + 1` leaves `A` at i = 7: elements of `O` that only such points reach hold the fill");
-}
-
-TEST_CASE("random contractions: every point once, one writer per element") {
-  Dice dice{std::mt19937(static_cast<unsigned>(std::getenv("SEED") != nullptr ? std::atoi(std::getenv("SEED")) : 1))};
-  const int cases = std::getenv("CASES") != nullptr ? std::atoi(std::getenv("CASES")) : 2000;
-  Effort effort;
-  double spent = 0, bounding = 0, worst = 0;
-  std::size_t most = 0;
-  for (int repeat = 0; repeat < cases; ++repeat) {
-    CAPTURE(repeat);
-    const auto n = static_cast<std::size_t>(dice(1, 6)), m = static_cast<std::size_t>(dice(1, 4));
-    Case c;
-    Vector low(n), high(n);
-    std::int64_t volume = 1;
-    for (std::size_t k = 0; k < n; ++k) {
-      static const Vector sizes{1, 2, 3, 3, 5, 7, 11};
-      std::int64_t size = sizes[static_cast<std::size_t>(dice(0, 6))];
-      if (volume * size > 3000) size = 1;
-      if (dice(0, 99) == 0) size = 0;
-      volume *= std::max<std::int64_t>(size, 1);
-      c.indices.push_back(std::string(1, static_cast<char>('a' + static_cast<char>(k))));
-      Row row{Vector(n, 0), dice(0, 5) == 0 ? dice(-2, 2) : 0, 1, size};
-      row.coefficients[k] = 1;
-      low[k] = -row.constant;
-      high[k] = size - 1 - row.constant;
-      c.rows.push_back(row);
-    }
-    const auto form = [&] {
-      Vector result(n);
-      for (std::int64_t& x : result) x = dice(0, 9) < 5 ? dice(-8, 8) : 0;
-      return result;
-    };
-    for (std::size_t d = 0; d < m; ++d) {
-      Vector f = form();
-      if (dice(0, 2) == 0) { f.assign(n, 0); f[static_cast<std::size_t>(dice(0, static_cast<std::int64_t>(n) - 1))] = dice(0, 1) == 0 ? 1 : dice(1, 4); }
-      c.target.push_back({f, dice(-5, 5), dice(0, 9) == 0 ? dice(2, 4) : 1, dice(0, 2) == 0 ? dice(10, 200) : 500});
-      if (c.target.back().extent == 500) c.target.back().constant += 120;
-    }
-    for (std::int64_t r = dice(0, 2); r > 0; --r) c.read.push_back({form(), dice(-5, 5), dice(0, 2) == 0 ? dice(2, 6) : 1, dice(0, 1) == 0 ? dice(5, 60) : 400});
-    for (Case::Form& f : c.read) if (f.extent == 400) f.constant += 60 * f.divisor;
-    for (std::int64_t r = dice(0, 2); r > 0; --r) {
-      Row row{form(), dice(0, 9), 1, dice(3, 40)};
-      if (dice(0, 2) == 0) row.extent.reset();
-      c.rows.push_back(row);
-    }
-    const std::clock_t start = std::clock();
-    const Program before = bounded(c);
-    const std::clock_t middle = std::clock();
-    const Program after = defract(before);
-    const double took = static_cast<double>(std::clock() - middle) / CLOCKS_PER_SEC;   // processor time: others share the machine
-    bounding += static_cast<double>(middle - start) / CLOCKS_PER_SEC;
-    spent += took;
-    worst = std::max(worst, took);
-    most = std::max(most, after.nodes.size());
-    check(after, brute_force(c, low, high), effort);
-  }
-  MESSAGE(cases << " cases, " << effort.statements << " statements (most " << most << "), " << effort.points << " points, " << effort.loose << " loose hulls; bounds "
-                << bounding / cases * 1e3 << " ms, defract " << spent / cases * 1e3 << " ms each, worst " << worst * 1e3);
 }
