@@ -2,13 +2,14 @@
 //
 // Random affine maps (strides, negative coefficients, fractions, diagonals, broadcasts, repeated reads, reads of earlier targets
 // and of the tensor a `default` names), random bodies with selects, casts and index values, every aggregation with every policy
-// for ties, reshapes.
+// for ties, reshapes, gathers and scatters.
 #pragma once
 
 #include <cstdlib>
 #include <random>
 #include <string>
 
+#include "autodiff/companion.h"
 #include "autodiff/term.h"
 #include "poly/program.h"
 
@@ -31,7 +32,7 @@ class Generator {
     for (int n = below(2) + 1, k = 0; k < n; ++k) result.inputs.push_back(tensor(result, "A" + std::to_string(k), shape()));
     const int statements = 1 + below(5);
     for (int k = 0; k < statements; ++k) {
-      if (chance(7)) reshaped(result, "T" + std::to_string(k));
+      if (chance(7)) moved(result, std::to_string(k));
       else statement(result, "T" + std::to_string(k));
     }
     result.outputs = {static_cast<TensorId>(result.tensors.size()) - 1};
@@ -61,12 +62,37 @@ class Generator {
     for (const auto& size : shape) product *= size.get();
     return product;
   }
-  void reshaped(Program& program, const std::string& name) {
+  // A reshape, a gather or a scatter of some tensor.
+  void moved(Program& program, const std::string& name) {
     const TensorId from = some(program);
-    const Size elements = count(program.tensor(from).shape);
-    const std::vector<Size> flat = chance(2) ? std::vector<Size>{elements} : std::vector<Size>{Size(1), elements};
-    const TensorId to = tensor(program, name, flat);
-    program.nodes.emplace_back(Intrinsic{IntrinsicOp::Reshape, {to}, {from}, flat, {}});
+    const std::vector<Size> shape = program.tensor(from).shape;
+    if (shape.empty() || chance(3)) {
+      const std::vector<Size> flat = chance(2) ? std::vector<Size>{Size(count(shape))} : std::vector<Size>{Size(1), Size(count(shape))};
+      const TensorId to = tensor(program, "T" + name, flat);
+      program.nodes.emplace_back(Intrinsic{IntrinsicOp::Reshape, {to}, {from}, flat, {}});
+      return;
+    }
+    const bool gather = chance(2);
+    const std::size_t batch = static_cast<std::size_t>(below(static_cast<int>(shape.size())));
+    std::vector<Size> index(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(batch)), result = index;
+    const Size looked_up = gather ? Size(1 + below(4)) : shape[batch];
+    index.push_back(looked_up);
+    result.push_back(gather ? looked_up : Size(1 + below(4)));
+    result.insert(result.end(), shape.begin() + static_cast<std::ptrdiff_t>(batch) + 1, shape.end());
+    const TensorId positions = integers(program, "I" + name, index), to = tensor(program, "T" + name, result);
+    program.nodes.emplace_back(Intrinsic{gather ? IntrinsicOp::Gather : IntrinsicOp::Scatter, {to}, {from, positions}, {Size(static_cast<std::int64_t>(batch))}, {}});
+  }
+  // Whole numbers between -1 and 5, some of them out of any range: I[i, j] = (a·i + b·j + c) mod 7 - 1.
+  TensorId integers(Program& program, std::string name, const std::vector<Size>& shape) {
+    Statement made = autodiff::over_shape(program, shape);
+    Affine form = Affine::of(below(7), shape.size());
+    for (std::size_t d = 0; d < shape.size(); ++d) form = form.plus(Affine::index(d, shape.size()).times(1 + below(5)));
+    made.value = Apply{Op::Sub, {Apply{Op::Mod, {Index{form, DType::I32}, number(DType::I32, 7)}, DType::I32}, number(DType::I32, 1)}, DType::I32};
+    made.fill = Number{DType::I32};
+    program.tensors.push_back({std::move(name), DType::I32, shape, {}});
+    made.target.tensor = static_cast<TensorId>(program.tensors.size()) - 1;
+    program.nodes.emplace_back(made);
+    return made.target.tensor;
   }
   // Some tensor of floats.
   TensorId some(const Program& program) {
