@@ -28,6 +28,7 @@ struct Options {
   std::string stage;                                   // --emit
   std::string output, dump_to;
   bool time = false, check = false, grad_check = false, stats = false, in_place = false, json = false, quiet = false, verbose = false;
+  bool checked = false;                                // indices out of range are errors
   int threads = 0;
   std::uint64_t seed = 0;
 };

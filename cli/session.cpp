@@ -95,6 +95,7 @@ codegen::Request Session::request() const {
     if (const double* number = std::get_if<double>(&value); number && *number == std::floor(*number) && std::fabs(*number) < 0x1p62)
       request.sizes.emplace(name, static_cast<std::int64_t>(*number));
   request.derivatives = options.derivatives;
+  request.checked = options.checked;
   request.target = target_of(options.target);
   request.threads_hint = options.threads;
   return request;

@@ -91,6 +91,7 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   stages.bound = timed("bind", [&] { return poly::bind(accumulated(wanted, request.accumulate), request.sizes, diagnostics); });
   if (!stages.bound) return std::nullopt;
   stages.bound = timed("simplify", [&] { return poly::simplify(*stages.bound); });
+  if (request.checked) stages.checks = poly::add_index_checks(*stages.bound);
   // From here on every size is an integer.
   stages.bounded = timed("bounds", [&] { return poly::bounds(*stages.bound, diagnostics); });
   if (!stages.bounded) return std::nullopt;

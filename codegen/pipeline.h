@@ -18,6 +18,7 @@
 #include "lang/ast.h"
 #include "lang/diagnostic.h"
 #include "poly/build.h"
+#include "poly/checked.h"
 #include "poly/program.h"
 
 namespace tilec::codegen {
@@ -29,6 +30,7 @@ struct Request {
   std::vector<std::string> outputs;                    // of the last one, those wanted; empty: all. Others are not computed
   std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to, not written
   bool split = false;                                  // the last derivative and what it is of as two Programs, too
+  bool checked = false;                                // indices out of range are looked for, see Stages::checks
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
   std::map<std::string, std::vector<std::int64_t>> strides;  // per input, in elements; absent: row-major
@@ -46,7 +48,8 @@ struct Stages {
   std::optional<autodiff::Split> split;                // only when asked for
   std::optional<Plan> plan;
   std::optional<Package> package;
-  std::vector<std::string> outputs;                    // names of the outputs as the caller knows them
+  std::vector<std::string> outputs;                    // names of the outputs that the caller knows; those of checks follow them
+  std::vector<poly::IndexCheck> checks;
   std::vector<Timing> timings;
 };
 

@@ -57,10 +57,10 @@ void keep(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>&
   last.text = failed ? lang::render(diagnostics, sources) : std::string();
 }
 
-tilec_status fail(tilec_status status, lang::Diagnostic diagnostic) {
+tilec_status fail(tilec_status status, lang::Diagnostic diagnostic, const lang::Source& source = {}) {
   lang::Diagnostics one;
   one.add(std::move(diagnostic));
-  keep(one, {}, true);
+  keep(one, source, true);
   return status;
 }
 
@@ -89,7 +89,7 @@ template <class F> tilec_status guarded(F f) noexcept {
     last = {};
     return f();
   } catch (const runtime::RuntimeError& fault) {
-    return fail(fault.blame == runtime::Blame::Machine ? TILEC_DEVICE_ERROR : TILEC_ARGUMENT_ERROR, fault.diagnostic);
+    return fail(fault.blame == runtime::Blame::Machine ? TILEC_DEVICE_ERROR : TILEC_ARGUMENT_ERROR, fault.diagnostic, fault.source ? *fault.source : lang::Source{});
   } catch (const std::bad_alloc&) {
     last.text = "out of memory";
     return TILEC_DEVICE_ERROR;
@@ -126,11 +126,12 @@ codegen::Request request_of(const tilec_options& options) {
   if (!named) throw runtime::argument_error(messages::unknown_target, target).hint("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference");
   request.target = *named;
   request.threads_hint = options.threads;
+  request.checked = options.checked != 0;
   return request;
 }
 
 std::string key_of(const std::vector<lang::Source>& sources, const codegen::Request& r) {
-  std::string key = fmt::format("{}\n{}\n{} {}|{}\n", sources[0].name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.sizes.size());
+  std::string key = fmt::format("{}\n{}\n{} {}{}|{}\n", sources[0].name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size());
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{} {}|{}\n", d.forward ? "forward" : "reverse", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);

@@ -5,6 +5,7 @@
 // Caught in the C API and in cli/main.cpp only.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -12,6 +13,7 @@
 
 #include "lang/diagnostic.h"
 #include "lang/messages.h"
+#include "lang/source.h"
 
 namespace tilec::runtime {
 
@@ -22,6 +24,7 @@ enum class Blame { Machine, Argument };
 struct RuntimeError : std::runtime_error {
   lang::Diagnostic diagnostic;                         // without a span unless an argument's declaration is known
   Blame blame;
+  std::shared_ptr<const lang::Source> source;          // what the span is of; null: no span
   RuntimeError(lang::Diagnostic what, Blame whose)
       : std::runtime_error(what.code + ": " + what.message), diagnostic(std::move(what)), blame(whose) {}
   RuntimeError& hint(std::string text) { diagnostic.hints.push_back(std::move(text)); return *this; }

@@ -1,7 +1,12 @@
 #include "runtime/extended.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstring>
 #include <mutex>
+
+#include "runtime/error.h"
 
 namespace tilec::runtime {
 
@@ -22,26 +27,43 @@ void pack(const Tensor& tensor, std::size_t dimension, const char*& from, char*&
   }
 }
 
+std::string print_value(std::int64_t value, DType dtype) { return dtype == DType::U64 ? fmt::format("{}", static_cast<std::uint64_t>(value)) : fmt::format("{}", value); }
+
+// I[2, 1] of the element at a row-major position.
+std::string print_element(const poly::IndexCheck& check, std::int64_t position) {
+  std::vector<std::int64_t> at(check.shape.size());
+  for (std::size_t d = at.size(); d-- > 0;) {
+    at[d] = position % check.shape[d];
+    position /= check.shape[d];
+  }
+  return fmt::format("{}[{}]", without_mark(check.indices), fmt::join(at, ", "));
+}
+
 class Extended final : public Module {
  public:
-  Extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request)
-      : inner_(std::move(inner)), accumulate_(request.accumulate) {
+  Extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const lang::Source& source)
+      : inner_(std::move(inner)), accumulate_(request.accumulate), checks_(stages.checks), source_(std::make_shared<const lang::Source>(source)) {
     name = inner_->name;
     inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(accumulate_.size()));
-    outputs = inner_->outputs;
+    outputs.assign(inner_->outputs.begin(), inner_->outputs.end() - static_cast<std::ptrdiff_t>(2 * checks_.size()));
     for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = stages.outputs[k];  // what adds has a name of its own
   }
 
   void run(void* const* in, void* const* out) const override {
     std::vector<Tensor> held = borrow();
-    std::vector<void*> ins(in, in + inputs.size());
+    std::vector<std::int64_t> found(2 * checks_.size());
+    std::vector<void*> ins(in, in + inputs.size()), outs(out, out + outputs.size());
     for (std::size_t k = 0; k < accumulate_.size(); ++k) {
       copy(outputs[accumulate_[k]], out[accumulate_[k]], held[k]);
       ins.push_back(held[k].data);
     }
-    inner_->run(ins.data(), out);
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(held));
+    for (std::int64_t& place : found) outs.push_back(&place);
+    inner_->run(ins.data(), outs.data());
+    {
+      const std::lock_guard lock(mutex_);
+      free_.push_back(std::move(held));
+    }
+    for (std::size_t k = 0; k < checks_.size(); ++k) look_at(checks_[k], found[2 * k], found[2 * k + 1]);
   }
 
  private:
@@ -55,6 +77,16 @@ class Extended final : public Module {
     const char* from = static_cast<const char*>(data);
     char* place = static_cast<char*>(to.data);
     pack(tensor, 0, from, place, bytes);
+  }
+
+  void look_at(const poly::IndexCheck& check, std::int64_t first, std::int64_t value) const {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : check.shape) count *= extent;
+    if (first >= count) return;
+    RuntimeError fault = argument_error(messages::index_out_of_range, print_element(check, first), print_value(value, check.dtype), check.reader, check.bound);
+    fault.diagnostic.span = check.span;
+    fault.source = source_;
+    throw fault;
   }
 
   // What outputs held before, one tensor each; calls that overlap have their own.
@@ -74,15 +106,17 @@ class Extended final : public Module {
 
   std::shared_ptr<const Module> inner_;
   std::vector<std::size_t> accumulate_;
+  std::vector<poly::IndexCheck> checks_;
+  std::shared_ptr<const lang::Source> source_;
   mutable std::mutex mutex_;
   mutable std::vector<std::vector<Tensor>> free_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request) {
-  if (request.accumulate.empty()) return inner;
-  return std::make_shared<const Extended>(std::move(inner), stages, request);
+std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const lang::Source& source) {
+  if (request.accumulate.empty() && stages.checks.empty()) return inner;
+  return std::make_shared<const Extended>(std::move(inner), stages, request, source);
 }
 
 }  // namespace tilec::runtime

@@ -103,6 +103,8 @@ typedef struct tilec_options {
   int threads;             /* of the cpu target: 1, or 0 for the pool of the process (TILEC_THREADS, else all cores) */
   const char* const* include; /* folders in which imports are looked for, after the folder of file_name and before std/ */
   size_t include_count;
+  int checked;             /* 1: an index of gather or scatter that is out of range is TILEC_ARGUMENT_ERROR (E0540) once the call has
+                              run, naming tensor, position, value and bound; 0: it is clamped */
 } tilec_options;
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */

@@ -198,14 +198,16 @@ class Module:
 
 
 def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
-            size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), name: str = "<text>"):
+            size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), checked: bool = False,
+            name: str = "<text>"):
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
     target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters,
     numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that no input's shape shows. include: folders in
-    which imports are looked for, after that of the file and before std/. Raises ProgramError when the text is at fault, ValueError for an unknown target.
+    which imports are looked for, after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
+    raises ShapeError, naming tensor, position, value and bound, instead of clamping it. Raises ProgramError when the text is at fault, ValueError for an unknown target.
     """
-    options = _c.Options(size=_ctypes.sizeof(_c.Options), target=target.encode(), file_name=name.encode(), threads=threads)
+    options = _c.Options(size=_ctypes.sizeof(_c.Options), target=target.encode(), file_name=name.encode(), threads=threads, checked=checked)
     options.function = function.encode() if function else None
     defines = [_c.Define(k.encode(), 0.0, v.encode()) if isinstance(v, str) else _c.Define(k.encode(), float(v), None) for k, v in (define or {}).items()]
     folders = [_os.fsencode(folder) for folder in include]
@@ -216,7 +218,7 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     data = text.encode()
     names = _function_names(data) if function is None else []
     if len(names) > 1:
-        return Module(text, names, {"target": target, "define": define, "size": size, "threads": threads, "include": include, "name": name})
+        return Module(text, names, {"target": target, "define": define, "size": size, "threads": threads, "include": include, "checked": checked, "name": name})
     handle = _ctypes.c_void_p()
     _check(_c.lib.tilec_compile(data, len(data), _ctypes.byref(options), _ctypes.byref(handle)))
     return Program(handle.value)

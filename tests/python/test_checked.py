@@ -1,0 +1,48 @@
+"""checked=True: an index out of range is an error that names tensor, position, value and bound; otherwise it is clamped."""
+import numpy as np
+import pytest
+
+import tilec
+
+TEXT = "function (D[V, C], I) -> (O) { O = gather(D, I); }"
+TARGETS = ["cpu", "reference", "opencl"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "u8"])
+def test_gather(target, dtype):
+    d = np.random.default_rng(0).random((5, 3), dtype="f4")
+    good, bad = np.array([[0, 4], [2, 3]], dtype), np.array([[0, 4], [5, 9]], dtype)
+    f = tilec.compile(TEXT, target=target, checked=True)
+    np.testing.assert_array_equal(f(d, good), d[good.astype("i8")])
+    with pytest.raises(ValueError, match=r"`I\[1, 0\]` is 5, but `gather` takes indices from 0 to below 5") as caught:
+        f(d, bad)
+    assert caught.value.code == "E0540" and caught.value.diagnostics[0].line == 1
+    np.testing.assert_array_equal(f(d, good), d[good.astype("i8")])           # a call after the fault is as good as any
+    np.testing.assert_array_equal(tilec.compile(TEXT, target=target)(d, bad), d[np.minimum(bad.astype("i8"), 4)])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_negative_and_computed_indices(target):
+    f = tilec.compile("function (D[V], I[N]) -> (O) { J = I - 2; O = gather(D, J); }", target=target, checked=True)
+    with pytest.raises(ValueError, match=r"`J\[1\]` is -1"):
+        f(np.ones(4, "f4"), np.array([2, 1, 0], "i4"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_gradients_are_checked_too(target):
+    g = tilec.compile(TEXT, target=target, checked=True).grad(wrt="D")
+    with pytest.raises(ValueError, match="E0540"):
+        g(np.ones((4, 2), "f4"), np.array([0, 4], "i4"), np.ones((2, 2), "f4"))
+
+
+def test_no_indices_are_in_range():
+    f = tilec.compile(TEXT, checked=True)
+    assert f(np.ones((4, 2), "f4"), np.zeros((0,), "i4")).shape == (0, 2)
+
+
+def test_accumulating_and_checking():
+    f = tilec.compile(TEXT, checked=True)
+    out = np.ones((2, 2), "f4")
+    f(np.ones((4, 2), "f4"), np.array([0, 3], "i4"), out=out, accumulate=True)
+    assert (out == 2).all()
