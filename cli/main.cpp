@@ -32,8 +32,8 @@ int usage_fault(const UsageError& fault) {
 int runtime_fault(const runtime::RuntimeError& fault, const Options& options) {
   lang::Diagnostics one;
   one.add(fault.diagnostic);
-  show(one, fault.source ? std::vector{*fault.source} : std::vector<lang::Source>{}, options);
-  if (fault.source) return program_error;              // an input that the program, at the place shown, does not take
+  show(one, fault.sources ? *fault.sources : std::vector<lang::Source>{}, options);
+  if (fault.sources) return program_error;              // an input that the program, at the place shown, does not take
   return fault.blame == runtime::Blame::Machine ? environment_error : usage_error;
 }
 

@@ -80,22 +80,51 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
   return bind_parameters(scope, function, values, scope, function.span_of_head());
 }
 
+// An input that nobody gave a type now has one: it is assumed no longer.
+Signature with_type(Signature signature, const lang::Function& function, const std::string& name, DType type) {
+  for (const auto& input : function.inputs) {
+    if (input.target.name.spelled() != name) continue;
+    const auto given = std::find_if(signature.inputs.begin(), signature.inputs.end(), [&](const Given& g) { return g.name == input.target.name.text; });
+    if (given != signature.inputs.end()) given->dtype = type;
+    else signature.inputs.push_back({.name = input.target.name.text, .dtype = type});
+  }
+  return signature;
+}
+
+// `wanted` receives the types that inputs must have where f32 was assumed and does not do.
+std::optional<Program> build_once(const lang::File& file, const lang::Function& function, const Signature& signature, lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
+  Scope scope{.diagnostics = diagnostics, .file = &file};
+  scope.program.name = function.name ? function.name->text : "";
+  if (!bind_defines(function, signature, scope)) return std::nullopt;
+  find_declared(function, scope);
+  scope.taken->insert(scope.declared.begin(), scope.declared.end());
+  find_used_as_size(function, scope);
+  declare_inputs(function, signature, scope);
+  for (const auto& statement : function.statements) add_statement(scope, function, statement);
+  for (const auto& result : function.results) add_result(scope, function, result);
+  wanted = scope.assumed->wanted;
+  if (scope.failed || diagnostics.has_errors()) return std::nullopt;
+  return std::move(scope.program);
+}
+
 }  // namespace
 
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics) {
   const auto* function = chosen_function(file, signature, diagnostics);
   if (!function) return std::nullopt;
-  Scope scope{.diagnostics = diagnostics, .file = &file};
-  scope.program.name = function->name ? function->name->text : "";
-  if (!bind_defines(*function, signature, scope)) return std::nullopt;
-  find_declared(*function, scope);
-  scope.taken->insert(scope.declared.begin(), scope.declared.end());
-  find_used_as_size(*function, scope);
-  declare_inputs(*function, signature, scope);
-  for (const auto& statement : function->statements) add_statement(scope, *function, statement);
-  for (const auto& result : function->results) add_result(scope, *function, result);
-  if (scope.failed || diagnostics.has_errors()) return std::nullopt;
-  return std::move(scope.program);
+  Signature known = signature;
+  std::optional<lang::Diagnostics> first;               // what is told when no types help
+  for (;;) {
+    lang::Diagnostics found;
+    std::map<std::string, DType> wanted;
+    auto program = build_once(file, *function, known, found, wanted);
+    if (!first) first = found;
+    if (program || wanted.empty()) {
+      for (const auto& diagnostic : (program ? found : *first).all()) diagnostics.add(diagnostic);
+      return diagnostics.has_errors() ? std::nullopt : std::move(program);
+    }
+    for (const auto& [name, type] : wanted) known = with_type(std::move(known), *function, name, type);
+  }
 }
 
 }  // namespace tilec::poly

@@ -13,6 +13,7 @@ namespace messages = lang::messages;
 std::optional<TensorId> positions(Scope& scope, const Invocation& invocation) {
   const auto id = tensor_argument(scope, invocation, 1);
   if (!id) return std::nullopt;
+  if (!lang::is_integer(scope.tensor(*id).dtype)) want(scope, *id, DType::I32);
   if (!lang::is_integer(scope.tensor(*id).dtype)) return refuse(scope, invocation, 1, *id, "positions of an integer type", "a cast makes them: `i32(…)`");
   return id;
 }

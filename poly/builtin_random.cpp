@@ -21,6 +21,7 @@ bool is_state(Scope& scope, const Invocation& invocation, TensorId state) {
   const auto& tensor = scope.tensor(state);
   const auto shape = tensor.shape;
   const bool fits = tensor.dtype == DType::U32 && shape.size() == 2 && !shape[1].is(0) && require_equal(scope, shape[0], 3, "a random state has 3 words a lane", invocation.span);
+  if (!fits) want(scope, state, DType::U32);
   if (!fits) refuse(scope, invocation, 0, state, "a state of type u32 and shape [3, L], L at least 1");
   return fits;
 }

@@ -126,7 +126,7 @@ Named tuple_of(std::vector<Named> elements, Span span) {
 class Callee {
  public:
   Callee(Scope& caller, const lang::Definition& callee, Span span)
-      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .depth = caller.depth + 1, .taken = caller.taken} {}
+      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .assumed = caller.assumed, .depth = caller.depth + 1, .taken = caller.taken} {}
   Callee(const Callee&) = delete;
   Callee& operator=(const Callee&) = delete;
   ~Callee() {

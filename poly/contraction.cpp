@@ -309,7 +309,7 @@ std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const
   for (const auto& e : c.element)
     if (auto form = element_of(scope, indices.all, e)) element.push_back(std::move(*form));
   Body body{.scope = scope, .indices = indices.all};
-  const auto scalar = scalar_of(body, c.body);
+  const auto scalar = value_of_statement(body, c.body);
   std::vector<Range> constraints;
   bool whole = shape && aggregation && scalar && element.size() == c.element.size();
   for (const auto& constraint : c.constraints) whole &= add_constraint(scope, indices.all, constraint, constraints);

@@ -95,7 +95,7 @@ std::optional<Named> elementwise(Scope& scope, const ElementwiseTarget& target, 
   if (const auto made = reshape_alone(body, target, expr, before)) return Named::of_tensor(*made, target.span);
   body.result = &*shape;
   body.indices = index_names(scope, shape->size());
-  const auto scalar = scalar_of(body, expr);
+  const auto scalar = value_of_statement(body, expr);
   if (!scalar) return std::nullopt;
   if (scalar->weak != Scalar::Weak::No && shape->empty() && !target.dtype)
     if (auto named = waiting(*scalar, body, target.span)) return named;

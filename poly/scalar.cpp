@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -391,6 +392,15 @@ std::optional<Shape> shape_of(Body& body, const lang::Expr& expr, const std::str
         if (s.otherwise) all.push_back(*s.otherwise);
         return broadcast_all(body, all, name, span);
       });
+}
+
+std::optional<Scalar> value_of_statement(Body& body, const lang::Expr& expr) {
+  const auto before = body.scope.diagnostics.all().size();
+  auto value = scalar_of(body, expr);
+  const auto& all = body.scope.diagnostics.all();
+  if (std::any_of(all.begin() + static_cast<std::ptrdiff_t>(before), all.end(), [](const lang::Diagnostic& d) { return d.code == messages::integers_only.code; }))
+    for (const auto& read : body.reads) want(body.scope, read.tensor, DType::I32);
+  return value;
 }
 
 }  // namespace tilec::poly

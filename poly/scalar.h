@@ -25,6 +25,8 @@ struct Body {
 };
 
 std::optional<Scalar> scalar_of(Body& body, const lang::Expr& expr);
+// The same for the whole value of a statement: a bit operation on inputs of no known type wants them to be integers.
+std::optional<Scalar> value_of_statement(Body& body, const lang::Expr& expr);
 
 // The shape of an elementwise expression. Emits what its reshapes need before it; `name` is for tensors made on the way.
 std::optional<Shape> shape_of(Body& body, const lang::Expr& expr, const std::string& name);

@@ -260,6 +260,21 @@ TensorId add_tensor(Scope& scope, Tensor tensor) {
   return static_cast<TensorId>(scope.program.tensors.size()) - 1;
 }
 
+void want(Scope& scope, TensorId tensor, DType type) {
+  std::set<TensorId> made_of{tensor};
+  for (auto node = scope.program.nodes.rbegin(); node != scope.program.nodes.rend(); ++node) {
+    if (const auto* s = std::get_if<Statement>(&*node)) {
+      if (!made_of.contains(s->target.tensor)) continue;
+      for (const auto& read : s->reads) made_of.insert(read.tensor);
+    } else {
+      const auto& i = std::get<Intrinsic>(*node);
+      if (std::any_of(i.targets.begin(), i.targets.end(), [&](TensorId id) { return made_of.contains(id); })) made_of.insert(i.operands.begin(), i.operands.end());
+    }
+  }
+  for (const auto id : made_of)
+    if (scope.assumed->inputs.contains(id)) scope.assumed->wanted.emplace(scope.tensor(id).name, type);
+}
+
 bool is_index(const Scope& scope, const lang::Name& name) { return !name.upper && !scope.declared.contains(name.spelled()); }
 
 const Named* find(const Scope& scope, const lang::Name& name, Span span) {

@@ -50,6 +50,9 @@ struct Parameter {
   std::optional<Aggregation> aggregation = {};
 };
 
+// Inputs whose type nothing says are taken for f32. Where one must be something else, it is noted, and build starts again.
+struct Assumed { std::set<TensorId> inputs = {}; std::map<std::string, DType> wanted = {}; };
+
 struct Scope {
   lang::Diagnostics& diagnostics;
   Program program = {};
@@ -60,6 +63,7 @@ struct Scope {
   std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
   std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`: a size, or a tensor that has it
   bool failed = false;
+  std::shared_ptr<Assumed> assumed = std::make_shared<Assumed>();
   // Of a function that is being inlined: its tensors get names nobody has, the same one each time it spells a name.
   int depth = 0;
   std::map<std::string, std::string> unique = {};
@@ -75,6 +79,7 @@ void find_used_as_size(const lang::Function& function, Scope& scope);
 std::string fresh(const Scope& scope, const std::string& wish);          // `Y`, else `Y_1`, …
 std::string unique_name(Scope& scope, const std::string& name);          // of the tensor that this function calls `name`
 TensorId add_tensor(Scope& scope, Tensor tensor);
+void want(Scope& scope, TensorId tensor, DType type);                   // of the inputs that `tensor` is made of and whose type is assumed
 bool is_index(const Scope& scope, const lang::Name& name);
 const Named* find(const Scope& scope, const lang::Name& name, Span span);  // reports when there is none; null for Failed too
 

@@ -183,6 +183,7 @@ void declare_tensor(const lang::Input& input, const Given* given, Scope& scope) 
   const bool weak = given && given->weak && !declared_type(input.target) && shape->empty();
   const auto id = add_tensor(scope, {name, *type, std::move(*shape), input.span});
   scope.program.inputs.push_back(id);
+  if (!declared_type(input.target) && !(given && (given->dtype || given->weak))) scope.assumed->inputs.insert(id);
   scope.names[name] = Named::of_tensor(id, input.span, weak);
 }
 

@@ -57,10 +57,10 @@ void keep(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>&
   last.text = failed ? lang::render(diagnostics, sources) : std::string();
 }
 
-tilec_status fail(tilec_status status, lang::Diagnostic diagnostic, const lang::Source& source = {}) {
+tilec_status fail(tilec_status status, lang::Diagnostic diagnostic, const std::vector<lang::Source>& sources = {}) {
   lang::Diagnostics one;
   one.add(std::move(diagnostic));
-  keep(one, source, true);
+  keep(one, sources, true);
   return status;
 }
 
@@ -89,7 +89,7 @@ template <class F> tilec_status guarded(F f) noexcept {
     last = {};
     return f();
   } catch (const runtime::RuntimeError& fault) {
-    return fail(fault.blame == runtime::Blame::Machine ? TILEC_DEVICE_ERROR : TILEC_ARGUMENT_ERROR, fault.diagnostic, fault.source ? *fault.source : lang::Source{});
+    return fail(fault.blame == runtime::Blame::Machine ? TILEC_DEVICE_ERROR : TILEC_ARGUMENT_ERROR, fault.diagnostic, fault.sources ? *fault.sources : std::vector<lang::Source>{});
   } catch (const std::bad_alloc&) {
     last.text = "out of memory";
     return TILEC_DEVICE_ERROR;

@@ -24,7 +24,7 @@ enum class Blame { Machine, Argument };
 struct RuntimeError : std::runtime_error {
   lang::Diagnostic diagnostic;                         // without a span unless an argument's declaration is known
   Blame blame;
-  std::shared_ptr<const lang::Source> source;          // what the span is of; null: no span
+  std::shared_ptr<const std::vector<lang::Source>> sources;  // what the span points into; null: no span
   RuntimeError(lang::Diagnostic what, Blame whose)
       : std::runtime_error(what.code + ": " + what.message), diagnostic(std::move(what)), blame(whose) {}
   RuntimeError& hint(std::string text) { diagnostic.hints.push_back(std::move(text)); return *this; }

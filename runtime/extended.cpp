@@ -41,8 +41,8 @@ std::string print_element(const poly::IndexCheck& check, std::int64_t position) 
 
 class Extended final : public Module {
  public:
-  Extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const lang::Source& source)
-      : inner_(std::move(inner)), accumulate_(request.accumulate), checks_(stages.checks), source_(std::make_shared<const lang::Source>(source)) {
+  Extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const std::vector<lang::Source>& sources)
+      : inner_(std::move(inner)), accumulate_(request.accumulate), checks_(stages.checks), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
     name = inner_->name;
     inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(accumulate_.size()));
     outputs.assign(inner_->outputs.begin(), inner_->outputs.end() - static_cast<std::ptrdiff_t>(2 * checks_.size()));
@@ -85,7 +85,7 @@ class Extended final : public Module {
     if (first >= count) return;
     RuntimeError fault = argument_error(messages::index_out_of_range, print_element(check, first), print_value(value, check.dtype), check.reader, check.bound);
     fault.diagnostic.span = check.span;
-    fault.source = source_;
+    fault.sources = sources_;
     throw fault;
   }
 
@@ -107,16 +107,16 @@ class Extended final : public Module {
   std::shared_ptr<const Module> inner_;
   std::vector<std::size_t> accumulate_;
   std::vector<poly::IndexCheck> checks_;
-  std::shared_ptr<const lang::Source> source_;
+  std::shared_ptr<const std::vector<lang::Source>> sources_;
   mutable std::mutex mutex_;
   mutable std::vector<std::vector<Tensor>> free_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const lang::Source& source) {
+std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const std::vector<lang::Source>& sources) {
   if (request.accumulate.empty() && stages.checks.empty()) return inner;
-  return std::make_shared<const Extended>(std::move(inner), stages, request, source);
+  return std::make_shared<const Extended>(std::move(inner), stages, request, sources);
 }
 
 }  // namespace tilec::runtime

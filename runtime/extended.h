@@ -12,6 +12,6 @@
 namespace tilec::runtime {
 
 // `inner` was loaded from `stages` and `request`. Returns it as it is when nothing was asked for.
-std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const lang::Source& source);
+std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const std::vector<lang::Source>& sources);
 
 }  // namespace tilec::runtime

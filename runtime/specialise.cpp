@@ -238,7 +238,7 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   std::optional<codegen::Stages> stages = codegen::compile(file_, compiled, until_for(request->target), diagnostics);
   if (!stages) return nullptr;
   auto made = std::make_shared<Specialisation>();
-  made->module = extended(load(*stages, *request), *stages, *request, source_);
+  made->module = extended(load(*stages, *request), *stages, *request, sources_);
   made->stages = std::move(*stages);
   const std::lock_guard lock(mutex_);
   for (const poly::Given& given : request->signature.inputs)
