@@ -10,6 +10,7 @@
 #include "lang/nearest.h"
 #include "poly/call.h"
 #include "poly/elementwise.h"
+#include "poly/rule.h"
 #include "poly/signature.h"
 #include "poly/statements.h"
 
@@ -57,7 +58,7 @@ lang::Argument defined(const Define& define, Span span) {
 }
 
 // What `--define` gives, as if the function had been called with it.
-bool bind_defines(const lang::Function& function, const Signature& signature, Scope& scope) {
+bool bind_defines(const lang::Function& function, const Signature& signature, Scope& scope, std::vector<lang::Argument>& values) {
   const std::string name = function.name ? function.name->text : "function";
   std::vector<std::string> known;
   for (const auto& parameter : function.parameters) known.push_back(parameter.name.text);
@@ -68,7 +69,6 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
     if (const auto near = lang::nearest(define.name, known)) entry.hint(fmt::format("did you mean `{}`?", *near));
     return false;
   }
-  std::vector<lang::Argument> values;
   for (const auto& parameter : function.parameters) {
     const auto given = std::find_if(signature.defines.begin(), signature.defines.end(), [&](const Define& d) { return d.name == parameter.name.text; });
     if (given == signature.defines.end() && !parameter.value) {
@@ -91,17 +91,30 @@ Signature with_type(Signature signature, const lang::Function& function, const s
   return signature;
 }
 
+// The entry's own `gradient` and `tangent` hold for it as if it were called.
+void own_derivatives(const lang::File& file, const lang::Function& function, const std::vector<lang::Argument>& parameters, Scope& scope) {
+  const auto derivatives = derivatives_of({&file, &function});
+  if (!derivatives.any()) return;
+  std::vector<Named> arguments, results;
+  for (const auto& input : function.inputs) arguments.push_back(scope.names.at(input.target.name.spelled()));
+  for (const auto id : scope.program.outputs) results.push_back(Named::of_tensor(id, function.span_of_head()));
+  if (!attach_rule(scope, derivatives, {*function.name, parameters, {}}, arguments, results, function.span_of_head())) return;
+  for (std::size_t k = 0; k < results.size(); ++k) scope.program.outputs[k] = results[k].tensor;
+}
+
 // `wanted` receives the types that inputs must have where f32 was assumed and does not do.
 std::optional<Program> build_once(const lang::File& file, const lang::Function& function, const Signature& signature, lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
   Scope scope{.diagnostics = diagnostics, .file = &file};
   scope.program.name = function.name ? function.name->text : "";
-  if (!bind_defines(function, signature, scope)) return std::nullopt;
+  std::vector<lang::Argument> parameters;
+  if (!bind_defines(function, signature, scope, parameters)) return std::nullopt;
   find_declared(function, scope);
   scope.taken->insert(scope.declared.begin(), scope.declared.end());
   find_used_as_size(function, scope);
   declare_inputs(function, signature, scope);
   for (const auto& statement : function.statements) add_statement(scope, function, statement);
   for (const auto& result : function.results) add_result(scope, function, result);
+  if (!scope.failed) own_derivatives(file, function, parameters, scope);
   wanted = scope.assumed->wanted;
   if (scope.failed || diagnostics.has_errors()) return std::nullopt;
   return std::move(scope.program);

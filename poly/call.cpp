@@ -173,7 +173,11 @@ std::optional<Named> inlined(Scope& scope, const lang::Definition& definition, c
     Callee callee(scope, definition, span);
     Scope& inside = callee.scope();
     if (!bind_parameters(inside, function, call.parameters, scope, span)) return std::nullopt;
-    if (function.results.size() == 1) inside.unique[function.results[0].name.spelled()] = unique_name(scope, name);
+    if (function.results.size() == 1) {
+      const auto own = unique_name(scope, name);
+      inside.unique[function.results[0].name.spelled()] = own;
+      inside.taken->insert(own);
+    }
     results = run(inside, function, *arguments);
   }
   if (!results) {
@@ -258,7 +262,7 @@ lang::Call meant(const Scope& scope, const lang::Call& call) {
 }
 
 bool makes_tensors(const Scope& scope, const lang::Call& call) {
-  if (function_meant(scope, call.function)) return true;
+  if (const auto callee = function_meant(scope, call.function)) return !is_one_expression(scope, *callee);
   const auto name = meant(scope, call).function.text;
   return is_builtin(name) || name == "iterate";
 }
@@ -307,6 +311,67 @@ std::vector<bool> size_inputs(const Scope& scope, const lang::Call& call) {
   return sizes;
 }
 
+namespace {
+
+// Operations on whole tensors that are operations on their elements: no accesses, no shapes, no calls that make tensors.
+bool is_elementwise(const Scope& scope, const lang::Expr& expr) {
+  const auto all = [&](const std::vector<lang::Expr>& list) { return std::all_of(list.begin(), list.end(), [&](const lang::Expr& e) { return is_elementwise(scope, e); }); };
+  return expr.match([](const lang::Number&) { return true; }, [](const lang::Variable&) { return true; }, [&](const lang::Unary& u) { return is_elementwise(scope, u.operand); },
+                    [&](const lang::Binary& b) { return all({b.left, b.right}); }, [](const lang::Access&) { return false; },
+                    [&](const lang::Call& c) {
+                      if (!c.parameters.empty()) return false;
+                      const auto callee = function_meant(scope, c.function);
+                      return (callee ? is_one_expression(scope, *callee) : is_scalar_function(meant(scope, c).function.text)) && all(c.arguments);
+                    },
+                    [&](const lang::Select& s) { return s.otherwise && all({s.condition, s.then, *s.otherwise}); });
+}
+
+}  // namespace
+
+bool is_one_expression(const Scope& scope, const lang::Definition& callee) {
+  const lang::Function& f = *callee.function;
+  const lang::Assignment* only = nullptr;
+  for (const auto& statement : f.statements) {
+    if (std::holds_alternative<std::monostate>(statement.node)) continue;
+    const auto* assignment = std::get_if<lang::Assignment>(&statement.node);
+    if (!assignment || only || !statement.attributes.empty()) return false;
+    only = assignment;
+  }
+  const auto plain = [](const lang::Input& input) { return !input.target.dtype && (!input.sizes || input.sizes->empty()); };
+  if (!only || only->target.dtype || f.results.size() != 1 || f.results[0].dtype || !(f.results[0].name == only->target.name) || !f.parameters.empty() ||
+      !std::all_of(f.inputs.begin(), f.inputs.end(), plain) || derivatives_of(callee).any() || scope.depth > most_nested)
+    return false;
+  lang::Diagnostics unused;
+  const Scope inside{.diagnostics = unused, .file = callee.file, .depth = scope.depth + 1};
+  return is_elementwise(inside, only->value);
+}
+
+std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span) {
+  const lang::Function& function = *callee.function;
+  if (call.arguments.size() != function.inputs.size() || !call.parameters.empty()) {
+    body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(function.inputs.size(), "input"), std::to_string(call.arguments.size()));
+    return std::nullopt;
+  }
+  std::vector<Shape> shapes;
+  for (const auto& argument : call.arguments) {
+    auto shape = shape_of(body, argument, name);
+    if (!shape) return std::nullopt;
+    shapes.push_back(std::move(*shape));
+  }
+  Callee inner(body.scope, callee, span);
+  find_declared(function, inner.scope());
+  for (std::size_t k = 0; k < shapes.size(); ++k) {
+    Named named;
+    named.kind = Named::Kind::Element;
+    named.shape = std::move(shapes[k]);
+    inner.scope().names[function.inputs[k].target.name.spelled()] = std::move(named);
+  }
+  Body within{.scope = inner.scope()};
+  for (const auto& statement : function.statements)
+    if (const auto* assignment = std::get_if<lang::Assignment>(&statement.node)) return shape_of(within, assignment->value, name);
+  return std::nullopt;
+}
+
 std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee, const lang::Call& call, Span span) {
   const lang::Function& function = *callee.function;
   const auto refuse = [&](const std::string& why) -> std::optional<Scalar> {
@@ -334,7 +399,7 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
   Scope& inside = inner.scope();
   if (!bind_parameters(inside, function, call.parameters, body.scope, span)) return std::nullopt;
   find_declared(function, inside);
-  Body within{.scope = inside, .indices = body.indices, .reads = std::move(body.reads)};
+  Body within{.scope = inside, .indices = body.indices, .reads = std::move(body.reads), .result = body.result};
   const auto result = [&]() -> std::optional<Scalar> {
     for (std::size_t k = 0; k < values.size(); ++k) {
       if (function.inputs[k].sizes && !function.inputs[k].sizes->empty()) return refuse("it takes a tensor");

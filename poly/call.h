@@ -21,8 +21,11 @@ bool makes_tensors(const Scope& scope, const lang::Call& call);
 // `name` is for what the call makes. Nothing after a report.
 std::optional<Named> made_by(Scope& scope, const lang::Call& call, const std::string& name, Span span);
 
-// A function of scalars, called in a contraction's body.
+// A function of scalars, called in a contraction's body. In an elementwise statement a function that is one expression becomes
+// part of it too, so that what stands under a `?:` there is still computed where it holds only.
 std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee, const lang::Call& call, Span span);
+bool is_one_expression(const Scope& scope, const lang::Definition& callee);
+std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span);
 
 // For each argument of a call of a function of the text: does the callee use that input as a size?
 std::vector<bool> size_inputs(const Scope& scope, const lang::Call& call);

@@ -116,16 +116,17 @@ std::optional<TensorId> stored(Scope& scope, const Named& named, const Elementwi
   return emit(scope, std::move(body), {}, std::move(*value), dtype, target);
 }
 
-std::optional<Named> copied(Scope& scope, TensorId tensor, const ElementwiseTarget& target) {
+std::optional<Named> spread(Scope& scope, TensorId tensor, const Shape& shape, const ElementwiseTarget& target) {
   Body body{.scope = scope};
-  const Shape shape = scope.tensor(tensor).shape;
   body.result = &shape;
   body.indices = index_names(scope, shape.size());
   const DType dtype = target.dtype.value_or(scope.tensor(tensor).dtype);
-  auto value = resolve({read(body, {tensor, aligned(shape, shape)})}, dtype, target.span, scope.diagnostics);
+  auto value = resolve({read(body, {tensor, aligned(scope.tensor(tensor).shape, shape)})}, dtype, target.span, scope.diagnostics);
   if (!value) return std::nullopt;
   return Named::of_tensor(emit(scope, std::move(body), shape, std::move(*value), dtype, target), target.span);
 }
+
+std::optional<Named> copied(Scope& scope, TensorId tensor, const ElementwiseTarget& target) { return spread(scope, tensor, Shape(scope.tensor(tensor).shape), target); }
 
 std::optional<TensorId> tensor_of(Scope& scope, const lang::Expr& expr, const std::string& name) {
   if (const auto* variable = expr.as<lang::Variable>()) {

@@ -24,6 +24,8 @@ std::optional<TensorId> stored(Scope& scope, const Named& named, const Elementwi
 
 // target = tensor, of another type if the target has one.
 std::optional<Named> copied(Scope& scope, TensorId tensor, const ElementwiseTarget& target);
+// The same, broadcast to a shape it fits.
+std::optional<Named> spread(Scope& scope, TensorId tensor, const Shape& shape, const ElementwiseTarget& target);
 
 // The tensor an expression is: itself when it names one, else a new one called `name`.
 std::optional<TensorId> tensor_of(Scope& scope, const lang::Expr& expr, const std::string& name);

@@ -109,6 +109,14 @@ class Derivative {
     const auto id = stored(inside_, *named, {.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span});
     if (!id) return;
     const Tensor tensor = inside_.tensor(*id);
+    const ElementwiseTarget whole{.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span};
+    if (tensor.shape.empty() && !like.shape.empty()) {   // one number for all elements
+      if (const auto all = spread(inside_, *id, like.shape, whole)) {
+        inside_.program.outputs.push_back(all->tensor);
+        inside_.failed = false;
+      }
+      return;
+    }
     bool same = tensor.shape.size() == like.shape.size();
     for (std::size_t d = 0; same && d < like.shape.size(); ++d)
       same = require_equal(inside_, tensor.shape[d], like.shape[d], fmt::format("`{}` has the shape of what it is the derivative of", result.name.text), result.span);
@@ -117,7 +125,7 @@ class Derivative {
       return;
     }
     inside_.failed = false;
-    auto converted = tensor.dtype == like.dtype ? std::optional(Named::of_tensor(*id, result.span)) : copied(inside_, *id, {.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span});
+    auto converted = tensor.dtype == like.dtype ? std::optional(Named::of_tensor(*id, result.span)) : copied(inside_, *id, whole);
     inside_.failed = !converted;
     if (converted) inside_.program.outputs.push_back(converted->tensor);
   }

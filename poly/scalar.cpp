@@ -228,7 +228,8 @@ std::optional<Scalar> extents(Body& body, const lang::Call& call) {
 
 std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::Expr& expr) {
   const Span span = expr.span();
-  if (const auto callee = body.result ? std::nullopt : function_meant(body.scope, written.function)) return inlined_in_body(body, *callee, written, span);
+  if (const auto callee = function_meant(body.scope, written.function); callee && (!body.result || is_one_expression(body.scope, *callee)))
+    return inlined_in_body(body, *callee, written, span);
   const lang::Call call = meant(body.scope, written);
   const auto& name = call.function.text;
   if (is_cast(call.function)) {
@@ -319,6 +320,7 @@ std::optional<Shape> made_shape(Body& body, const lang::Call& call, const lang::
 
 std::optional<Shape> shape_of_call(Body& body, const lang::Call& written, const lang::Expr& expr, const std::string& name) {
   if (makes_tensors(body.scope, written)) return made_shape(body, written, expr, name);
+  if (const auto callee = function_meant(body.scope, written.function)) return shape_of_one_expression(body, *callee, written, name, expr.span());
   const lang::Call call = meant(body.scope, written);
   const auto& function = call.function.text;
   if (is_assertion(expr) || is_size_function(call)) return Shape{};
@@ -381,6 +383,7 @@ std::optional<Shape> shape_of(Body& body, const lang::Expr& expr, const std::str
         if (is_constant_name(body.scope, v.name)) return Shape{};
         const auto* named = find(body.scope, v.name, span);
         if (!named) return std::nullopt;
+        if (named->kind == Named::Kind::Element) return named->shape;
         return named->kind == Named::Kind::Tensor ? body.scope.tensor(named->tensor).shape : Shape{};
       },
       [&](const lang::Unary& u) { return shape_of(body, u.operand, name); },

@@ -26,7 +26,7 @@ struct Named {
     Size,
     Weak,                                              // a scalar without a type: `Eps = 1e-5;`
     Tuple,
-    Element,                                           // a scalar of the statement being built: an argument of a function called in a body
+    Element,                                           // a scalar of the statement being built: an argument of a function that is inlined into it
     Failed                                             // its statement was reported; uses stay silent
   };
   Kind kind = Kind::Failed;
@@ -37,6 +37,7 @@ struct Named {
   std::optional<Scalar> scalar = {};                   // of Weak, without indices; of Element
   std::vector<TensorId> reads = {};                    // what its Read k reads
   std::vector<Named> elements = {};                    // of Tuple
+  std::vector<Size> shape = {};                        // of Element, in an elementwise statement
   Span span = {};
 
   static Named of_tensor(TensorId id, Span span, bool weak = false);
