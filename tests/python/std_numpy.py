@@ -1,5 +1,8 @@
-"""Functions of std/ next to NumPy: values, and each element of the gradient next to differences of the NumPy function in f64. Needs no PyTorch."""
+"""Functions of std/ next to NumPy: values, and each element of the gradient next to differences of the NumPy function in f64. 
+`check` needs no PyTorch; `check_with_torch` compares with its autograd. TILEC_STD_ERRORS=1 prints the worst errors when Python ends."""
+import atexit
 import functools
+import os
 import pathlib
 
 import numpy as np
@@ -57,3 +60,26 @@ def check(family: str, function: str, define: dict, inputs, reference, dtype=np.
     for k, gradient in enumerate(gradients):
         wanted = differences(reference, exact, k, cotangent.astype(np.float64))
         agree("%s.d%s" % (function, f.inputs[k]), np.asarray(gradient), wanted, dtype, max(4*ALLOWED[np.dtype(dtype).name], 1e-9))
+
+
+def check_with_torch(family: str, function: str, define: dict, inputs, reference, dtype=np.float32):
+    """The same with a function of PyTorch and its own gradient."""
+    import torch
+    f = program(family, function, tuple(define.items()))
+    given = [x.astype(dtype) for x in inputs]
+    tensors = [torch.tensor(x.astype(np.float64), requires_grad=True) for x in given]
+    expected, result = reference(*tensors), f(*given)
+    agree(function, result, expected.detach().numpy(), dtype, ALLOWED[np.dtype(dtype).name])
+    cotangent = np.random.default_rng(4).standard_normal(expected.shape).astype(dtype)
+    wanted = torch.autograd.grad(expected, tensors, torch.tensor(cotangent.astype(np.float64)))
+    for name, gradient, tensor in zip(f.inputs, as_tuple(f.grad()(*given, cotangent)), wanted):
+        agree("%s.d%s" % (function, name), gradient, tensor.numpy(), dtype, 4*ALLOWED[np.dtype(dtype).name])
+
+
+def report():
+    for function in sorted({name for name, _ in WORST}):
+        print("%-28s %s" % (function, "  ".join("%s %.1e" % (d, e) for (name, d), e in sorted(WORST.items()) if name == function)))
+
+
+if os.environ.get("TILEC_STD_ERRORS"):
+    atexit.register(report)

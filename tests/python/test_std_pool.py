@@ -1,0 +1,158 @@
+"""std/pool.tile and std/pool_nchw.tile: values next to windows in NumPy, gradients next to differences, and both next to PyTorch."""
+import itertools
+
+import numpy as np
+import pytest
+
+import tilec
+from std_numpy import agree, check, check_with_torch, program
+
+
+def windows(image, size, stride, padding, dilation):
+    """Channels last. The places, and for each the coordinates of the pixels of its window that lie inside, per dimension."""
+    extents = image.shape[1:-1]
+    counts = [max(0, x + 2*p - d*(k - 1) - 1 + s)//s for x, k, s, p, d in zip(extents, size, stride, padding, dilation)]
+    for place in np.ndindex(*counts):
+        yield counts, place, [[y for y in (s*i + d*t - p for t in range(k)) if 0 <= y < x]
+                              for i, x, k, s, p, d in zip(place, extents, size, stride, padding, dilation)]
+
+
+def pool(image, reduce, size, stride, padding, dilation):
+    """reduce: from the pixels of a window [N, pixels, C] and the size of the full one to [N, C]."""
+    out = None
+    for counts, place, inside in windows(image, size, stride, padding, dilation):
+        out = np.zeros([len(image), *counts, image.shape[-1]]) if out is None else out
+        pixels = [image[(slice(None), *at)] for at in itertools.product(*inside)]
+        out[(slice(None), *place)] = reduce(np.stack(pixels, 1), np.prod(size))
+    return np.zeros([len(image)] + [0]*(image.ndim - 2) + [image.shape[-1]]) if out is None else out
+
+
+REDUCE = {
+    "max": lambda define: lambda pixels, full: pixels.max(1),
+    "avg": lambda define: lambda pixels, full: pixels.sum(1)/full,
+    "inside": lambda define: lambda pixels, full: pixels.mean(1),
+    "lp": lambda define: lambda pixels, full: np.sum(np.abs(pixels)**define.get("L", 2), 1)**(1/define.get("L", 2)),
+}
+
+
+def parts(function, define):
+    """Which reduction; whether channels come first; window, stride, padding and dilation of each dimension."""
+    rank = next(r for r in (1, 2, 3) if "%dd" % r in function)
+    def each(letter, default):
+        return [define.get(letter + a, define.get(letter, d)) for a, d in zip(("T", "H", "W")[3 - rank:], default)]
+    size = each("K", [2]*rank)
+    which = "inside" if "inside" in function else next(w for w in ("max", "avg", "lp") if w in function)
+    return which, "_nc" in function, size, each("S", size), each("P", [0]*rank), each("D", [1]*rank)
+
+
+def reference(function, define):
+    which, channels_first, size, stride, padding, dilation = parts(function, define)
+    def forward(image):
+        image = np.moveaxis(image, 1, -1) if channels_first else image
+        extents = image.shape[1:-1]
+        if "global" in function:
+            return image.reshape(len(image), -1, image.shape[-1]).max(1) if which == "max" else image.mean(tuple(range(1, image.ndim - 1)))
+        window, step = (size, stride) if "adaptive" not in function else ([x//define[o] for x, o in zip(extents, ("OH", "OW"))],)*2
+        out = pool(image, REDUCE[which](define), window, step, padding, dilation)
+        return np.moveaxis(out, -1, 1) if channels_first else out
+    return forward
+
+
+# function of channels last, its name where channels come first, parameters, shape of channels last.
+CASES = [
+    ("max_pool1d", "max_pool1d_ncw", {}, (2, 7, 3)), ("max_pool1d", "max_pool1d_ncw", {"K": 3, "S": 2, "P": 1, "D": 2}, (1, 11, 2)), ("max_pool1d", "", {"K": 2, "S": 5}, (1, 13, 1)),
+    ("max_pool1d", "", {"K": 4}, (1, 3, 2)), ("max_pool1d", "", {"K": 1}, (1, 1, 1)),
+    ("max_pool2d", "max_pool2d_nchw", {}, (1, 5, 6, 2)), ("max_pool2d", "max_pool2d_nchw", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)), ("max_pool2d", "", {"K": 3, "S": 1, "D": 2, "P": 1}, (1, 5, 7, 1)),
+    ("max_pool2d_hw", "max_pool2d_nchw_hw", {"KH": 2, "KW": 3, "SH": 2, "SW": 1, "PH": 0, "PW": 1}, (1, 6, 5, 2)), ("max_pool2d_hw", "max_pool2d_nchw_hw", {"KH": 1, "KW": 3}, (1, 2, 7, 1)),
+    ("max_pool3d", "max_pool3d_ncdhw", {"K": 3, "S": 2, "P": 1}, (1, 3, 4, 5, 2)), ("max_pool3d", "", {}, (1, 2, 5, 2, 1)),
+    ("avg_pool1d", "avg_pool1d_ncw", {}, (2, 7, 3)), ("avg_pool1d", "avg_pool1d_ncw", {"K": 3, "S": 2, "P": 1}, (1, 8, 2)), ("avg_pool1d", "", {"K": 2, "S": 5}, (1, 13, 1)),
+    ("avg_pool1d", "", {"K": 4}, (1, 3, 2)),
+    ("avg_pool2d", "avg_pool2d_nchw", {}, (1, 5, 6, 2)), ("avg_pool2d", "avg_pool2d_nchw", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)),
+    ("avg_pool2d_hw", "avg_pool2d_nchw_hw", {"KH": 2, "KW": 3, "SH": 2, "SW": 1, "PH": 0, "PW": 1}, (1, 6, 5, 2)),
+    ("avg_pool3d", "avg_pool3d_ncdhw", {"K": 3, "S": 2, "P": 1}, (1, 3, 4, 5, 1)),
+    ("avg_pool1d_inside", "", {"K": 3, "S": 2, "P": 1}, (1, 8, 2)), ("avg_pool2d_inside", "avg_pool2d_nchw_inside", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)),
+    ("avg_pool3d_inside", "", {"K": 3, "S": 2, "P": 1}, (1, 3, 4, 3, 1)),
+    ("lp_pool1d", "", {}, (2, 7, 2)), ("lp_pool1d", "", {"L": 3, "K": 3, "S": 2}, (1, 9, 2)), ("lp_pool2d", "lp_pool2d_nchw", {"L": 4, "K": 3, "S": 2}, (1, 5, 7, 2)),
+    ("adaptive_avg_pool2d", "adaptive_avg_pool2d_nchw", {"OH": 2, "OW": 3}, (1, 4, 6, 2)), ("adaptive_max_pool2d", "adaptive_max_pool2d_nchw", {"OH": 2, "OW": 1}, (1, 4, 5, 2)),
+    ("global_avg_pool1d", "global_avg_pool1d_ncw", {}, (2, 5, 3)), ("global_avg_pool2d", "global_avg_pool2d_nchw", {}, (2, 3, 5, 2)),
+    ("global_avg_pool3d", "global_avg_pool3d_ncdhw", {}, (1, 2, 3, 4, 2)), ("global_max_pool1d", "global_max_pool1d_ncw", {}, (2, 5, 3)),
+    ("global_max_pool2d", "global_max_pool2d_nchw", {}, (2, 3, 5, 2)), ("global_max_pool3d", "global_max_pool3d_ncdhw", {}, (1, 2, 3, 4, 2)),
+]
+ALL = [("pool", f, define, shape) for f, _, define, shape in CASES] + [
+    ("pool_nchw", f, define, (shape[0], shape[-1], *shape[1:-1])) for _, f, define, shape in CASES if f]
+names = lambda c: "%s %s" % (c[1], " ".join("%s%g" % item for item in c[2].items())) if isinstance(c, tuple) else str(c)
+
+
+def image_of(shape):
+    """Numbers that all differ by more than a step of the differences, so that no maximum is tied."""
+    rng = np.random.default_rng(8)
+    return rng.permutation(np.linspace(-1, 1.1, int(np.prod(shape)))).reshape(shape)
+
+
+@pytest.mark.parametrize("case", ALL, ids=names)
+def test_next_to_numpy(case):
+    family, function, define, shape = case
+    check(family, function, define, [image_of(shape)], reference(function, define))
+
+
+@pytest.mark.parametrize("target", ["reference", "opencl"])
+@pytest.mark.parametrize("case", [c for c in ALL if c[1] in ("max_pool1d", "max_pool2d_nchw_hw", "avg_pool2d_inside", "lp_pool1d")], ids=names)
+def test_other_targets(case, target):
+    family, function, define, shape = case
+    check(family, function, define, [image_of(shape)], reference(function, define), np.float32, target)
+
+
+def in_torch(function, define, torch):
+    which, channels_first, size, stride, padding, dilation = parts(function, define)
+    f, rank = torch.nn.functional, len(size)
+    def call(image):
+        image = image if channels_first else image.movedim(-1, 1)
+        if "global" in function:
+            flat = image.flatten(2)
+            return flat.mean(2) if which == "avg" else flat.max(2).values
+        if "adaptive" in function:
+            out = getattr(f, "adaptive_%s_pool2d" % which)(image, (define["OH"], define["OW"]))
+        elif which == "max":
+            out = getattr(f, "max_pool%dd" % rank)(image, size, stride, padding, dilation)
+        elif which == "lp":
+            out = getattr(f, "lp_pool%dd" % rank)(image.abs(), define.get("L", 2), size if rank > 1 else size[0], stride if rank > 1 else stride[0])
+        else:
+            out = getattr(f, "avg_pool%dd" % rank)(image, size, stride, padding, count_include_pad=which == "avg")
+        return out if channels_first else out.movedim(1, -1)
+    return call
+
+
+@pytest.mark.parametrize("case", ALL, ids=names)
+def test_next_to_pytorch(case):
+    torch = pytest.importorskip("torch")
+    family, function, define, shape = case
+    if reference(function, define)(image_of(shape)).size == 0:
+        pytest.skip("PyTorch refuses the window")
+    check_with_torch(family, function, define, [image_of(shape)], in_torch(function, define, torch))
+
+
+@pytest.mark.parametrize("function, define", [("max_pool2d", {"K": 3, "S": 2, "P": 1}), ("max_pool2d_nchw", {"K": 3, "S": 1}), ("global_max_pool2d", {})])
+def test_of_equal_pixels_the_first_gets_the_derivative_as_in_pytorch(function, define):
+    torch = pytest.importorskip("torch")
+    image = np.random.default_rng(2).integers(0, 3, (2, 6, 5, 6)).astype(np.float64)
+    check_with_torch("pool_nchw" if "_nc" in function else "pool", function, define, [image], in_torch(function, define, torch), np.float64)
+
+
+def test_lp_pooling_has_derivative_zero_at_zero():
+    image = np.zeros((1, 4, 1))
+    f = program("pool", "lp_pool1d")
+    assert np.array_equal(f.grad()(image, np.ones((1, 2, 1))), image) and np.array_equal(f.jvp()(image, image + 1), np.zeros((1, 2, 1)))
+
+
+def test_half_precision_adds_in_single_and_integers_stay_exact():
+    image = np.full((1, 300, 300, 1), 30, np.float16)
+    assert program("pool", "global_avg_pool2d")(image).item() == pytest.approx(30, rel=1e-3)
+    whole = np.random.default_rng(1).integers(-9, 9, (1, 5, 6, 2)).astype(np.int32)
+    got = program("pool", "max_pool2d")(whole)
+    assert got.dtype == np.int32 and np.array_equal(got, reference("max_pool2d", {})(whole))
+    agree("avg_pool2d", program("pool", "avg_pool2d")(whole), reference("avg_pool2d", {})(whole), np.float32, 1e-6)
+
+
+def test_windows_of_different_sizes_are_an_error():
+    with pytest.raises(tilec.Error, match="assert_windows_of_equal_size"):
+        program("pool", "adaptive_avg_pool2d", (("OH", 2), ("OW", 2)))(np.ones((1, 4, 5, 1)))
