@@ -245,7 +245,7 @@ std::shared_ptr<const Kernels> OpenCl::load(const codegen::Package& package) {
   kernels->queue = q_;
   if (package.steps.empty()) return kernels;
   kernels->source = codegen::simt::emit(package, Dialect::OpenCl);
-  if (!q_->has_double && kernels->source.find("cl_khr_fp64") != std::string::npos) throw machine_error(messages::unsupported_on_device, q_->description, "64-bit floats");
+  if (!q_->has_double && kernels->source.find("#pragma OPENCL EXTENSION cl_khr_fp64") != std::string::npos) throw machine_error(messages::unsupported_on_device, q_->description, "64-bit floats");
   const std::lock_guard lock(q_->mutex);
   build(*kernels);
   for (const codegen::Step& step : package.steps) kernels->steps.push_back(compiled(*kernels, step));

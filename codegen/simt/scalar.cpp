@@ -205,6 +205,14 @@ std::string Scalars::nan_keeping(const char* name, DType t) const {
   return fmt::format("\n#if __CUDA_ARCH__ >= 800\n  float r; asm(\"{}.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r;\n#endif\n  ", name);
 }
 
+// Vendors allow these f32 functions 3 to 16 ulp. In double they are rounded once; a device without doubles has its own.
+std::string Scalars::by_double(Op op, std::size_t count) const {
+  const std::string name(lang::info(op).name), more = count == 2 ? ", b" : "", wide = count == 2 ? ", (double)b" : "";
+  const std::string precise = fmt::format("return (float){}((double)a{});", name, wide);
+  if (dialect_ == Dialect::Cuda) return precise;
+  return fmt::format("\n#ifdef cl_khr_fp64\n  {}\n#else\n  return {}(a{});\n#endif\n", precise, name, more);
+}
+
 std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
   const std::string T = type(t), zero = constant({t, 0, 0}), one = constant({t, 0, 1});
   const auto shared = [&](const char* name, const std::string& body) { return call(helper(fmt::format("tc_{}_{}", name, tag(t)), T, o.size() == 1 ? T + " a" : fmt::format("{0} a, {0} b", T), body), o); };
@@ -227,7 +235,11 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::Mod: return call(function("fmod", t), o);
     case Op::Recip: return fmt::format("({} / {})", one, o[0]);
     case Op::Relu: return shared("relu", fmt::format("return a < {0} ? {0} : a;", zero));
-    case Op::Sigmoid: return shared("sigmoid", fmt::format("return {0} / ({0} + {1}(-a));", one, function("exp", t)));
+    // exp(-a) overflows where the sigmoid is a small number still
+    case Op::Sigmoid: return shared("sigmoid", fmt::format("{0} e = {2}(-{3}(a)); return (a < 0 ? e : {1}) / ({1} + e);", T, one, function("exp", t), function("fabs", t)));
+    case Op::Tan: case Op::Sinh: case Op::Cosh: case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Pow: case Op::Atan2:
+      if (t == DType::F32) return shared(lang::info(op).name.data(), by_double(op, o.size()));
+      return call(function(std::string(lang::info(op).name), t), o);
     case Op::Sign: return shared("sign", fmt::format("return a > {0} ? {1} : a < {0} ? -{1} : a;", zero, one));
     case Op::IsNan: return call(helper("tc_isnan_" + tag(t), "bool", T + " a", "return a != a;"), o);
     case Op::IsFinite: return call(helper("tc_isfinite_" + tag(t), "bool", T + " a", fmt::format("return a - a == {};", zero)), o);
