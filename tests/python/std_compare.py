@@ -1,0 +1,120 @@
+"""Functions of std/ next to PyTorch: values and gradients of the same inputs, the reference always computed in f64.
+
+A case is `Case(function, inputs, reference)`: `inputs` are shapes (normal random numbers), arrays, or plain numbers, in the function's
+order; `reference` takes tensors of torch and returns a tensor or a tuple. Every float array is differentiated by.
+TILEC_STD_ERRORS=1 prints the worst error of each function, relative to the largest magnitude of the result, when Python ends.
+"""
+import atexit
+import functools
+import os
+import pathlib
+from dataclasses import dataclass, field
+from typing import Callable
+
+import numpy as np
+import pytest
+
+import tilec
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORST: dict = {}
+ALLOWED = {"float64": 1e-11, "float32": 2e-5, "float16": 4e-3}
+
+
+@dataclass
+class Case:
+    function: str
+    inputs: tuple
+    reference: Callable
+    define: dict = field(default_factory=dict)
+    call: str = ""                                     # how the function is called, where it is to be used by another: "f<2>"
+    wrt: "tuple | None" = None                         # names of inputs to differentiate by; () for none
+    low: "float | None" = None                         # uniform in [low, high) instead of normal
+    high: float = 1.0
+    scale: float = 1.0                                 # allowed error, times the usual
+
+    def __str__(self):
+        shapes = ["x".join(map(str, i)) if isinstance(i, tuple) else "x".join(map(str, i.shape)) if isinstance(i, np.ndarray) else str(i) for i in self.inputs]
+        return "%s %s" % (self.call or self.function, " ".join(shapes)) + "".join(" %s=%s" % item for item in self.define.items())
+
+
+@functools.lru_cache(maxsize=None)
+def program(family: str, function: str, define: tuple = (), target: str = "cpu", text: str = ""):
+    """A function of this checkout's std/FAMILY.tile, or of a text; imports are of this checkout as well."""
+    source = text or (ROOT / "std" / (family + ".tile")).read_text(encoding="utf-8")
+    return tilec.compile(source, name=str(ROOT / "caller.tile" if text else ROOT / "std" / (family + ".tile")), function=function, define=dict(define), target=target)
+
+
+def used(family: str, case: Case):
+    """The case's function, called by another: there, derivatives of its own apply."""
+    inner = program(family, case.function, tuple(case.define.items()))
+    inputs, outputs = ", ".join(inner.inputs), ", ".join(inner.outputs)
+    left = outputs if len(inner.outputs) == 1 else "(%s)" % outputs
+    kinds = {"b": "bool ", "i": "i32 "}
+    sizes = ["%s%s[%s]" % (kinds.get(getattr(getattr(v, "dtype", None), "kind", ""), ""), n, ", ".join("S%d_%d" % (k, a) for a in range(np.ndim(v) if not isinstance(v, tuple) else len(v))))
+             for k, (n, v) in enumerate(zip(inner.inputs, case.inputs))]
+    text = 'import "std/%s.tile";\nfunction caller(%s) -> (%s) { %s = %s(%s); }' % (family, ", ".join(sizes), outputs, left, case.call, inputs)
+    return program(family, "caller", (), "cpu", text)
+
+
+def arrays(case: Case, dtype, seed: int) -> list:
+    rng = np.random.default_rng(seed)
+    def one(value):
+        if isinstance(value, tuple):
+            made = rng.standard_normal(value) if case.low is None else rng.uniform(case.low, case.high, value)
+            return np.asarray(made).astype(dtype)
+        return value.astype(dtype) if isinstance(value, np.ndarray) and value.dtype == np.float64 else value
+    return [one(value) for value in case.inputs]
+
+
+def agree(what: str, got, expected, dtype, scale: float = 1.0):
+    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
+    assert got.shape == expected.shape, "%s has shape %s, expected %s" % (what, got.shape, expected.shape)
+    usual = np.isfinite(expected)
+    assert np.array_equal(got[~usual], expected[~usual], equal_nan=True), what
+    size = max(np.abs(expected[usual]).max(initial=0.0), 1e-30)
+    error = np.abs(got[usual] - expected[usual]).max(initial=0.0) / size
+    key = (what, str(np.dtype(dtype)))
+    WORST[key] = max(WORST.get(key, 0.0), error)
+    assert error <= ALLOWED[str(np.dtype(dtype))] * scale, "%s is off by %.2e of its largest magnitude" % (what, error)
+
+
+def compare(family: str, case: Case, dtype=np.float32, target: str = "cpu", seed: int = 1):
+    torch = pytest.importorskip("torch")
+    values = arrays(case, dtype, seed)
+    f = used(family, case) if case.call else program(family, case.function, tuple(case.define.items()), target)
+    is_float = lambda v: isinstance(v, np.ndarray) and v.dtype.kind not in "iub"
+    tensors = [torch.tensor(np.asarray(v, np.float64) if is_float(v) else v, requires_grad=is_float(v)) if isinstance(v, np.ndarray) else v for v in values]
+    results = case.reference(*tensors)
+    results = results if isinstance(results, tuple) else (results,)
+    outputs = f(*values)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    assert len(outputs) == len(results)
+    for name, output, result in zip(f.outputs, outputs, results):
+        if is_float(output):
+            assert output.dtype == dtype, "%s is %s" % (name, output.dtype)
+        agree("%s.%s" % (case.function, name), output, result.detach().numpy(), dtype, case.scale)
+    wrt = [n for n, v in zip(f.inputs, values) if is_float(v)] if case.wrt is None else list(case.wrt)
+    if not wrt:
+        return
+    rng = np.random.default_rng(seed + 1)
+    seeds = [np.asarray(rng.standard_normal(o.shape)).astype(dtype) for o in outputs]
+    gradient = f.grad(wrt=wrt)(*values, *seeds)
+    gradient = gradient if isinstance(gradient, tuple) else (gradient,)
+    by = [t for n, t in zip(f.inputs, tensors) if n in wrt]
+    expected = torch.autograd.grad(results, by, [torch.tensor(np.asarray(s, np.float64)) for s in seeds], allow_unused=True)
+    for name, got, reference, tensor in zip(wrt, gradient, expected, by):
+        agree("%s.d%s" % (case.function, name), got, (torch.zeros_like(tensor) if reference is None else reference).detach().numpy(), dtype, 8 * case.scale)
+
+
+def report():
+    functions: dict = {}
+    for (what, dtype), error in sorted(WORST.items()):
+        row = functions.setdefault(what.split(".")[0], {})
+        row[dtype] = max(row.get(dtype, 0.0), error)
+    for name, row in functions.items():
+        print("%-28s %s" % (name, "  ".join("%s %.1e" % item for item in sorted(row.items()))))
+
+
+if os.environ.get("TILEC_STD_ERRORS"):
+    atexit.register(report)

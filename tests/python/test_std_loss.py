@@ -1,0 +1,75 @@
+"""std/loss.tile against PyTorch: values and gradients."""
+import numpy as np
+import pytest
+
+from std_compare import Case, compare, program
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+RNG = np.random.default_rng(3)
+LABEL = RNG.integers(0, 7, 5).astype(np.int32)
+IGNORED = np.where(np.arange(5) == 2, -100, LABEL).astype(np.int32)
+BIT = (RNG.random((5, 7)) < 0.5).astype(np.float64)
+SIGN = 2 * BIT - 1
+NONE = {"reduction": "none"}
+S = (5, 7)
+
+
+def softplus(x):
+    return torch.nn.functional.softplus(x, threshold=200)
+
+
+def focal(x, t):
+    p = torch.sigmoid(x)
+    return (0.25 * t + 0.75 * (1 - t)) * (1 - (p * t + (1 - p) * (1 - t))) ** 2 * F.binary_cross_entropy_with_logits(x, t, **NONE)
+
+
+def triplet(a, p, q):
+    return F.relu((a - p).norm(dim=1) - (a - q).norm(dim=1) + 1)
+
+
+CASES = [
+    Case("squared_error", (S, S), lambda p, t: F.mse_loss(p, t, **NONE)), Case("absolute_error", (S, S), lambda p, t: F.l1_loss(p, t, **NONE)),
+    Case("huber", (S, S), lambda p, t: F.huber_loss(p, t, **NONE)), Case("huber", (S, S), lambda p, t: F.huber_loss(p, t, delta=0.4, **NONE), {"DELTA": 0.4}),
+    Case("smooth_l1", (S, S), lambda p, t: F.smooth_l1_loss(p, t, beta=0.4, **NONE), {"BETA": 0.4}),
+    Case("log_cosh", (S, S), lambda p, t: torch.log(torch.cosh(p - t)), low=-5, high=5),
+    Case("binary_cross_entropy", (S, S), lambda p, t: F.binary_cross_entropy(p, t, **NONE) + 0 * t, wrt=("P",), low=0.05, high=0.95),
+    Case("binary_cross_entropy_logits", (S, S), lambda x, t: F.binary_cross_entropy_with_logits(x, t, **NONE), low=-30, high=30),
+    Case("focal", (S, BIT), focal, low=-5, high=5), Case("poisson", (S, S), lambda x, t: F.poisson_nll_loss(x, t, **NONE)),
+    Case("gaussian_nll", (S, S, S), lambda p, t, v: F.gaussian_nll_loss(p, t, v, **NONE), low=0.1, high=2),
+    Case("kl_divergence", (S, S), lambda p, t: F.kl_div(p, t, **NONE), low=0.1, high=1), Case("kl_divergence", (S, BIT), lambda p, t: F.kl_div(p, t, **NONE), wrt=("LOGP",)),
+    Case("hinge", (S, SIGN), lambda x, t: F.relu(1 - t * x)), Case("soft_margin", (S, SIGN), lambda x, t: softplus(-t * x), low=-30, high=30),
+    Case("hinge_embedding", (S, SIGN), lambda x, t: F.hinge_embedding_loss(x, t, **NONE), wrt=("X",)),
+    Case("margin_ranking", (S, S, SIGN), lambda x, y, t: F.margin_ranking_loss(x, y, t, margin=0.2, **NONE), {"MARGIN": 0.2}),
+    Case("mean", (S, S), F.mse_loss), Case("mean", (S, S), F.huber_loss, {"LOSS": "huber"}), Case("mean1", ((11,), (11,)), F.l1_loss, {"LOSS": "absolute_error"}),
+    Case("mean3", ((2, 3, 5), (2, 3, 5)), F.binary_cross_entropy_with_logits, {"LOSS": "binary_cross_entropy_logits"}),
+    Case("cross_entropy", (S, LABEL), lambda x, l: F.cross_entropy(x, l.long(), **NONE), low=-9, high=9),
+    Case("cross_entropy", (S, IGNORED), lambda x, l: F.cross_entropy(x, l.long(), **NONE)), Case("mean_cross_entropy", (S, IGNORED), lambda x, l: F.cross_entropy(x, l.long())),
+    Case("mean_cross_entropy", (S, LABEL), lambda x, l: F.cross_entropy(x, l.long()), call="mean_cross_entropy"),
+    Case("cross_entropy_soft", (S, S), lambda x, t: F.cross_entropy(x, t, **NONE), low=0, high=1),
+    Case("cross_entropy_smooth", (S, LABEL), lambda x, l: F.cross_entropy(x, l.long(), label_smoothing=0.1, **NONE)),
+    Case("nll", (S, LABEL), lambda x, l: F.nll_loss(x, l.long(), **NONE)), Case("mean_nll", (S, LABEL), lambda x, l: F.nll_loss(x, l.long())),
+    Case("multi_margin", (S, LABEL), lambda x, l: F.multi_margin_loss(x, l.long(), **NONE)),
+    Case("cosine_embedding", (S, S, SIGN[:, 0]), lambda a, b, t: F.cosine_embedding_loss(a, b, t, margin=0.1, **NONE), {"MARGIN": 0.1}, wrt=("A", "B")),
+    Case("distances", (S, S), lambda a, b: (a - b).norm(dim=1)), Case("triplet", (S, S, S), triplet),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_losses(case):
+    compare("loss", case, [np.float32, np.float64][CASES.index(case) % 2])
+
+
+def test_other_targets():
+    compare("loss", next(c for c in CASES if c.function == "cross_entropy"), np.float32, "reference")
+    compare("loss", next(c for c in CASES if c.function == "cross_entropy"), np.float32, "opencl")
+
+
+def test_singular_points():
+    a = np.ones((3, 4), np.float32)
+    assert all((g == 0).all() for g in program("loss", "distances").grad()(a, a, np.ones(3, np.float32)))
+    g = program("loss", "binary_cross_entropy").grad(wrt="P")
+    assert np.isfinite(g(np.array([0, 1, 0, 1], np.float32), np.array([0, 1, 1, 0], np.float32), np.ones(4, np.float32))).all()
+    x = np.array([[1e4, -1e4]], np.float32)
+    assert np.allclose(program("loss", "cross_entropy")(x, np.array([1], np.int32)), 2e4)
