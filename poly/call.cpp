@@ -151,9 +151,19 @@ bool too_deep(Scope& scope, const lang::Call& call, Span span) {
   return true;
 }
 
+// A function of sizes gives sizes where it can. A comparison stays a bool.
+void compute_sizes(const lang::Function& function, Scope& scope) {
+  for (const auto& statement : function.statements) {
+    const auto* assignment = std::get_if<lang::Assignment>(&statement.node);
+    const auto* binary = assignment ? assignment->value.as<lang::Binary>() : nullptr;
+    if (assignment && !(binary && lang::info(binary->op).result == lang::Result::Boolean)) scope.used_as_size.insert(assignment->target.name.spelled());
+  }
+}
+
 std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& function, const std::vector<Named>& arguments) {
   find_declared(function, scope);
   find_used_as_size(function, scope);
+  if (!arguments.empty() && std::all_of(arguments.begin(), arguments.end(), [](const Named& n) { return n.kind == Named::Kind::Size; })) compute_sizes(function, scope);
   declare_arguments(function, arguments, scope);
   for (const auto& statement : function.statements) add_statement(scope, function, statement);
   std::vector<Named> results;
@@ -261,8 +271,17 @@ lang::Call meant(const Scope& scope, const lang::Call& call) {
   return same;
 }
 
+namespace {
+
+// `half(N)` may be a size too, which only the call as a whole can tell.
+bool is_of_sizes(const Scope& scope, const lang::Call& call) {
+  return !call.arguments.empty() && std::all_of(call.arguments.begin(), call.arguments.end(), [&](const lang::Expr& e) { return is_size_expression(scope, e); });
+}
+
+}  // namespace
+
 bool makes_tensors(const Scope& scope, const lang::Call& call) {
-  if (const auto callee = function_meant(scope, call.function)) return !is_one_expression(scope, *callee);
+  if (const auto callee = function_meant(scope, call.function)) return !is_one_expression(scope, *callee) || is_of_sizes(scope, call);
   const auto name = meant(scope, call).function.text;
   return is_builtin(name) || name == "iterate";
 }

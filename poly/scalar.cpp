@@ -228,6 +228,7 @@ std::optional<Scalar> extents(Body& body, const lang::Call& call) {
 
 std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::Expr& expr) {
   const Span span = expr.span();
+  if (const auto* made = made_before(body, expr)) return value_of(body, *made, expr);
   if (const auto callee = function_meant(body.scope, written.function); callee && (!body.result || is_one_expression(body.scope, *callee)))
     return inlined_in_body(body, *callee, written, span);
   const lang::Call call = meant(body.scope, written);
@@ -237,7 +238,6 @@ std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::
     const auto value = type ? scalar_of(body, call.arguments[0]) : std::nullopt;
     return value ? std::optional(cast(*value, *type)) : std::nullopt;
   }
-  if (const auto* made = made_before(body, expr)) return value_of(body, *made, expr);
   if (makes_tensors(body.scope, call)) return refuse(body, span, name + "(…)", "give its result a name first: a contraction reads elements");
   if (name == "ident") return arity_is(body, call, 1, span) ? scalar_of(body, call.arguments[0]) : std::nullopt;
   if (name == "clamp" || name == "rsqrt" || name == "isinf") return composed(body, call, span);

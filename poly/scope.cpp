@@ -77,6 +77,11 @@ Size size_apply(Op op, const std::vector<Size>& a) {
   return evaluate(op, numbers, DType::I64).integer;
 }
 
+bool is_condition(const lang::Expr& expr) {
+  const auto* b = expr.as<lang::Binary>();
+  return b && (lang::info(b->op).result == lang::Result::Boolean || ((b->op == Op::And || b->op == Op::Or) && is_condition(b->left) && is_condition(b->right)));
+}
+
 std::optional<Size> size_applied(Scope& scope, Op op, const std::vector<lang::Expr>& arguments, Span span) {
   const auto& facts = lang::info(op);
   if (static_cast<std::size_t>(facts.arity) != arguments.size()) {
@@ -91,6 +96,9 @@ std::optional<Size> size_applied(Scope& scope, Op op, const std::vector<lang::Ex
     if (!value) return std::nullopt;
     values.push_back(std::move(*value));
   }
+  // Of conditions, 0 or 1 each, `&` is the smaller and `|` the larger, for names too.
+  const bool conditions = std::all_of(arguments.begin(), arguments.end(), is_condition);
+  if (conditions && (op == Op::And || op == Op::Or)) return Size::apply(op == Op::And ? Size::Kind::Min : Size::Kind::Max, values);
   try {
     return size_apply(op, values);
   } catch (const SizeError& error) {
@@ -133,7 +141,7 @@ std::optional<Size> size_called(Scope& scope, const lang::Call& call, Span span)
   }
   if (call.function.text.starts_with("assert_") && call.arguments.size() == 1) {
     const auto value = size_of(scope, call.arguments[0]);
-    if (value) scope.program.requirements.push_back({*value, 0, true, call.function.text, span, {}});
+    if (value && value->value().value_or(0) == 0) scope.program.requirements.push_back({*value, 0, true, call.function.text, span, {}});
     return value;
   }
   if (call.function.text == "ident" && call.arguments.size() == 1) return size_of(scope, call.arguments[0]);
