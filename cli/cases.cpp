@@ -176,7 +176,9 @@ class Reader {
   Case& open(std::size_t begin) {
     if (!current_) {
       current_.emplace();
-      current_->span = span(begin, at_);
+      std::size_t end = at_;
+      while (end > begin + 1 && is_blank(text_[end - 1])) --end;
+      current_->span = span(begin, end);
       current_->function = function_;
       current_->defines = defines_;
     }
