@@ -228,7 +228,7 @@ class Reader {
     if (first == "output" || first == "gradient" || first == "tangent") return results(open(begin), first, begin);
     if (first == "within") open(begin).within = number("a number such as `1e-5`");
     else if (first == "check") open(begin).check = true;
-    else if (first == "gradcheck") open(begin).gradchecks.push_back({{}});
+    else if (first == "gradcheck") open(begin).gradchecks.emplace_back(1);
     else if (first == "forward" || first == "second") derivative_check(first, begin);
     else if (first == "wrt") open(begin).wrt = names("the name of an input");
     else if (first == "of") open(begin).of = names("the name of an output");
@@ -243,7 +243,7 @@ class Reader {
   void derivative_check(const std::string& kind, std::size_t begin) {
     if (word() != "gradcheck") expected(fmt::format("`gradcheck` behind `{}`", kind));
     if (kind == "forward") open(begin).gradchecks.push_back({{.forward = true, .of = {}, .wrt = {}}});
-    else open(begin).gradchecks.push_back({{}, {}});     // the gradient's own gradient
+    else open(begin).gradchecks.emplace_back(2);         // the gradient's own gradient
   }
   [[noreturn]] void wrong_start(const std::string& first, std::size_t begin) {
     at_ = begin;

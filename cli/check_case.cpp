@@ -100,7 +100,7 @@ class Check {
     if (!case_.gradchecks.empty()) request.derivatives = case_.gradchecks.front();
     const Callable callable(file_.source, *file_.file, request);
     if (callable.function() == nullptr || !case_.called) {
-      static_cast<void>(codegen::compile(*file_.file, request, gradient ? codegen::Until::Gradient : codegen::Until::Contraction, diagnostics_));
+      static_cast<void>(codegen::compile(*file_.file, request, request.derivatives.empty() ? codegen::Until::Contraction : codegen::Until::Gradient, diagnostics_));
       return;
     }
     static_cast<void>(callable.specialise(arguments(callable, words(case_.inputs)), {}, diagnostics_));
