@@ -160,10 +160,13 @@ class Check {
   void derivative(bool forward, const std::vector<CaseValue>& wanted) {
     codegen::Request request = request_;
     request.derivatives = {{forward, case_.of, case_.wrt}};
+    const Callable function(file_.source, *file_.file, request_);
     std::vector<Word> all = words(case_.inputs);
+    if (!case_.gradients.empty() && !case_.tangents.empty())  // cotangents are for the one, tangents for the other
+      std::erase_if(all, [&](const Word& word) { return word.name[0] == (forward ? 'd' : 't') && contains(forward ? function.result_names() : function.input_names(), word.name.substr(1)); });
     const std::vector<Word> results = words(wanted);
     all.insert(all.end(), results.begin(), results.end());
-    infer_derivatives(Callable(file_.source, *file_.file, request), all, request.derivatives);
+    infer_derivatives(function, all, request.derivatives);
     const Callable callable(file_.source, *file_.file, request);
     const Call made = call(callable, all);
     compare_results(execute(callable, made.inputs), made.outputs);
