@@ -179,13 +179,28 @@ class Check {
     request.derivatives = derivatives;
     const std::vector<std::string> inputs = callable.input_names();
     const std::vector<runtime::Argument> given = arguments(callable, words(case_.inputs, &inputs));
+    std::vector<runtime::Argument> doubles = in_double(given);
+    if (derivatives.size() > 1) add_cotangents(callable.request(), doubles);
     lang::Diagnostics of_doubles;
-    const std::optional<std::vector<Comparison>> compared = compare_with_differences(Callable(file_.source, in_double(*file_.file), request), {}, in_double(given), of_doubles);
+    const std::optional<std::vector<Comparison>> compared = compare_with_differences(Callable(file_.source, in_double(*file_.file), request), {}, doubles, of_doubles);
     for (const lang::Diagnostic& one : of_doubles.all())
       if (one.severity == lang::Severity::Error) diagnostics_.add(one);
     if (!compared) throw Refused{};
     if (compared->empty()) fail("no float input of this case is a tensor: there is nothing to differentiate by");
     agrees(*compared);
+  }
+
+  // What the first derivative takes, where the second is checked.
+  void add_cotangents(const codegen::Request& request, std::vector<runtime::Argument>& arguments) {
+    const Callable function(file_.source, in_double(*file_.file), request);
+    const auto made = function.specialise(arguments, {}, diagnostics_);
+    if (!made) throw Refused{};
+    for (const runtime::Port& port : made->module->outputs) {
+      if (!lang::is_float(port.dtype) || (!case_.of.empty() && !contains(case_.of, port.name))) continue;
+      runtime::Argument one{"d" + port.name, runtime::allocate(port.name, port.dtype, port.shape), false, 0, 0};
+      fill_random(*one.tensor, one.name, 0);
+      arguments.push_back(std::move(one));
+    }
   }
 
   void agrees(const std::vector<Comparison>& compared) {
