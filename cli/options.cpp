@@ -24,6 +24,7 @@ Examples:
   tilec check conv.tile                                         report what is wrong
   tilec fmt  conv.tile                                          print canonical source
   tilec explain E0201                                           what an error means
+  tilec explain conv.tile --size N=1,H=224,W=224                what becomes of each statement, and why
   tilec test conv.tile                                          run the cases in its comments
   tilec targets                                                 what this machine can run
 
@@ -86,9 +87,9 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   const std::string& c = options.command;
   auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
   app->set_help_flag("-h,--help", "show this");
-  app->add_option("words", options.words, c == "explain" ? "codes such as E0201" : c == "run" ? "the file, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
+  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile" : c == "run" ? "the file, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
   add_common_options(*app, options, raw);
-  if (c == "run" || c == "grad" || c == "show") add_program_options(*app, options, raw);
+  if (c == "run" || c == "grad" || c == "show" || c == "explain") add_program_options(*app, options, raw);
   if (c == "check") {
     app->add_option("--function", options.function, "the function to check further, with --size and --define")->type_name("NAME");
     app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
@@ -98,7 +99,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
     app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
     app->add_flag("--stats", options.stats, "registers, spills and shared memory of each kernel (cuda)");
   }
-  if (c == "show" || c == "grad" || c == "fmt") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
+  if (c == "show" || c == "grad" || c == "fmt" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
   if (c == "run") {
     app->add_flag("--check", options.check, "compare with the interpreter");
     app->add_flag("--grad-check", options.grad_check, "compare the gradient, or the last derivative, with finite differences");

@@ -68,7 +68,7 @@ struct Plan {
   poly::Program program;                               // reduced; the pieces `fuse` rewrote included
   std::string target;
   std::vector<Group> groups;
-  std::vector<Why> why;                                // per group
+  std::vector<Why> why = {};                           // per group
 };
 
 std::string print(const Plan& plan);
