@@ -54,7 +54,7 @@ class Reader {
   std::string text_;
   std::size_t at_, step_begin_ = 0;
   std::optional<std::string> touched_, function_;
-  std::vector<std::pair<std::string, double>> defines_;
+  std::vector<poly::Define> defines_;
   std::optional<Case> current_;
   std::vector<Case> cases_;
 
@@ -270,16 +270,18 @@ class Reader {
       wrong_start(first, begin);
     }
   }
-  // A=1, B=2
+  // A=1, F=relu
   void define() {
     close();
     defines_.clear();
     do {
       blanks();
       if (now() == ',') ++at_;
-      std::string key = name("NAME=NUMBER");
-      expect('=', "`=` and a number");
-      defines_.emplace_back(std::move(key), number("a number"));
+      std::string key = name("NAME=NUMBER or NAME=FUNCTION");
+      expect('=', "`=` and a number, or the name of a function or an aggregation");
+      blanks();
+      if (is_letter(now())) defines_.push_back({std::move(key), word()});
+      else defines_.push_back({std::move(key), number("a number, or the name of a function or an aggregation")});
       blanks();
     } while (now() == ',');
   }

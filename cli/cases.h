@@ -10,12 +10,12 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "codegen/derive.h"
 #include "lang/ast.h"
 #include "lang/diagnostic.h"
+#include "poly/build.h"
 
 namespace tilec::cli {
 
@@ -26,7 +26,7 @@ struct Case {
   lang::Span span;                                     // of the words that begin it
   std::string name;                                    // may be empty
   std::optional<std::string> function;                 // none: the file's unnamed one
-  std::vector<std::pair<std::string, double>> defines;
+  std::vector<poly::Define> defines;
   bool called = false;                                 // inputs are written, if only { }
   std::vector<CaseValue> inputs, outputs, gradients, tangents;  // results: `Y`, `dX` of the gradient, `tY` in forward mode
   std::optional<double> within;                        // instead of the rounding error that is allowed anyway

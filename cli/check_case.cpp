@@ -28,12 +28,13 @@ struct Refused {};
 class Check {
  public:
   Check(const CaseFile& file, const Case& one, const codegen::Target& target) : file_(file), case_(one) {
-    const auto slash = file.source.name.rfind('/');
-    reading_.folder = slash == std::string::npos ? std::string() : file.source.name.substr(0, slash + 1);
+    const auto slash = file.sources[0].name.rfind('/');
+    reading_.folder = slash == std::string::npos ? std::string() : file.sources[0].name.substr(0, slash + 1);
     request_.signature.function = one.function;
     request_.signature.defines = one.defines;
-    for (const auto& [name, value] : one.defines)        // one that names a scalar input used as a size
-      if (value == std::floor(value) && std::fabs(value) < 0x1p62) request_.sizes.emplace(name, static_cast<std::int64_t>(value));
+    for (const poly::Define& define : one.defines)       // one that names a scalar input used as a size
+      if (const double* number = std::get_if<double>(&define.value); number && *number == std::floor(*number) && std::fabs(*number) < 0x1p62)
+        request_.sizes.emplace(define.name, static_cast<std::int64_t>(*number));
     request_.target = target;
     request_.threads_hint = 1;                           // cases run beside each other
   }
@@ -67,7 +68,7 @@ class Check {
     lang::Diagnostics errors;
     for (const lang::Diagnostic& one : diagnostics_.all())
       if (one.severity == lang::Severity::Error) errors.add(one);
-    return lang::render(errors, {file_.source});
+    return lang::render(errors, file_.sources);
   }
 
   Verdict expected(const Pattern& pattern, lang::Severity severity) const {
@@ -98,7 +99,7 @@ class Check {
   void compiles() {
     codegen::Request request = request_;
     if (!case_.gradchecks.empty()) request.derivatives = case_.gradchecks.front();
-    const Callable callable(file_.source, *file_.file, request);
+    const Callable callable(file_.sources, *file_.file, request);
     if (callable.function() == nullptr || !case_.called) {
       static_cast<void>(codegen::compile(*file_.file, request, request.derivatives.empty() ? codegen::Until::Contraction : codegen::Until::Gradient, diagnostics_));
       return;
@@ -111,8 +112,9 @@ class Check {
     for (const CaseValue& one : values)
       if (only == nullptr || contains(*only, one.name)) result.push_back({one.name, one.value, one.span});
     if (&values != &case_.inputs) return result;
-    for (const auto& [name, value] : case_.defines)      // as `--define S=2` of a scalar input
-      if (std::ranges::count(result, name, &Word::name) == 0 && file_.file && is_input(name)) result.push_back({name, fmt::format("{}", value), case_.span});
+    for (const poly::Define& define : case_.defines)     // as `--define S=2` of a scalar input
+      if (const double* number = std::get_if<double>(&define.value); number && std::ranges::count(result, define.name, &Word::name) == 0 && is_input(define.name))
+        result.push_back({define.name, fmt::format("{}", *number), case_.span});
     return result;
   }
   bool is_input(const std::string& name) const {
@@ -146,7 +148,7 @@ class Check {
   }
 
   void forward() {
-    const Callable callable(file_.source, *file_.file, request_);
+    const Callable callable(file_.sources, *file_.file, request_);
     const std::vector<std::string> inputs = callable.input_names();
     std::vector<Word> all = words(case_.inputs, case_.derives() ? &inputs : nullptr);  // `dY` is not for this call
     const std::vector<Word> results = words(case_.outputs);
@@ -160,14 +162,14 @@ class Check {
   void derivative(bool forward, const std::vector<CaseValue>& wanted) {
     codegen::Request request = request_;
     request.derivatives = {{forward, case_.of, case_.wrt}};
-    const Callable function(file_.source, *file_.file, request_);
+    const Callable function(file_.sources, *file_.file, request_);
     std::vector<Word> all = words(case_.inputs);
     if (!case_.gradients.empty() && !case_.tangents.empty())  // cotangents are for the one, tangents for the other
       std::erase_if(all, [&](const Word& word) { return word.name[0] == (forward ? 'd' : 't') && contains(forward ? function.result_names() : function.input_names(), word.name.substr(1)); });
     const std::vector<Word> results = words(wanted);
     all.insert(all.end(), results.begin(), results.end());
     infer_derivatives(function, all, request.derivatives);
-    const Callable callable(file_.source, *file_.file, request);
+    const Callable callable(file_.sources, *file_.file, request);
     const Call made = call(callable, all);
     compare_results(execute(callable, made.inputs), made.outputs);
   }
@@ -175,14 +177,14 @@ class Check {
   // In f64, whatever the types: rounding would hide what is wrong with the derivative. Cotangents and tangents are random.
   void differences(const std::vector<codegen::Derivative>& derivatives) {
     codegen::Request request = request_;
-    const Callable callable(file_.source, *file_.file, request);
+    const Callable callable(file_.sources, *file_.file, request);
     request.derivatives = derivatives;
     const std::vector<std::string> inputs = callable.input_names();
     const std::vector<runtime::Argument> given = arguments(callable, words(case_.inputs, &inputs));
     std::vector<runtime::Argument> doubles = in_double(given);
     if (derivatives.size() > 1) add_cotangents(callable.request(), doubles);
     lang::Diagnostics of_doubles;
-    const std::optional<std::vector<Comparison>> compared = compare_with_differences(Callable(file_.source, in_double(*file_.file), request), {}, doubles, of_doubles);
+    const std::optional<std::vector<Comparison>> compared = compare_with_differences(Callable(file_.sources, in_double(*file_.file), request), {}, doubles, of_doubles);
     for (const lang::Diagnostic& one : of_doubles.all())
       if (one.severity == lang::Severity::Error) diagnostics_.add(one);
     if (!compared) throw Refused{};
@@ -192,7 +194,7 @@ class Check {
 
   // What the first derivative takes, where the second is checked.
   void add_cotangents(const codegen::Request& request, std::vector<runtime::Argument>& arguments) {
-    const Callable function(file_.source, in_double(*file_.file), request);
+    const Callable function(file_.sources, in_double(*file_.file), request);
     const auto made = function.specialise(arguments, {}, diagnostics_);
     if (!made) throw Refused{};
     for (const runtime::Port& port : made->module->outputs) {

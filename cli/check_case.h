@@ -10,7 +10,7 @@
 namespace tilec::cli {
 
 // A file as the cases of it see it: without a tree, nothing in it compiles and `diagnostics` say why.
-struct CaseFile { lang::Source source; std::optional<lang::File> file; lang::Diagnostics diagnostics; };
+struct CaseFile { std::vector<lang::Source> sources; std::optional<lang::File> file; lang::Diagnostics diagnostics; };  // sources: its own text first, then what it imports
 
 struct Verdict {
   enum { Passed, Failed, Malformed } kind = Passed;    // Malformed: a value in it that cannot be read, or belongs to nothing

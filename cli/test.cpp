@@ -21,8 +21,8 @@ struct Job { const CaseFile* file; Case one; std::string title; Verdict verdict 
 
 // `softmax.tile:3:4: softmax: rows sum to one`
 std::string title_of(const CaseFile& file, const Case& one) {
-  const lang::Position at = lang::position(file.source, one.span.begin);
-  std::string title = fmt::format("{}:{}:{}", file.source.name, at.line, at.column);
+  const lang::Position at = lang::position(file.sources[0], one.span.begin);
+  std::string title = fmt::format("{}:{}:{}", file.sources[0].name, at.line, at.column);
   if (one.function) title += fmt::format(": {}", *one.function);
   if (!one.name.empty()) title += fmt::format(": {}", one.name);
   return title;
@@ -40,10 +40,10 @@ Collected collect(const Options& options) {
   }
   for (const std::string& path : options.words) {
     Session session(options, path);
-    CaseFile& file = all.files.emplace_back(CaseFile{session.source, session.file, session.diagnostics});
+    CaseFile& file = all.files.emplace_back(CaseFile{session.sources, session.file, session.diagnostics});
     lang::Diagnostics malformed;
-    std::vector<Case> cases = read_cases(file.source, file.file ? &*file.file : nullptr, malformed);
-    show(malformed, {file.source}, options);
+    std::vector<Case> cases = read_cases(file.sources[0], file.file ? &*file.file : nullptr, malformed);
+    show(malformed, file.sources, options);
     all.malformed += malformed.all().size();
     all.seen += cases.size() + malformed.all().size();
     for (Case& one : cases) {

@@ -112,7 +112,7 @@ void list_taps(const Classes& all, const Class& one, const std::vector<std::stri
   for (std::size_t j = 0; j < box.index.size(); ++j) {
     const bool in_tap = std::any_of(taps.begin(), taps.end(), [&](const Tap& tap) { return tap.coefficients[outputs + j] != 0; });
     const bool coupled = std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.coefficients[j] != 0 && std::count(row.coefficients.begin(), row.coefficients.end(), 0) + 1 < std::ssize(row.coefficients); });
-    if (!in_tap && !coupled) box.index[j].high = box.index[j].low;
+    if (!in_tap && !coupled) box.index[j].upper = box.index[j].lower;
   }
   if (!(count_points(rows, box).value_or(longest_list + 1) <= longest_list)) return;
   for_each_point(rows, box, count_cap, [&](const Point& z) {
