@@ -204,6 +204,7 @@ class Reader {
     if (current_ && current_->called) close();
     Case& one = open(begin);
     one.called = true;
+    one.random = random;
     one.inputs = values(random);
   }
 

@@ -110,16 +110,24 @@ class Check {
   std::vector<Word> words(const std::vector<CaseValue>& values, const std::vector<std::string>* only = nullptr) const {
     std::vector<Word> result;
     for (const CaseValue& one : values)
-      if (only == nullptr || contains(*only, one.name)) result.push_back({one.name, one.value, one.span});
+      if (only == nullptr || contains(*only, one.name)) result.push_back({one.name, case_.random && &values == &case_.inputs ? random_value(one) : one.value, one.span});
     if (&values != &case_.inputs) return result;
     for (const poly::Define& define : case_.defines)     // as `--define S=2` of a scalar input
-      if (const double* number = std::get_if<double>(&define.value); number && std::ranges::count(result, define.name, &Word::name) == 0 && is_input(define.name))
+      if (const double* number = std::get_if<double>(&define.value); number && std::ranges::count(result, define.name, &Word::name) == 0 && input(define.name) != nullptr)
         result.push_back({define.name, fmt::format("{}", *number), case_.span});
     return result;
   }
-  bool is_input(const std::string& name) const {
+  const lang::Input* input(const std::string& name) const {
     const lang::Function* function = runtime::entry_of(*file_.file, case_.function);
-    return function != nullptr && std::ranges::any_of(function->inputs, [&](const lang::Input& i) { return i.target.name.text == name; });
+    if (function == nullptr) return nullptr;
+    const auto at = std::ranges::find(function->inputs, name, [](const lang::Input& i) { return i.target.name.text; });
+    return at == function->inputs.end() ? nullptr : &*at;
+  }
+  // `random input { X=17 }`: of a vector that is its shape.
+  std::string random_value(const CaseValue& one) const {
+    const lang::Input* declared = input(one.name);
+    const bool shape = declared != nullptr && declared->sizes && !declared->sizes->empty() && one.value.find_first_not_of("0123456789") == std::string::npos;
+    return shape ? "random:" + one.value : one.value;
   }
 
   Call call(const Callable& callable, const std::vector<Word>& all) {
