@@ -19,7 +19,7 @@ using lang::DType;
 using runtime::Tensor;
 namespace messages = lang::messages;
 
-constexpr const char* forms = "values are a file (`x.npy`), a number, `2x3xf32=[1 2 3][4 5 6]`, `random:2x3xf32`, `arange:6`, `ones:4` or `zeros:4`";
+constexpr const char* forms = "values are a file (`x.npy`), a number, `2x3xf32=[1 2 3][4 5 6]`, `random:2x3xf32`, `random:8xi32:0..9`, `arange:6`, `ones:4` or `zeros:4`";
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) { throw runtime::argument_error(messages::bad_value, name, why).hint(forms); }
 
@@ -101,10 +101,44 @@ Tensor parse_elements(const std::string& name, const Form& form, std::string tex
   return tensor_of(name, array);
 }
 
-Tensor made(const std::string& name, std::string_view kind, const Form& form, DType dtype, std::uint64_t seed) {
+// From `low` on and below `high`.
+struct Range { Scalar low, high; };
+
+// What `random:` without a range means.
+Range usual_range(DType dtype) {
+  if (lang::is_float(dtype)) return {{false, 0, -1}, {false, 0, 1}};
+  if (dtype == DType::Bool) return {{true, 0, 0}, {true, 2, 2}};
+  return lang::is_signed(dtype) ? Range{{true, -8, -8}, {true, 8, 8}} : Range{{true, 0, 0}, {true, 16, 16}};
+}
+
+// `0..9`, `-0.5..0.5`
+Range parse_range(const std::string& name, std::string_view text, DType dtype) {
+  const auto dots = text.find("..");
+  const std::optional<Scalar> low = parse_number(text.substr(0, dots)), high = dots == std::string_view::npos ? std::nullopt : parse_number(text.substr(dots + 2));
+  if (!low || !high) refuse(name, fmt::format("`{}` is not a range such as `0..9` or `0.5..2`", text));
+  const auto held = [&](std::int64_t value) { return poly::wrap_to(dtype, value) == value; };
+  const bool fits = lang::is_float(dtype) ? std::isfinite(high->real - low->real) : low->is_integer && high->is_integer && held(low->integer) && held(high->integer - 1);
+  if (!fits || !(low->real < high->real)) refuse(name, fmt::format("no {} is in `{}`", lang::name(dtype), text));
+  return {*low, *high};
+}
+
+// Seeded by name, so that another argument changes nothing.
+void fill(const Tensor& tensor, std::string_view name, std::uint64_t seed, const Range& range) {
+  std::uint64_t mixed = seed + 0x9e3779b97f4a7c15;
+  for (const char c : name) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  std::mt19937_64 generator(mixed);
+  poly::Array array = empty_array(std::string(name), tensor.dtype, tensor.shape);
+  const double width = range.high.real - range.low.real;
+  const std::uint64_t count = static_cast<std::uint64_t>(range.high.integer) - static_cast<std::uint64_t>(range.low.integer);
+  for (double& x : array.reals) x = poly::round_to(tensor.dtype, range.low.real + width * (static_cast<double>(generator() >> 11) * 0x1p-53));
+  for (std::int64_t& x : array.integers) x = static_cast<std::int64_t>(static_cast<std::uint64_t>(range.low.integer) + generator() % count);
+  runtime::from_array(array, tensor);
+}
+
+Tensor made(const std::string& name, std::string_view kind, const Form& form, DType dtype, std::string_view range, std::uint64_t seed) {
   if (kind == "random") {
     const Tensor tensor = runtime::allocate(name, dtype, form.shape);
-    fill_random(tensor, name, seed);
+    fill(tensor, name, seed, range.empty() ? usual_range(dtype) : parse_range(name, range, dtype));
     return tensor;
   }
   poly::Array array = empty_array(name, dtype, form.shape);
@@ -132,9 +166,12 @@ std::optional<Tensor> tensor_value(const std::string& name, const std::string& v
   if (const auto colon = value.find(':'); colon != std::string::npos) {
     const std::string kind = value.substr(0, colon);
     if (kind == "random" || kind == "arange" || kind == "ones" || kind == "zeros") {
-      const std::optional<Form> form = parse_form(value.substr(colon + 1));
-      if (!form) refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(colon + 1)));
-      return made(name, kind, *form, form->dtype.value_or(declared.value_or(DType::F32)), reading.seed);
+      const auto second = value.find(':', colon + 1);
+      const std::string shape = value.substr(colon + 1, second - colon - 1), range = second == std::string::npos ? std::string() : value.substr(second + 1);
+      const std::optional<Form> form = parse_form(shape);
+      if (!form) refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", shape));
+      if (second != std::string::npos && (kind != "random" || range.empty())) refuse(name, range.empty() ? "nothing is written behind the second `:`" : fmt::format("`{}` has no range", kind));
+      return made(name, kind, *form, form->dtype.value_or(declared.value_or(DType::F32)), range, reading.seed);
     }
   }
   if (const auto equals = value.find('='); equals != std::string::npos) {
@@ -145,7 +182,7 @@ std::optional<Tensor> tensor_value(const std::string& name, const std::string& v
   return std::nullopt;
 }
 
-std::string print_element(const poly::Array& array, std::size_t n) {
+std::string short_element(const poly::Array& array, std::size_t n) {
   if (array.dtype == DType::Bool) return array.integers[n] != 0 ? "true" : "false";
   if (array.dtype == DType::U64) return fmt::format("{}", static_cast<std::uint64_t>(array.integers[n]));
   if (!lang::is_float(array.dtype)) return fmt::format("{}", array.integers[n]);
@@ -182,16 +219,35 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
   return argument;
 }
 
-void fill_random(const Tensor& tensor, std::string_view name, std::uint64_t seed) {
-  std::uint64_t mixed = seed + 0x9e3779b97f4a7c15;
-  for (const char c : name) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  std::mt19937_64 generator(mixed);
-  poly::Array array = empty_array(std::string(name), tensor.dtype, tensor.shape);
-  const bool low = tensor.dtype == DType::Bool, negative = lang::is_signed(tensor.dtype);
-  for (double& x : array.reals) x = poly::round_to(tensor.dtype, static_cast<double>(generator() >> 11) * 0x1p-52 - 1.0);
-  for (std::int64_t& x : array.integers) x = low ? static_cast<std::int64_t>(generator() & 1) : static_cast<std::int64_t>(generator() & 15) - (negative ? 8 : 0);
-  runtime::from_array(array, tensor);
+void fill_random(const Tensor& tensor, std::string_view name, std::uint64_t seed) { fill(tensor, name, seed, usual_range(tensor.dtype)); }
+
+std::optional<DType> written_type(std::string_view value) {
+  const auto equals = value.find('='), colon = value.find(':');
+  if (equals == std::string_view::npos && colon == std::string_view::npos) return std::nullopt;
+  const std::string_view text = equals != std::string_view::npos ? value.substr(0, equals) : value.substr(colon + 1, value.find(':', colon + 1) - colon - 1);
+  const std::optional<Form> form = parse_form(text);
+  return form ? form->dtype : std::nullopt;
 }
+
+std::string print_element(const poly::Array& array, std::size_t n) {
+  if (array.dtype == DType::F64) return fmt::format("{}", array.reals[n]);
+  if (array.dtype == DType::F32) return fmt::format("{}", static_cast<float>(array.reals[n]));
+  if (array.dtype == DType::F16) return fmt::format("{:.5g}", array.reals[n]);
+  if (array.dtype == DType::BF16) return fmt::format("{:.4g}", array.reals[n]);
+  return short_element(array, n);
+}
+
+std::string print_value(const poly::Array& array) {
+  if (array.shape.empty()) return print_element(array, 0);
+  std::string text;
+  for (const std::int64_t extent : array.shape) text += fmt::format("{}x", extent);
+  text += fmt::format("{}=", lang::name(array.dtype));
+  const auto row = static_cast<std::size_t>(array.shape.back()), count = static_cast<std::size_t>(array.count());
+  for (std::size_t n = 0; n < count; ++n) text += fmt::format("{}{}{}", n % row == 0 ? "[" : " ", print_element(array, n), n % row == row - 1 ? "]" : "");
+  return text + (count == 0 ? "[]" : "");
+}
+
+bool is_form(std::string_view text) { return !parse_number(text) && parse_form(text); }
 
 std::string summary(const std::string& name, const Tensor& tensor) {
   std::string text = fmt::format("{}: {} {}\n", name, runtime::print_shape(tensor.shape), lang::name(tensor.dtype));
@@ -202,7 +258,7 @@ std::string summary(const std::string& name, const Tensor& tensor) {
   const std::size_t row = tensor.shape.empty() ? 1 : static_cast<std::size_t>(tensor.shape.back());
   for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n) {
     text += n % row == 0 ? "  [" : " ";
-    text += print_element(array, n);
+    text += short_element(array, n);
     if (n % row == row - 1) text += "]\n";
   }
   return text;

@@ -24,11 +24,21 @@ std::optional<lang::DType> declared_type(const lang::Function& function, const s
 [[noreturn]] void unknown_word(const Word& word, const Callable& callable, std::vector<std::string> known) {
   const auto& name = callable.function()->name;
   const std::optional<std::string> near = lang::nearest(word.name, known);
-  throw runtime::argument_error(messages::unknown_argument, word.name, name ? name->text : "the function")
-      .hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
+  runtime::RuntimeError fault = runtime::argument_error(messages::unknown_argument, word.name, name ? name->text : "the function");
+  fault.diagnostic.span = word.span;
+  throw fault.hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
 }
 
 }  // namespace
+
+runtime::Argument argument_of(const Word& word, std::optional<lang::DType> declared, const Reading& reading) {
+  try {
+    return parse_argument(word.name, word.value, declared, reading);
+  } catch (runtime::RuntimeError& fault) {
+    fault.diagnostic.span = word.span;
+    throw;
+  }
+}
 
 bool contains(const std::vector<std::string>& names, const std::string& name) { return std::ranges::count(names, name) > 0; }
 
@@ -57,7 +67,7 @@ std::optional<Call> read_call(const Callable& callable, const std::vector<Word>&
   Call call;
   const std::vector<std::string> inputs = callable.input_names();
   for (const Word& word : words)
-    if (contains(inputs, word.name)) call.inputs.push_back(parse_argument(word.name, word.value, declared_type(*callable.function(), word.name), reading));
+    if (contains(inputs, word.name)) call.inputs.push_back(argument_of(word, declared_type(*callable.function(), word.name), reading));
   codegen::Request request;
   const std::optional<poly::Program> outline = callable.outline(call.inputs, request, diagnostics);
   if (!outline) return std::nullopt;
@@ -69,7 +79,7 @@ std::optional<Call> read_call(const Callable& callable, const std::vector<Word>&
       const poly::Tensor& tensor = outline->tensor(id);
       known.push_back(runtime::without_mark(tensor.name));
       if (found || known.back() != word.name) continue;
-      call.inputs.push_back(parse_argument(word.name, word.value, tensor.dtype, reading));
+      call.inputs.push_back(argument_of(word, tensor.dtype, reading));
       found = true;
     }
     for (const poly::TensorId id : outline->outputs) {

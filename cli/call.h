@@ -13,9 +13,10 @@
 
 namespace tilec::cli {
 
-struct Word { std::string name, value; };
+struct Word { std::string name, value; lang::Span span = {}; };  // span: where a case of a file says it
 struct Call { std::vector<runtime::Argument> inputs; std::vector<Word> outputs; };
 
+runtime::Argument argument_of(const Word& word, std::optional<lang::DType> declared, const Reading& reading);  // parse_argument, whose faults point at the word
 bool contains(const std::vector<std::string>& names, const std::string& name);
 
 // Of a derivative without --of or --wrt: with --grad, `dO=…` of an output says what to start from, with --forward `tX=…` of an

@@ -30,26 +30,6 @@ double epsilon(DType type) {
   }
 }
 
-// A copy of the text's tree in which every float that is declared is an f64: differences of f32 are mostly noise.
-lang::File in_double(lang::File file) {
-  const auto widen = [](lang::Target& target) {
-    if (!target.dtype) return;
-    const std::optional<DType> type = lang::dtype_named(target.dtype->text);
-    if (type && lang::is_float(*type)) target.dtype->text = "f64";
-  };
-  for (auto& item : file.items) {
-    auto* function = std::get_if<lang::Function>(&item);
-    if (function == nullptr) continue;
-    for (lang::Input& input : function->inputs) widen(input.target);
-    for (lang::Target& result : function->results) widen(result);
-    for (lang::Statement& statement : function->statements) {
-      if (auto* assignment = std::get_if<lang::Assignment>(&statement.node)) widen(assignment->target);
-      if (auto* contraction = std::get_if<lang::Contraction>(&statement.node)) widen(contraction->target);
-    }
-  }
-  return file;
-}
-
 Tensor as_double(const std::string& name, const Tensor& tensor) { return lang::is_float(tensor.dtype) ? runtime::convert(name, tensor, DType::F64) : tensor; }
 
 struct Evaluation { std::vector<runtime::Port> ports; std::vector<Tensor> outputs; };
@@ -126,7 +106,7 @@ std::pair<double, double> product(const Array& a, const Array& b) {  // Σ a·b 
 std::optional<Comparison> check_input(const Callable& function, std::vector<Argument> arguments, std::size_t which, const Weights& cotangents, const std::string& name, const Array& gradient, double type_error, lang::Diagnostics& diagnostics) {
   const Array x = runtime::to_array(*arguments[which].tensor);
   std::mt19937_64 generator(42);
-  Comparison worst{name, fmt::format("finite differences along {} directions", turns), "difference", false, 0, 0, std::nullopt};
+  Comparison worst{name, fmt::format("finite differences along {} directions", turns), "difference", false, 0, 0, {}};
   for (int turn = 0; turn < turns; ++turn) {
     const Array v = direction(x, turn, generator);
     double values[2] = {}, magnitude = 0;
@@ -148,7 +128,7 @@ std::optional<Comparison> check_input(const Callable& function, std::vector<Argu
 // What a tangent claims of one output, as a few weighted sums of its elements. `sides`: the function at x + h·t and at x - h·t.
 Comparison check_output(const Evaluation (&sides)[2], const std::string& output, const std::string& name, const Array& tangent, double type_error) {
   std::mt19937_64 generator(42);
-  Comparison worst{name, fmt::format("finite differences in {} weighted sums", turns), "difference", false, 0, 0, std::nullopt};
+  Comparison worst{name, fmt::format("finite differences in {} weighted sums", turns), "difference", false, 0, 0, {}};
   for (int turn = 0; turn < turns; ++turn) {
     const Weights weights{{output, direction(tangent, turn, generator)}};
     const auto [above, above_magnitude] = loss(sides[0], weights);
@@ -268,33 +248,68 @@ std::optional<std::vector<Comparison>> compare_forward(const Pair& pair, const s
   return compared;
 }
 
-std::vector<std::int64_t> element_at(const std::vector<std::int64_t>& shape, std::size_t n) {
+}  // namespace
+
+lang::File in_double(lang::File file) {
+  const auto widen = [](lang::Target& target) {
+    if (!target.dtype) return;
+    const std::optional<DType> type = lang::dtype_named(target.dtype->text);
+    if (type && lang::is_float(*type)) target.dtype->text = "f64";
+  };
+  for (auto& item : file.items) {
+    auto* function = std::get_if<lang::Function>(&item);
+    if (function == nullptr) continue;
+    for (lang::Input& input : function->inputs) widen(input.target);
+    for (lang::Target& result : function->results) widen(result);
+    for (lang::Statement& statement : function->statements) {
+      if (auto* assignment = std::get_if<lang::Assignment>(&statement.node)) widen(assignment->target);
+      if (auto* contraction = std::get_if<lang::Contraction>(&statement.node)) widen(contraction->target);
+    }
+  }
+  return file;
+}
+
+std::vector<Argument> in_double(std::vector<Argument> arguments) {
+  for (Argument& argument : arguments)
+    if (argument.tensor) argument.tensor = as_double(argument.name, *argument.tensor);
+  return arguments;
+}
+
+std::string element_name(const std::vector<std::int64_t>& shape, std::size_t n) {
+  if (shape.empty()) return {};
   std::vector<std::int64_t> at(shape.size());
   for (std::size_t d = shape.size(); d-- > 0;) {
     at[d] = static_cast<std::int64_t>(n) % shape[d];
     n /= static_cast<std::size_t>(shape[d]);
   }
-  return at;
+  return fmt::format("[{}]", fmt::join(at, ", "));
 }
 
-}  // namespace
+std::optional<double> off_by(const Array& got, const Array& wanted, std::size_t n) {
+  if (!lang::is_float(got.dtype)) {
+    if (got.integers[n] == wanted.integers[n]) return std::nullopt;
+    return std::fabs(static_cast<double>(got.integers[n]) - static_cast<double>(wanted.integers[n]));
+  }
+  const double a = got.reals[n], b = wanted.reals[n];
+  if (a == b || (std::isnan(a) && std::isnan(b))) return std::nullopt;
+  const double error = std::fabs(a - b);
+  return std::isnan(error) ? HUGE_VAL : error;
+}
 
 Comparison compare(std::string name, const Array& got, const Array& wanted, const std::vector<double>& allowed) {
-  Comparison worst{std::move(name), "the interpreter", "error", false, 0, 0, std::nullopt};
+  Comparison worst{std::move(name), "the interpreter", "error", false, 0, 0, {}};
   double most = -1;
-  const bool real = lang::is_float(got.dtype);
   for (std::size_t n = 0; n < static_cast<std::size_t>(got.count()); ++n) {
-    const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]), b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
-    const bool equal = real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n];
-    if (equal) continue;
-    const double error = std::fabs(a - b);
+    const std::optional<double> off = off_by(got, wanted, n);
+    if (!off) continue;
+    const double error = *off;
     const bool bad = !(error <= allowed[n]);
     const double part = bad ? HUGE_VAL : allowed[n] > 0 ? error / allowed[n] : 0;
     if (part > most || (bad && !worst.bad)) {
       most = part;
       worst.error = error;
       worst.allowed = allowed[n];
-      worst.at = element_at(got.shape, n);
+      worst.at = element_name(got.shape, n);
       worst.bad = bad;
     }
   }
@@ -310,8 +325,8 @@ std::vector<double> allowed_errors(DType type, const std::vector<double>& magnit
 
 std::string describe(const Comparison& one) {
   const std::string verdict = fmt::format("{}: {} {}", one.name, one.bad ? "disagrees with" : "agrees with", one.with);
-  if (!one.bad || !one.at) return fmt::format("{}, largest {} {:.3g} (allowed {:.3g})", verdict, one.measure, one.error, one.allowed);
-  return fmt::format("{} at [{}]: off by {:.3g}, allowed {:.3g}", verdict, fmt::join(*one.at, ", "), one.error, one.allowed);
+  if (!one.bad || one.measure == "difference") return fmt::format("{}, largest {} {:.3g} (allowed {:.3g})", verdict, one.measure, one.error, one.allowed);
+  return fmt::format("{} at {}: off by {:.3g}, allowed {:.3g}", verdict, one.at.empty() ? "[]" : one.at, one.error, one.allowed);
 }
 
 std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {

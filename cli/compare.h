@@ -17,7 +17,7 @@ struct Comparison {
   std::string measure = "error";                       // what `error` is called
   bool bad = false;
   double error = 0, allowed = 0;                       // of the element, or direction, whose error is the largest part of what it may be
-  std::optional<std::vector<std::int64_t>> at;         // that element
+  std::string at;                                      // that element: `[1, 2]`
 };
 std::string describe(const Comparison& one);           // a line without its end
 
@@ -25,6 +25,10 @@ std::string describe(const Comparison& one);           // a line without its end
 Comparison compare(std::string name, const poly::Array& got, const poly::Array& wanted, const std::vector<double>& allowed);
 // How far a computed float may be from the interpreter's: 8·eps(T)·Σ|terms|. Of other types: the error itself.
 std::vector<double> allowed_errors(lang::DType type, const std::vector<double>& magnitudes);
+
+// How far element n is from what is wanted; none when both are the same, NaN included.
+std::optional<double> off_by(const poly::Array& got, const poly::Array& wanted, std::size_t n);
+std::string element_name(const std::vector<std::int64_t>& shape, std::size_t n);  // `[1, 2]`; nothing for a scalar
 
 // One per output.
 std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs);
@@ -34,5 +38,9 @@ std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& 
 // Forward: (O(x + h·tX) - O(x - h·tX)) / 2h, in random weighted sums of each output; one per output.
 // Cotangents and tangents that are not given are random. nullopt: the errors are in `diagnostics`.
 std::optional<std::vector<Comparison>> compare_with_differences(const runtime::Callable& callable, const codegen::Derivative& otherwise, const std::vector<runtime::Argument>& arguments, lang::Diagnostics& diagnostics);
+
+// A copy of the text's tree in which every float that is declared is an f64: differences of f32 are mostly noise. So of values.
+lang::File in_double(lang::File file);
+std::vector<runtime::Argument> in_double(std::vector<runtime::Argument> arguments);
 
 }  // namespace tilec::cli

@@ -1,30 +1,54 @@
 // `tilec explain CODE`: the error's page of docs/errors, which the build put into the binary.
+// `tilec explain FILE --size …`: what becomes of each statement of a program, and why.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 
 #include "cli/error_pages.h"
-#include "lang/nearest.h"
 #include "cli/session.h"
+#include "codegen/explain.h"
+#include "lang/nearest.h"
 
 namespace tilec::cli {
 
-int explain_command(const Options& options) {
+namespace {
+
+bool looks_like_file(const std::string& word) { return word == "-" || word.find_first_of("./") != std::string::npos; }
+
+void explain_code(const std::string& word) {
   std::vector<std::string> codes;
   for (const ErrorPage& page : error_pages()) codes.emplace_back(page.code);
-  if (options.words.empty()) throw UsageError{"no code is named", codes.empty() ? std::string() : fmt::format("write `tilec explain {}`", codes[0])};
-  for (const std::string& word : options.words) {
-    std::string code = word;
-    std::transform(code.begin(), code.end(), code.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    const auto page = std::find(codes.begin(), codes.end(), code);
-    if (page == codes.end()) {
-      const std::optional<std::string> near = lang::nearest(code, codes);
-      throw UsageError{fmt::format("there is no page for `{}`", word), near ? fmt::format("did you mean `tilec explain {}`?", *near) : "codes look like E0201; a message shows its own in brackets"};
-    }
-    fmt::print("{}", error_pages()[static_cast<std::size_t>(page - codes.begin())].text);
+  std::string code = word;
+  std::transform(code.begin(), code.end(), code.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  const auto page = std::find(codes.begin(), codes.end(), code);
+  if (page == codes.end()) {
+    const std::optional<std::string> near = lang::nearest(code, codes);
+    throw UsageError{fmt::format("there is no page for `{}`", word), near ? fmt::format("did you mean `tilec explain {}`?", *near) : "codes look like E0201; a message shows its own in brackets"};
   }
-  return success;
+  fmt::print("{}", error_pages()[static_cast<std::size_t>(page - codes.begin())].text);
+}
+
+int explain_program(const Options& options, const std::string& path) {
+  Session session(options, path);
+  if (!session.file) return session.report();
+  const codegen::Request request = session.request();
+  const bool plans = request.target.family != codegen::Target::Family::Reference;
+  const std::optional<codegen::Stages> stages = codegen::compile(*session.file, request, plans ? codegen::Until::Plan : codegen::Until::Reduced, session.diagnostics);
+  if (stages) put(codegen::explain(*stages, request.target), options);
+  return session.report();
+}
+
+}  // namespace
+
+int explain_command(const Options& options) {
+  if (options.words.empty()) throw UsageError{"nothing is named that could be explained", "write `tilec explain E0201`, or `tilec explain FILE --size N=8`"};
+  int worst = success;
+  for (const std::string& word : options.words) {
+    if (looks_like_file(word)) worst = std::max(worst, explain_program(options, word));
+    else explain_code(word);
+  }
+  return worst;
 }
 
 }  // namespace tilec::cli

@@ -24,16 +24,18 @@ Examples:
   tilec check conv.tile                                         report what is wrong
   tilec fmt  conv.tile                                          print canonical source
   tilec explain E0201                                           what an error means
+  tilec explain conv.tile --size N=1,H=224,W=224                what becomes of each statement, and why
+  tilec test conv.tile                                          run the cases in its comments
   tilec targets                                                 what this machine can run
 
-Commands: check  run  grad  explain  fmt  targets      `tilec COMMAND --help` shows a command's options
+Commands: check  run  grad  test  explain  fmt  targets      `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
 Stages:   ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object cuda opencl ptx cubin
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
-constexpr const char* commands[] = {"check", "run", "grad", "explain", "fmt", "targets", "show"};
+constexpr const char* commands[] = {"check", "run", "grad", "explain", "fmt", "targets", "test", "show"};
 
 // NAME=NUMBER, as --size and --define take it.
 template <class Number> std::pair<std::string, Number> assignment(const std::string& text, const char* option, const char* example) {
@@ -85,9 +87,9 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   const std::string& c = options.command;
   auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
   app->set_help_flag("-h,--help", "show this");
-  app->add_option("words", options.words, c == "explain" ? "codes such as E0201" : c == "run" ? "the file, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
+  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile" : c == "run" ? "the file, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
   add_common_options(*app, options, raw);
-  if (c == "run" || c == "grad" || c == "show") add_program_options(*app, options, raw);
+  if (c == "run" || c == "grad" || c == "show" || c == "explain") add_program_options(*app, options, raw);
   if (c == "check") {
     app->add_option("--function", options.function, "the function to check further, with --size and --define")->type_name("NAME");
     app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
@@ -97,12 +99,17 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
     app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
     app->add_flag("--stats", options.stats, "registers, spills and shared memory of each kernel (cuda)");
   }
-  if (c == "show" || c == "grad" || c == "fmt") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
+  if (c == "show" || c == "grad" || c == "fmt" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
   if (c == "run") {
     app->add_flag("--check", options.check, "compare with the interpreter");
     app->add_flag("--checked", options.checked, "an index of gather or scatter that is out of range is an error, not clamped");
     app->add_flag("--grad-check", options.grad_check, "compare the gradient, or the last derivative, with finite differences");
     app->add_option("--seed", options.seed, "of random: values")->type_name("N");
+  }
+  if (c == "test") {
+    app->add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
+    app->add_option("--filter", options.filter, "only cases whose `FILE:LINE:COLUMN: FUNCTION: NAME` matches")->type_name("REGEX");
+    app->add_option("--threads", options.threads, "cases that run at a time (default: one a processor)")->check(CLI::Range(1, 4096))->type_name("N");
   }
   if (c == "fmt") {
     app->add_flag("--in-place,-i", options.in_place, "rewrite the files");

@@ -27,6 +27,7 @@ struct Options {
   bool target_given = false;
   std::string stage;                                   // --emit
   std::string output, dump_to;
+  std::optional<std::string> filter;                   // of test
   bool time = false, check = false, grad_check = false, stats = false, in_place = false, json = false, quiet = false, verbose = false;
   bool checked = false;                                // indices out of range are errors
   int threads = 0;

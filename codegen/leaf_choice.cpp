@@ -220,7 +220,7 @@ double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std
 // Lanes over another output dimension where its neighbours lie better than those along the scan.
 Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   const Nest& nest = f.nest;
-  Choice choice{Compute{}, 0};
+  Choice choice{Compute{}, 0, {}};
   Compute& leaf = choice.leaf;
   leaf.form = LeafForm::Scan;
   leaf.node = node;
@@ -257,7 +257,7 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
 Choice choose_leaf(const Facts& f, int node) {
   const Nest& nest = f.nest;
   if (const auto scan = scan_of(nest)) return choose_scan(f, node, *scan);
-  Choice choice{Compute{}, 0};
+  Choice choice{Compute{}, 0, {}};
   choice.leaf.node = node;
   Compute& leaf = choice.leaf;
   std::optional<std::size_t> lane;
@@ -265,6 +265,7 @@ Choice choose_leaf(const Facts& f, int node) {
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
     if (f.fixed[d]) continue;
     const double cost = lane_cost(f, d);
+    choice.why.lanes.push_back({nest.dims[d].name, "", 0, 0, cost});
     if (cost < best) best = cost, lane = d;
   }
   choice.cost = best;
@@ -277,9 +278,11 @@ Choice choose_leaf(const Facts& f, int node) {
     leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
     if (lane) {
       Block block = best_block(f, *lane, std::nullopt);
+      choice.why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
       for (std::size_t d = f.extent.size(); d-- > 0;) {
         if (d == *lane || f.fixed[d] || nest.dims[d].reduction || f.extent[d] < 2 || share_row(nest, d, *lane)) continue;
         const Block with = best_block(f, *lane, d);
+        choice.why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
         if (with.cost < block.cost * 0.98) block = with, m = d;
       }
       leaf.rows = m ? block.rows : 1;
@@ -298,6 +301,8 @@ Choice choose_leaf(const Facts& f, int node) {
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
   leaf.outer = names(nest, outer);
+  for (std::vector<Weighed>* list : {&choice.why.lanes, &choice.why.blocks})
+    std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   return choice;
 }
 

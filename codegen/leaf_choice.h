@@ -25,7 +25,7 @@ struct Facts {
 };
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
 
-struct Choice { Compute leaf; double cost; };
+struct Choice { Compute leaf; double cost; Why::Leaf why; };
 Choice choose_leaf(const Facts& f, int node);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);

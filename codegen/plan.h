@@ -55,10 +55,20 @@ struct Group {
   std::int64_t threads = 0;                            // simt: per block
   bool operator==(const Group&) const = default;
 };
+// What the scheduler compared: lanes over n, in blocks of `rows` of m by `vectors` (0: before blocking). Cycles of its model.
+struct Weighed { std::string n, m; std::int64_t rows = 0, vectors = 0; double cycles = 0; };
+// Why a group is as it is: how many elements each of its loops has; per leaf, for one turn, the lanes and the blocks that were
+// weighed, the best first. Empty where a rule decides. For `explain` only.
+struct Why {
+  struct Leaf { std::vector<Weighed> lanes, blocks; };
+  std::vector<std::int64_t> extents;
+  std::vector<Leaf> leaves;
+};
 struct Plan {
   poly::Program program;                               // reduced; the pieces `fuse` rewrote included
   std::string target;
   std::vector<Group> groups;
+  std::vector<Why> why = {};                           // per group
 };
 
 std::string print(const Plan& plan);

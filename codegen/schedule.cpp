@@ -122,28 +122,34 @@ bool needs_fill(const Fused& fused, const Chains& chain, const poly::Statement& 
   if (const auto* tensor = std::get_if<TensorId>(&s.fill)) return chain.buffer[static_cast<std::size_t>(*tensor)] != buffer;
   return chain.written[static_cast<std::size_t>(buffer)] < elements(fused.program, s.target.tensor);
 }
+void add_leaf(Group& group, Why& why, Choice choice) {
+  group.body.push_back(std::move(choice.leaf));
+  why.leaves.push_back(std::move(choice.why));
+}
+
 // A group of one statement: its leaf, and loops that suit it.
-void place(Group& group, const Nest& nest, int node, const Target& target) {
+void place(Group& group, Why& why, const Nest& nest, int node, const Target& target) {
   if (has_threads(target) && !scan_of(nest))
     if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
       group.threads = threads_of_a_tile;
-      group.body.push_back(*staged);
+      add_leaf(group, why, {*staged, 0, {}});
       return;
     }
   const Facts all = facts(nest, {}, target);
   Choice whole = choose_leaf(all, node);
   if (has_threads(target) && whole.leaf.form == LeafForm::Scan) for_threads(whole.leaf, all, target);
   group.loops = has_threads(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole);
+  for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
   const Facts turn = facts(nest, group.loops, target);
-  group.body.push_back(choose_leaf(turn, node).leaf);
+  add_leaf(group, why, choose_leaf(turn, node));
   if (has_threads(target)) for_threads(group.body.back(), turn, target);
 }
 
-Group fill_group(const Fused& fused, int node, const Target& target) {
+Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
   Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
-  place(group, nest, node, target);
+  place(group, why, nest, node, target);
   group.body.front().form = LeafForm::Fill;
   return group;
 }
@@ -165,7 +171,7 @@ Group place(Group group, const Fused& fused, const poly::Intrinsic& intrinsic, i
   return group;
 }
 
-Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) {
+Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const Target& target) {
   const auto& program = fused.program;
   Group group;
   group.threads = has_threads(target) ? threads_of_a_block : 0;
@@ -183,12 +189,14 @@ Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) 
     Nest nest = s ? nest_of(*s, fused.strides, keep) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
     nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
     if (set.nodes.size() == 1) {
-      place(group, nest, node, target);
+      place(group, why, nest, node, target);
       group.body.back().stream = streams(program, group.body.back(), nest, target);
       continue;
     }
+    if (why.leaves.empty())
+      for (const Loop& loop : group.loops) why.extents.push_back(nest.dim(loop.index) ? nest.dims[*nest.dim(loop.index)].extent : 1);
     const Facts turn = facts(nest, group.loops, target);
-    group.body.push_back(choose_leaf(turn, node).leaf);
+    add_leaf(group, why, choose_leaf(turn, node));
     if (has_threads(target)) for_threads(group.body.back(), turn, target);
   }
   return group;
@@ -197,14 +205,14 @@ Group group_of(const Fused& fused, const Fused::Set& set, const Target& target) 
 }  // namespace
 
 Plan schedule(const Fused& fused, const Target& target) {
-  Plan plan{fused.program, target.name, {}};
+  Plan plan{fused.program, target.name, {}, {}};
   const Chains chain = chains(fused);
   for (const Fused::Set& set : fused.sets) {
     for (const int node : set.nodes) {
       const auto* s = std::get_if<poly::Statement>(&fused.program.nodes[static_cast<std::size_t>(node)]);
-      if (s && needs_fill(fused, chain, *s)) plan.groups.push_back(fill_group(fused, node, target));
+      if (s && needs_fill(fused, chain, *s)) plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
     }
-    plan.groups.push_back(group_of(fused, set, target));
+    plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, target));
   }
   return plan;
 }

@@ -144,6 +144,7 @@ inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error,
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};
 inline constexpr Message<Text, Text, Text, std::int64_t> index_out_of_range{"E0540", Severity::Error, "`{}` is {}, but `{}` takes indices from 0 to below {} here"};
+inline constexpr Message<Text, Text> malformed_case{"E0531", Severity::Error, "a test case needs {}, but {}"};
 // devices
 inline constexpr Message<Text, Text> no_device{"E0520", Severity::Error, "target `{}` has no device here: {}"};
 inline constexpr Message<Text, Text, Text> device_compile{"E0521", Severity::Error, "the compiler of {} refused the text that was emitted for it, saved as `{}`:\n{}"};

@@ -103,11 +103,18 @@ bool constant_taps(const Classes& all) {
 void list_taps(const Classes& all, const Class& one, const std::vector<std::string>& names, AnalysedClass& result) {
   const std::size_t outputs = output_indices(one.statement), count = one.statement.indices.size();
   const std::vector<Row> rows = tap_rows(one.statement, outputs);
-  const Box box = hull(rows, count - outputs);
+  Box box = hull(rows, count - outputs);
   if (!constant_taps(all)) return;
   result.taps = count_points(rows, box);
   const std::vector<Tap> taps = taps_of(all, one, names);
-  if (taps.empty() || !result.taps || *result.taps > longest_list) return;
+  if (taps.empty() || !result.taps || *result.taps == 0) return;
+  // What no tap and no further row mentions, channels mostly, would only repeat the list.
+  for (std::size_t j = 0; j < box.index.size(); ++j) {
+    const bool in_tap = std::any_of(taps.begin(), taps.end(), [&](const Tap& tap) { return tap.coefficients[outputs + j] != 0; });
+    const bool coupled = std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.coefficients[j] != 0 && std::count(row.coefficients.begin(), row.coefficients.end(), 0) + 1 < std::ssize(row.coefficients); });
+    if (!in_tap && !coupled) box.index[j].upper = box.index[j].lower;
+  }
+  if (!(count_points(rows, box).value_or(longest_list + 1) <= longest_list)) return;
   for_each_point(rows, box, count_cap, [&](const Point& z) {
     std::vector<std::string> values;
     for (const Tap& tap : taps) {

@@ -1,0 +1,288 @@
+#include "codegen/explain.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "poly/analysis.h"
+#include "poly/print.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Program;
+using poly::Statement;
+
+// 378880 ⇒ 378,880
+std::string grouped(double value) {
+  if (value >= 1e15) return fmt::format("{:.3g}", value);
+  std::string digits = fmt::format("{:.0f}", value);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), 1, ',');
+  return digits;
+}
+std::string grouped(const std::optional<std::int64_t>& value) { return value ? grouped(static_cast<double>(*value)) : "uncounted (too many to count one by one)"; }
+
+// 268435456, " operations" ⇒ 268 M operations
+std::string scaled(double value, const char* unit) {
+  for (const char* prefix : {"", "k", "M", "G", "T"}) {
+    if (value < 999.5) return fmt::format("{:.3g} {}{}", value, prefix, *prefix == '\0' && *unit == ' ' ? unit + 1 : unit);
+    value /= 1000;
+  }
+  return fmt::format("{:.3g} P{}", value, unit);
+}
+
+std::string plural(double n, const std::string& one, const std::string& many) { return fmt::format("{} {}", grouped(n), n == 1 ? one : many); }
+
+std::string matrix(const poly::lattice::Matrix& a) {
+  std::vector<std::string> rows;
+  for (const auto& row : a) rows.push_back(fmt::format("{}", fmt::join(row, " ")));
+  return rows.size() == 1 ? fmt::format("({})", rows[0]) : fmt::format("[{}]", fmt::join(rows, "; "));
+}
+
+std::string list(const std::vector<std::string>& words, std::size_t most = 6) {
+  std::vector<std::string> shown(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(std::min(words.size(), most)));
+  return fmt::format("{}{}", fmt::join(shown, ", "), words.size() > most ? fmt::format(" and {} more", words.size() - most) : "");
+}
+
+// A statement as Tile, without the comment that shows its domain.
+std::string text_of(const Program& program, const Statement& statement) {
+  const std::string text = poly::print(program, statement);
+  return text.substr(0, text.find("  //"));
+}
+
+std::string target_name(const Program& program, const poly::Node& node) {
+  const auto* statement = std::get_if<Statement>(&node);
+  return program.tensor(statement ? statement->target.tensor : std::get<poly::Intrinsic>(node).targets.front()).name;
+}
+
+// ---- what a statement means for loops -------------------------------------------------------------------------------------------
+
+std::string explain_plain(const poly::AnalysedPart& part) {
+  if (part.elements.empty()) return {};
+  return fmt::format("    {}: {} of the element, F = {}, one point per element\n", fmt::join(part.indices, ", "), fmt::join(part.elements, " and "), matrix(part.F));
+}
+
+// The lattice of the indices that meet in one element.
+std::string explain_lattice(const poly::AnalysedPart& part) {
+  std::string text = fmt::format("    {}: {} of the element, F = {}, f = ({}); several of them meet in one element\n", fmt::join(part.indices, ", "), fmt::join(part.elements, " and "), matrix(part.F), fmt::join(part.f, ", "));
+  text += fmt::format("      S, the rows that tell them apart: {}\n", list(part.taps));
+  text += fmt::format("      H = {}, U = {}, G = {}, T = {}: with i = U (y; z) the element is f + H y and the taps are G y + T z\n", matrix(part.H), matrix(part.U), matrix(part.G), matrix(part.T));
+  if (!part.split) return text + "      not split: the bounds of the reduction depend on the element, no test remains\n";
+  return text + fmt::format("      period lattice V = {}: elements {} apart have the same taps, {}\n", matrix(part.V), fmt::join(part.period, " by "), plural(part.classes, "residue class", "residue classes"));
+}
+
+// Nothing was to be done: the output map, and what it leaves to reduce.
+std::string explain_injective(const Statement& statement) {
+  poly::lattice::Matrix f;
+  std::vector<std::string> kept, reduced;
+  for (const poly::Affine& form : statement.target.element) {
+    f.emplace_back();
+    for (const poly::Size& coefficient : form.coefficients) f.back().push_back(coefficient.get());
+  }
+  for (std::size_t k = 0; k < statement.indices.size(); ++k)
+    (std::any_of(f.begin(), f.end(), [&](const auto& row) { return row[k] != 0; }) ? kept : reduced).push_back(statement.indices[k]);
+  std::string text;
+  if (!kept.empty()) text += fmt::format("    {}: one element for each, F = {} over {}\n", list(kept), matrix(f), list(statement.indices));
+  if (!reduced.empty()) text += fmt::format("    {}: not in the element, reduced over\n", list(reduced));
+  return text.empty() ? text : fmt::format("  indices\n{}", text);
+}
+
+std::string explain_parts(const Statement& statement, const poly::Analysis& analysis) {
+  if (analysis.parts.empty() && analysis.divisions.empty()) return explain_injective(statement);
+  std::string text;
+  std::vector<std::string> reduced;
+  for (const std::string& division : analysis.divisions) text += fmt::format("    divisions are exact for {}\n", division);
+  for (const poly::AnalysedPart& part : analysis.parts) {
+    text += part.plain ? explain_plain(part) : explain_lattice(part);
+    if (part.plain && part.elements.empty()) reduced.insert(reduced.end(), part.indices.begin(), part.indices.end());
+  }
+  if (!reduced.empty()) text += fmt::format("    {}: not in the element, reduced over\n", fmt::join(reduced, ", "));
+  return text.empty() ? text : fmt::format("  indices\n{}", text);
+}
+
+std::string explain_classes(const poly::Analysis& analysis) {
+  if (analysis.classes.size() < 2 && analysis.course == poly::Course::Reduced && analysis.classes.size() == 1 && analysis.classes[0].tap_list.empty()) return {};
+  std::string text = fmt::format("  {} without division or remainder\n", plural(static_cast<double>(analysis.classes.size()), "class: a loop nest", "classes, each a loop nest"));
+  constexpr std::size_t most = 16;
+  for (std::size_t k = 0; k < std::min(most, analysis.classes.size()); ++k) {
+    const poly::AnalysedClass& one = analysis.classes[k];
+    text += fmt::format("    {}: {}", one.element, one.taps ? fmt::format("{} an element", plural(static_cast<double>(*one.taps), "point", "points")) : "as many points as the bounds leave");
+    if (!one.tap_list.empty()) {
+      std::vector<std::string> taps;
+      for (const std::string& tap : one.tap_list) taps.push_back(one.tap_list.size() > 1 ? fmt::format("({})", tap) : tap);
+      text += fmt::format(", taps {}", list(taps, 9));
+    }
+    text += fmt::format("; {} in all\n", grouped(one.points));
+  }
+  if (analysis.classes.size() > most) text += fmt::format("    … and {} more\n", analysis.classes.size() - most);
+  return text;
+}
+
+std::string percent(std::int64_t part, std::int64_t whole) { return fmt::format("{:.4g} %", whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole)); }
+
+std::string explain_points(const poly::Analysis& analysis) {
+  std::string text = fmt::format("  points: {} valid, {} executed", grouped(analysis.valid), grouped(analysis.executed));
+  if (analysis.valid && analysis.executed) text += fmt::format(", {} useful", percent(*analysis.valid, *analysis.executed));
+  if (analysis.valid && analysis.box && *analysis.box != *analysis.valid) text += fmt::format(" (of a box that tests each point: {} of {})", percent(*analysis.valid, *analysis.box), grouped(analysis.box));
+  std::set<std::string> guards;
+  for (const poly::AnalysedClass& one : analysis.classes) guards.insert(one.guards.begin(), one.guards.end());
+  text += guards.empty() ? "\n  guards: none\n" : fmt::format("\n  guards: none in the innermost loop; {} cut in the bounds of loops, borders are loops of their own\n", list({guards.begin(), guards.end()}, 4));
+  for (const std::string& note : analysis.notes) text += fmt::format("  {}\n", note);
+  return text;
+}
+
+// ---- work -----------------------------------------------------------------------------------------------------------------------
+
+int operations(const poly::Expr& value) {
+  return value.match([](const poly::Apply& apply) {
+                       int count = 1;
+                       for (const poly::Expr& e : apply.operands) count += operations(e);
+                       return count;
+                     },
+                     [](const poly::Cast& cast) { return operations(cast.operand); }, [](const auto&) { return 0; });
+}
+
+double bytes_of(const Program& program, TensorId id) {
+  double bytes = lang::bytes(program.tensor(id).dtype);
+  for (const std::int64_t extent : extents(program.tensor(id))) bytes *= static_cast<double>(extent);
+  return bytes;
+}
+
+// Where arithmetic and memory take equally long: a core's two multiply-adds a cycle on full vectors against 8 bytes a cycle from
+// memory; on a GPU about 16.
+double balance(const Target& target) { return has_threads(target) ? 16 : target.vector_bytes / 4.0 * 4 / 8; }
+
+std::string explain_work(const Program& program, const Statement& statement, const poly::Analysis& analysis, const Target& target) {
+  std::set<TensorId> touched{statement.target.tensor};
+  for (const poly::Access& read : statement.reads) touched.insert(read.tensor);
+  double bytes = 0;
+  for (const TensorId id : touched) bytes += bytes_of(program, id);
+  if (!analysis.valid) return fmt::format("  work: {} that must move at least\n", scaled(bytes, "B"));
+  const double flops = static_cast<double>(*analysis.valid) * (operations(statement.value) + (statement.aggregation == Aggregation::Assign ? 0 : 1));
+  const double intensity = bytes > 0 ? flops / bytes : 0;
+  std::string text = fmt::format("  work: {}, {} that must move at least, {:.3g} operations a byte", scaled(flops, " operations"), scaled(bytes, "B"), intensity);
+  if (target.family == Target::Family::Reference) return text + "\n";
+  text += fmt::format(": on its own it is bound by {} (they balance at about {:.3g} here)", intensity < balance(target) ? "memory" : "arithmetic", balance(target));
+  if (!has_threads(target) && intensity < balance(target) && bytes < static_cast<double>(target.l2)) text += "; all of it fits the second-level cache";
+  return text + "\n";
+}
+
+std::string explain_statement(const Program& program, const Statement& statement, const Target& target) {
+  const poly::Analysis analysis = poly::analyse(program, statement);
+  return text_of(program, statement) + "\n" + explain_parts(statement, analysis) + explain_classes(analysis) + explain_points(analysis) + explain_work(program, statement, analysis, target);
+}
+
+// ---- the plan -------------------------------------------------------------------------------------------------------------------
+
+std::string cycles(double count) { return fmt::format("{} cycles", grouped(std::round(count))); }
+
+std::string explain_lanes(const Compute& leaf, const Why::Leaf& why) {
+  if (why.lanes.size() < 2) return {};
+  std::vector<std::string> others;
+  double own = 0;
+  for (const Weighed& one : why.lanes) {
+    if (one.n == leaf.n) own = one.cycles;
+    else others.push_back(fmt::format("over {} {}", one.n, cycles(one.cycles)));
+  }
+  return fmt::format("       why: lanes over {} take {} in the model before blocking; {}\n", leaf.n, cycles(own), list(others, 3));
+}
+
+std::string explain_blocks(const Compute& leaf, const Why::Leaf& why) {
+  if (why.blocks.size() < 2) return {};
+  std::vector<std::string> others;
+  double own = 0;
+  for (const Weighed& one : why.blocks) {
+    if (one.m == leaf.m) own = one.cycles;
+    else others.push_back(fmt::format("{} {}", one.m.empty() ? "without rows" : fmt::format("{} of {} by {}", plural(static_cast<double>(one.rows), "row", "rows"), one.m, plural(static_cast<double>(one.vectors), "vector", "vectors")), cycles(one.cycles)));
+  }
+  return fmt::format("       why: the block takes {}; {}\n", cycles(own), list(others, 3));
+}
+
+std::string block_of(const Compute& leaf) {
+  const std::string columns = leaf.vectors > 1 || leaf.rows == 1 ? fmt::format("{} of {}", plural(static_cast<double>(leaf.vectors), "vector", "vectors"), leaf.n.empty() ? "one" : leaf.n) : leaf.n;
+  return leaf.m.empty() ? columns : fmt::format("{} of {} by {}", plural(static_cast<double>(leaf.rows), "row", "rows"), leaf.m, columns);
+}
+
+std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf& why, bool threads) {
+  const std::string name = target_name(plan.program, plan.program.nodes[static_cast<std::size_t>(leaf.node)]);
+  const std::string side = leaf.lanes > 1 ? fmt::format("{} {} side by side over {}", leaf.lanes, threads ? "threads" : "lanes", leaf.n) : "one element at a time";
+  std::string text = fmt::format("     {}: ", name);
+  switch (leaf.form) {
+    case LeafForm::Fill: text += fmt::format("its fill into every element first, {}", side); break;
+    case LeafForm::Map: text += fmt::format("element by element, {}, in blocks of {}", side, block_of(leaf)); break;
+    case LeafForm::Reduce: text += fmt::format("{}, {} at a time, folded into one at the end of each element", side, plural(static_cast<double>(leaf.vectors), "vector", "vectors")); break;
+    case LeafForm::Scan: text += fmt::format("a scan: each element along {} goes on from the one before, {}", leaf.along, side); break;
+    case LeafForm::Contract:
+      text += leaf.depth > 0 ? fmt::format("tiles of {} by {} outputs of {} and {} a block; {} steps of {} at a time through shared memory", leaf.rows * leaf.lanes, leaf.vectors * leaf.lanes, leaf.m, leaf.n, leaf.depth, fmt::join(leaf.k, ", "))
+                             : fmt::format("{}; sums of a block of {} stay in registers while {} runs", side, block_of(leaf), leaf.k.empty() ? "the fold" : fmt::format("{}", fmt::join(leaf.k, ", ")));
+      break;
+  }
+  if (!leaf.outer.empty()) text += fmt::format("; around it {}", fmt::join(leaf.outer, ", "));
+  if (leaf.chunk > 0) text += fmt::format("; {} of {} at a time, so that what lanes read stays in cache", leaf.chunk, leaf.k.front());
+  if (leaf.stream) text += "; stored past the cache, as nobody reads it here";
+  return text + "\n" + explain_lanes(leaf, why) + explain_blocks(leaf, why);
+}
+
+std::string explain_loops(const Group& group, const Why& why, bool threads) {
+  if (group.loops.empty()) return threads ? fmt::format("     blocks of {} threads\n", group.threads) : "     one turn, on one core: too little work to share\n";
+  std::vector<std::string> loops;
+  double turns = 1;
+  for (std::size_t k = 0; k < group.loops.size(); ++k) {
+    const Loop& loop = group.loops[k];
+    loops.push_back(loop.step == 1 ? loop.index : fmt::format("{} by {}", loop.index, loop.step));
+    if (k < why.extents.size()) turns *= static_cast<double>((why.extents[k] + loop.step - 1) / loop.step);
+  }
+  const std::string what = threads ? fmt::format("blocks of {} threads", group.threads) : turns == 1 ? "turn" : "turns, in parallel";
+  return fmt::format("     {} {}: one for each {}\n", grouped(turns), what, fmt::join(loops, ", "));
+}
+
+std::string explain_group(const Plan& plan, std::size_t k, bool threads) {
+  const Group& group = plan.groups[k];
+  const Why& why = plan.why.at(k);
+  std::vector<std::string> names, locals;
+  for (const Compute& leaf : group.body) names.push_back(target_name(plan.program, plan.program.nodes[static_cast<std::size_t>(leaf.node)]));
+  for (const TensorId id : group.locals) locals.push_back(plan.program.tensor(id).name);
+  std::string text = fmt::format("  {}. {}{}\n", k + 1, fmt::join(names, ", "), names.size() > 1 ? ": one launch" : group.body.front().form == LeafForm::Fill ? ": fill" : "");
+  text += explain_loops(group, why, threads);
+  if (!locals.empty()) text += fmt::format("     {} of a turn stay in cache and are never in memory as a whole\n", fmt::join(locals, ", "));
+  for (std::size_t l = 0; l < group.body.size(); ++l) text += explain_leaf(plan, group.body[l], l < why.leaves.size() ? why.leaves[l] : Why::Leaf{}, threads);
+  return text;
+}
+
+std::set<std::string> written(const Program& program) {
+  std::set<std::string> names;
+  for (const poly::Node& node : program.nodes) names.insert(target_name(program, node));
+  return names;
+}
+
+std::string explain_plan(const Stages& stages, const Target& target) {
+  const Plan& plan = *stages.plan;
+  std::string text = fmt::format("plan for {}: {}\n", target.name, plural(static_cast<double>(plan.groups.size()), "launch", "launches"));
+  const std::set<std::string> before = written(*stages.reduced), after = written(plan.program);
+  std::vector<std::string> inlined;
+  std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(inlined));
+  if (!inlined.empty()) text += fmt::format("  computed where they are read, never stored: {}\n", fmt::join(inlined, ", "));
+  for (const poly::Node& node : plan.program.nodes)
+    if (const auto* statement = std::get_if<Statement>(&node); statement && !before.contains(target_name(plan.program, node)))
+      text += fmt::format("  added, to read or fold in a better order: {}\n", text_of(plan.program, *statement));
+  for (std::size_t k = 0; k < plan.groups.size(); ++k) text += explain_group(plan, k, has_threads(target));
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const Stages& stages, const Target& target) {
+  std::string text;
+  const Program& program = *stages.bounded;
+  for (const poly::Node& node : program.nodes) {
+    if (const auto* statement = std::get_if<Statement>(&node)) text += explain_statement(program, *statement, target);
+    else text += fmt::format("{}: not a contraction; computed as it is defined\n", target_name(program, node));
+    text += "\n";
+  }
+  return stages.plan ? text + explain_plan(stages, target) : text;
+}
+
+}  // namespace tilec::codegen
