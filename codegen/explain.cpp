@@ -215,6 +215,9 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
     case LeafForm::Map: text += fmt::format("element by element, {}, in blocks of {}", side, block_of(leaf)); break;
     case LeafForm::Reduce: text += fmt::format("{}, {} at a time, folded into one at the end of each element", side, plural(static_cast<double>(leaf.vectors), "vector", "vectors")); break;
     case LeafForm::Scan: text += fmt::format("a scan: each element along {} goes on from the one before, {}", leaf.along, side); break;
+    case LeafForm::Gather: text += fmt::format("rows are copied from where the index says, {}", side); break;
+    case LeafForm::Scatter: text += "rows are added to where the index says, in the order of the index: the same result each time, no atomics"; break;
+    case LeafForm::Sort: text += "positions sorted, a row at a time"; break;
     case LeafForm::Contract:
       text += leaf.depth > 0 ? fmt::format("tiles of {} by {} outputs of {} and {} a block; {} steps of {} at a time through shared memory", leaf.rows * leaf.lanes, leaf.vectors * leaf.lanes, leaf.m, leaf.n, leaf.depth, fmt::join(leaf.k, ", "))
                              : fmt::format("{}; sums of a block of {} stay in registers while {} runs", side, block_of(leaf), leaf.k.empty() ? "the fold" : fmt::format("{}", fmt::join(leaf.k, ", ")));
