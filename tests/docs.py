@@ -1,10 +1,12 @@
 """The documentation, executed: docs.py [TILEC] [--update] [FILE.md ...]
 
-```tile      a program. It is saved as NAME.tile, NAME being its first function's, and must pass `tilec check`.
+```tile      a program. It is saved as NAME.tile, NAME being its first function's, or under the name that its first line gives
+             (`// layer.tile`), and must pass `tilec check`. Files persist to the page's end, so later blocks may import and use them.
 ```console   lines that start with `$ ` are run by bash, in a scratch folder that sees the programs above and the repository's
              folders. What they print is compared with the lines below when there are any. The exit status must be 0, unless
              those lines show an error. `./dev` is not run: its commands must be listed by the script.
-```python    run with the package importable (build/runtime/libtilec.so beside the tilec that is tested).
+```python    run with the package importable (build/runtime/libtilec.so beside the tilec that is tested). One whose first line is a
+             name (`# train.py`) is saved, and a command `python train.py` of a later console block must run it.
 
 In expected lines `…` stands for anything, a line `…` for any lines, and what depends on the machine for its kind: 4.77e-07, 1.25 ms,
 `largest error 0.0012 (allowed 0.5)`. --update writes what is printed now where it does not match.
@@ -25,7 +27,7 @@ MEASURED = re.compile(r"(?:(?<=error )|(?<=difference )|(?<=allowed ))[0-9.]+(?:
 
 def documents():
     """Every page in reading order. The pages of errors show fragments, which golden tests cover."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/decisions").glob("*.md"))]
+    found = [ROOT / "README.md", *(p for part in ("docs", "docs/language", "docs/decisions") for p in sorted((ROOT / part).glob("*.md")))]
     folders = [p for p in sorted(ROOT.iterdir()) if p.is_dir() and p.name[0] != "." and not p.name.startswith("build") and p.name != "docs"]
     return [p for p in found if p.exists()] + [p for folder in folders for p in sorted(folder.rglob("README.md"))]
 
@@ -34,7 +36,7 @@ class Page:
     def __init__(self, path, tilec):
         self.path, self.tilec = path, tilec
         self.name = str(path.relative_to(ROOT)) if ROOT in path.parents else str(path)
-        self.passed, self.faults = 0, []
+        self.passed, self.faults, self.scripts = 0, [], {}
 
     def run(self):
         """Returns the page's text with the outputs of today."""
@@ -48,15 +50,21 @@ class Page:
                 body = getattr(self, block[1])(block[2])
                 now += text[at:block.start(2)] + body
                 at = block.end(2)
+            for name, self.line in self.scripts.items():
+                self.fault("no command runs `%s`" % name)
         return now + text[at:]
 
     def prepare(self):
         for entry in ROOT.iterdir():
             if entry.name[0] != ".":
                 (self.scratch / entry.name).symlink_to(entry)
+        local = ROOT / ".venv/bin/python"
+        self.interpreter = str(local if local.exists() else sys.executable)
         tools = self.scratch / ".bin"
         tools.mkdir()
         (tools / "tilec").symlink_to(self.tilec)
+        (tools / "python").write_text('#!/bin/sh\nexec "%s" "$@"\n' % self.interpreter)
+        (tools / "python").chmod(0o755)
         library = self.tilec.parent.parent / "runtime/libtilec.so"
         self.env = dict(os.environ, PATH="%s:%s" % (tools, os.environ["PATH"]), NO_COLOR="1", LC_ALL="C.UTF-8", TILEC_THREADS="1",
                         PYTHONPATH=str(ROOT / "python"), TILEC_LIBRARY=str(library))
@@ -72,8 +80,8 @@ class Page:
         return done.stdout.decode("utf-8", "replace"), done.returncode
 
     def tile(self, body):
-        name = re.search(r"function\s+(\w+)", body)
-        path = self.scratch / ((name[1] if name else "unnamed") + ".tile")
+        given, name = re.match(r"// (\w+\.tile)\n", body), re.search(r"function\s+(\w+)", body)
+        path = self.scratch / (given[1] if given else (name[1] if name else "unnamed") + ".tile")
         path.write_text(body)
         printed, status = self.execute(["tilec", "check", path.name])
         if status:
@@ -83,8 +91,12 @@ class Page:
         return body
 
     def python(self, body):
-        interpreter = ROOT / ".venv/bin/python"
-        printed, status = self.execute([str(interpreter if interpreter.exists() else sys.executable), "-c", body])
+        name = re.match(r"# (\w+\.py)\n", body)
+        if name:
+            (self.scratch / name[1]).write_text(body)
+            self.scripts[name[1]] = self.line
+            return body
+        printed, status = self.execute([self.interpreter, "-c", body])
         if status:
             self.fault("the Python fails\n" + printed)
         else:
@@ -107,6 +119,8 @@ class Page:
             else:
                 self.passed += 1
             return expected
+        if command.startswith("python "):
+            self.scripts.pop(command.split()[1], None)
         printed, status = self.execute(["bash", "-c", command])
         if bool(status) != bool(re.search(r"error\[|^tilec: ", expected, re.M)):
             self.fault("`%s` exits with %d\n%s" % (command, status, printed))

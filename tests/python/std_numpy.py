@@ -62,6 +62,16 @@ def check(family: str, function: str, define: dict, inputs, reference, dtype=np.
         agree("%s.d%s" % (function, f.inputs[k]), np.asarray(gradient), wanted, dtype, max(4*ALLOWED[np.dtype(dtype).name], 1e-9))
 
 
+def check_adjoint(family: str, function: str, define: dict, shapes):
+    """Forward mode is the transpose of the gradient: <u, J v> = <Jᵀ u, v>."""
+    f, rng = program(family, function, tuple(define.items())), np.random.default_rng(6)
+    inputs, v = ([rng.standard_normal(shape) for shape in shapes] for _ in range(2))
+    tangent = f.jvp()(*inputs, *v)
+    u = rng.standard_normal(tangent.shape)
+    backward = sum(np.sum(d * t) for d, t in zip(as_tuple(f.grad()(*inputs, u)), v))
+    np.testing.assert_allclose(np.sum(u * tangent), backward, rtol=1e-12, atol=1e-12)
+
+
 def check_with_torch(family: str, function: str, define: dict, inputs, reference, dtype=np.float32):
     """The same with a function of PyTorch and its own gradient."""
     import torch

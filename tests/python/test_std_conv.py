@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import tilec
-from std_numpy import agree, check, check_with_torch, program
+from std_numpy import agree, check, check_adjoint, check_with_torch, program
 
 
 def conv(image, kernel, stride, dilation, padding, groups=1):
@@ -143,6 +143,12 @@ def test_next_to_numpy(case):
 def test_other_targets(case, target):
     family, function, define, *shapes = case
     check(family, function, define, random_arrays(shapes), reference(function, define), np.float32, target)
+
+
+@pytest.mark.parametrize("case", [c for c in ALL if c[1] in ("conv1d_transpose", "separable_conv2d", "conv3d_ncdhw")], ids=names)
+def test_forward_mode_is_the_transpose_of_the_gradient(case):
+    family, function, define, *shapes = case
+    check_adjoint(family, function, define, shapes)
 
 
 def in_torch(function, define, torch):

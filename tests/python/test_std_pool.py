@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tilec
-from std_numpy import agree, check, check_with_torch, program
+from std_numpy import agree, check, check_adjoint, check_with_torch, program
 
 
 def windows(image, size, stride, padding, dilation):
@@ -100,6 +100,12 @@ def test_next_to_numpy(case):
 def test_other_targets(case, target):
     family, function, define, shape = case
     check(family, function, define, [image_of(shape)], reference(function, define), np.float32, target)
+
+
+@pytest.mark.parametrize("case", [c for c in ALL if c[1] in ("max_pool1d", "lp_pool2d", "avg_pool3d_inside")], ids=names)
+def test_forward_mode_is_the_transpose_of_the_gradient(case):
+    family, function, define, shape = case
+    check_adjoint(family, function, define, [shape])
 
 
 def in_torch(function, define, torch):
