@@ -170,10 +170,13 @@ void judge(const Ready& r, const std::string& target, const tilec::runtime::Jit&
 
 std::vector<std::string> objects_of(const std::vector<Ready>& batch, const codegen::Target& target, std::vector<codegen::Loops>& keep) {
   keep.clear();
+  std::set<std::string> seen;                          // steps that are alike call one kernel
   for (const Ready& r : batch)
     for (const codegen::Step& step : r.package.steps) {
+      const std::string name = fmt::format("q{}_{}", r.prefix, step.kernel);
+      if (!seen.insert(name).second) continue;
       keep.push_back(step.loops);
-      keep.back().functions.back().name = fmt::format("q{}_{}", r.prefix, step.kernel);
+      keep.back().functions.back().name = name;
     }
   std::vector<const codegen::Loops*> kernels;
   for (const codegen::Loops& l : keep) kernels.push_back(&l);

@@ -307,7 +307,7 @@ TEST_CASE("ranks, sizes and shapes that disagree") {
   CHECK(faults("function (A[N]) -> (C) { C = index(A, 1); }") == "E0218");
   CHECK(faults("function (A[N]) -> (C) { C = as_float(A, 8); }") == "E0219");
   CHECK(faults("function (A[N]) -> (C) { C = pow(A); }") == "E0220");
-  CHECK(faults("function (A[N]) -> (C) { C = A & 1; }") == "E0214");
+  CHECK(faults("function (f32 A[N]) -> (C) { C = A & 1; }") == "E0214");
   CHECK(faults("function (A[N]) -> (C) { C[i: N] = +(A[i*i]); }") == "E0208");
 }
 
