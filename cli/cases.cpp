@@ -262,7 +262,6 @@ class Reader {
     } else if (first == "function") {
       close();
       function_ = name("the name of a function");
-      defines_.clear();
     } else if (first == "define") {
       define();
     } else if (first == "error" || first == "warning") {
