@@ -186,7 +186,7 @@ def test_next_to_pytorch(case):
     ("convolve_same", [(5,), (5,)], lambda x, f: np.convolve(x, f, "same")), ("convolve_valid", [(9,), (4,)], lambda x, f: np.convolve(x, f, "valid")),
     ("correlate2d", [(5, 4), (2, 3)], lambda x, f: conv(x[None, :, :, None], f[:, :, None, None], (1, 1), (1, 1), [(0, 0)]*2)[0, :, :, 0]),
     ("convolve2d", [(3, 4), (2, 3)], lambda x, f: conv(x[None, :, :, None], f[::-1, ::-1, None, None], (1, 1), (1, 1), [(1, 1), (2, 2)])[0, :, :, 0]),
-], ids=str)
+])
 def test_signals(function, shapes, reference):
     for dtype in (np.float64, np.float32):
         check("conv", function, {}, random_arrays(shapes), reference, dtype)
