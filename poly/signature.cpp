@@ -163,8 +163,9 @@ void declare_size_argument(const lang::Input& input, const Named& argument, Scop
 
 bool may_be_integer(const lang::Input& input, const Signature& signature) {
   const auto* given = given_for(signature, input.target.name);
-  const auto type = declared_type(input.target);
-  return given ? given->integer.has_value() : !type || !lang::is_float(*type);
+  const auto type = declared_type(input.target) ? declared_type(input.target) : given ? given->dtype : std::nullopt;
+  const bool tensor = given && given->shape && !given->shape->empty();
+  return !tensor && (!type || !lang::is_float(*type));
 }
 
 bool is_size_input(const lang::Input& input, bool integer, const Scope& scope) {

@@ -81,6 +81,10 @@ TEST_CASE("names that a built-in makes avoid those of its caller") {
         "  Y_3_1[i: M] = =(X[i] + Y_1[i]);\n  Y_3[i: M] = +(Y_3_1[j]), i - j >= 0;  // domain 0 <= i < M, 0 <= j < M\n  Y[i: M] = =(Y_2[i] + Y_3[i]);\n}\n");
 }
 
+TEST_CASE("the name a call's result gets is not one its own statements take") {
+  CHECK(body("X[M, N]", "Best = 1 + argmax(X, 1); Y = Best + argmin(X, 1);").find("Best_1[i: M] = <(") != std::string::npos);
+}
+
 TEST_CASE("reverse_grad has a rule each way") {
   const auto program = built("function (X[N], C[]) -> (Y, Z) { Y = reverse_grad(X, 2); Z = reverse_grad(X, C); }");
   REQUIRE(program.rules.size() == 2);

@@ -217,3 +217,99 @@ def test_gradients_agree_with_finite_differences(call):
     f = tilec.compile(f"function (X[M, N]) -> (Y) {{ Y = {call}; }}")
     weights = RNG.normal(size=np.shape(f(x)))
     np.testing.assert_allclose(f.grad(wrt=["X"])(x, weights), finite_differences(lambda at: (f(at) * weights).sum(), x), rtol=2e-6, atol=2e-8)
+
+
+def argsorted(x, axis, descending=False):
+    """Stable, NaN greatest, also when descending."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    ranks = np.unique(x, return_inverse=True, equal_nan=True)[1].reshape(x.shape)
+    return np.argsort(-ranks, axis, kind="stable")
+
+
+@pytest.mark.parametrize("target, dtype", [*EVERYWHERE, ("cpu", "?")])
+def test_sorting_in_every_type(target, dtype):
+    x = sample(dtype, (3, 6, 5))
+    text = "function (X[A, B, C]) -> (S, P, T, Q, D, V, I) { S = sort(X); P = argsort(X); T = sort(X, 1); Q = argsort(X, 0); D = argsort_descending(X, 1); (V, I) = top_k<3>(X); }"
+    s, p, t, q, d, v, i = run(text, target, x)
+    assert s.dtype == t.dtype == v.dtype == x.dtype and p.dtype == q.dtype == d.dtype == i.dtype == np.int32
+    np.testing.assert_array_equal(s, np.sort(x, -1))
+    np.testing.assert_array_equal(p, argsorted(x, -1))
+    np.testing.assert_array_equal(t, np.sort(x, 1))
+    np.testing.assert_array_equal(q, argsorted(x, 0))
+    np.testing.assert_array_equal(d, argsorted(x, 1, True))
+    np.testing.assert_array_equal(i, argsorted(x, -1, True)[..., :3])
+    np.testing.assert_array_equal(v, np.take_along_axis(x, i.astype("i8"), -1))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nan_sorts_last(target):
+    x = np.float32([[2, np.nan, -np.inf, 0, np.inf, -0.0, np.nan, 1]])
+    s, p, d = run("function (X[M, N]) -> (S, P, D) { S = sort(X); P = argsort(X); D = argsort_descending(X); }", target, x)
+    np.testing.assert_array_equal(s, np.sort(x))
+    np.testing.assert_array_equal(p, np.argsort(x, kind="stable"))
+    np.testing.assert_array_equal(d, argsorted(x, -1, True))
+
+
+def scattered(e, i, extent, batch=0):
+    out = np.zeros((*e.shape[:batch], extent, *e.shape[i.ndim:]), e.dtype)
+    for at in np.ndindex(i.shape):
+        out[(*at[:batch], min(max(int(i[at]), 0), extent - 1))] += e[at]
+    return out
+
+
+@pytest.mark.parametrize("target, dtype", EVERYWHERE)
+def test_gather_and_scatter_in_every_type(target, dtype):
+    d, i = sample(dtype, (5, 3)), np.int32([[4, 0, 0], [-7, 2, 99]])
+    e = sample(dtype, (2, 3, 3))
+    rows, sums, like = run("function (D[V, R], i32 I[J, K], E[J, K, R]) -> (G, S, L) { G = gather(D, I); S = scatter(E, I, V + 1); L = scatter(E, I, D); }", target, d, i, e)
+    assert rows.dtype == sums.dtype == d.dtype
+    np.testing.assert_array_equal(rows, d[np.clip(i, 0, 4)])
+    np.testing.assert_array_equal(sums, scattered(e, i, 6))
+    np.testing.assert_array_equal(like, scattered(e, i, 5))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_gather_and_scatter_within_a_batch(target):
+    d, i, e = RNG.normal(size=(4, 5, 3)), RNG.integers(0, 5, (4, 6)), RNG.normal(size=(4, 6, 3))
+    rows, sums = run("function (D[B, V, R], i64 I[B, J], E[B, J, R]) -> (G, S) { G = gather<1>(D, I); S = scatter<1>(E, I, D); }", target, d, i, e)
+    np.testing.assert_array_equal(rows, np.take_along_axis(d, i[..., None], 1))
+    np.testing.assert_allclose(sums, scattered(e, i, 5, 1), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_positions_of_every_integer_type(dtype):
+    d, i = sample("f4", (5, 3)), RNG.integers(0, 5, 7).astype(dtype)
+    kind = dtype[0] + str(8 * int(dtype[1]))
+    rows, sums = run(f"function (D[V, R], {kind} I[J], E[J]) -> (G, S) {{ G = gather(D, I); S = scatter(E, I, 5); }}", "cpu", d, i, sample("f4", 7))
+    np.testing.assert_array_equal(rows, d[i.astype("i8")])
+
+
+def test_a_bare_third_argument_of_scatter_is_a_tensor_or_a_size():
+    e, i = sample("f4", (3, 2)), np.int32([1, 1, 0])
+    f = tilec.compile("function (E[J, R], i32 I[J], V) -> (O) { O = scatter(E, I, V); }")
+    np.testing.assert_array_equal(f(e, i, 4), scattered(e, i, 4))
+    np.testing.assert_array_equal(f(e, i, np.zeros((4, 9), "f4")), scattered(e, i, 4))
+
+
+def test_booleans_are_counted_by_scatter():
+    counts = run("function (bool E[J], i32 I[J]) -> (O) { O = scatter(E, I, 3); }", "cpu", np.array([True, True, False, True]), np.int32([2, 2, 2, 0]))
+    np.testing.assert_array_equal(counts, [1, 0, 2])
+
+
+@pytest.mark.parametrize("call", ["sort(X)", "sort(X, 0)", "element(top_k<2>(X), 0)", "gather(X, i32(index(X, 1) / 2))", "gather<1>(X, index(X, 1))", "scatter(X, index(X, 0), 5)"])
+def test_gradients_through_positions_agree_with_finite_differences(call):
+    x = RNG.normal(size=(3, 4))
+    f = tilec.compile(f"function (X[M, N]) -> (Y) {{ Y = {call}; }}")
+    weights = RNG.normal(size=np.shape(f(x)))
+    np.testing.assert_allclose(f.grad(wrt=["X"])(x, weights), finite_differences(lambda at: (f(at) * weights).sum(), x), rtol=2e-6, atol=2e-8)
+
+
+def test_a_reversed_gradient():
+    x, weights = RNG.normal(size=(2, 5))
+    for factor in ("0.5", "C", "2"):
+        f = tilec.compile(f"function (X[N], C[]) -> (Y) {{ Y = X * X + reverse_grad(sin(X), {factor}); }}")
+        c = np.float64(1.25)
+        np.testing.assert_allclose(f(x, c), x * x + np.sin(x), rtol=1e-14)
+        scale = {"0.5": 0.5, "2": 2, "C": c}[factor]
+        np.testing.assert_allclose(f.grad(wrt=["X"])(x, c, weights), weights * (2 * x - scale * np.cos(x)), rtol=1e-13)
