@@ -315,7 +315,7 @@ bool bind_parameters(Scope& scope, const lang::Function& function, const std::ve
   return true;
 }
 
-std::vector<bool> size_inputs(const Scope& scope, const lang::Call& call) {
+std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call) {
   const auto definition = function_meant(scope, call.function);
   if (!definition || scope.depth > most_nested) return {};
   lang::Diagnostics unused;
@@ -325,8 +325,12 @@ std::vector<bool> size_inputs(const Scope& scope, const lang::Call& call) {
       inside.parameters[definition->function->parameters[k].name.spelled()] = {.function = function_meant(scope, *name)};
   find_declared(*definition->function, inside);
   find_used_as_size(*definition->function, inside);
-  std::vector<bool> sizes;
-  for (const auto& input : definition->function->inputs) sizes.push_back((!input.sizes || input.sizes->empty()) && inside.used_as_size.contains(input.target.name.spelled()));
+  std::vector<InputUse> sizes;
+  for (const auto& input : definition->function->inputs) {
+    const bool scalar = !input.sizes || input.sizes->empty();
+    const auto name = input.target.name.spelled();
+    sizes.push_back(!scalar ? InputUse::Value : inside.used_as_size.contains(name) ? InputUse::Size : inside.used_as_extent.contains(name) ? InputUse::Extent : InputUse::Value);
+  }
   return sizes;
 }
 

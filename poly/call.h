@@ -27,8 +27,9 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
 bool is_one_expression(const Scope& scope, const lang::Definition& callee);
 std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span);
 
-// For each argument of a call of a function of the text: does the callee use that input as a size?
-std::vector<bool> size_inputs(const Scope& scope, const lang::Call& call);
+// What the callee, a function of the text, uses each input of a call for. Extent: a size, or a tensor that has it (scatter's third).
+enum class InputUse { Value, Size, Extent };
+std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call);
 
 // Binds the compile-time parameters of a function; `values` are those of a call, in order, looked up in `caller`.
 bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& values, const Scope& caller, Span span);

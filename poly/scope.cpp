@@ -441,12 +441,15 @@ void mark_inside(const lang::Expr& expr, Scope& scope) {
              [&](const lang::Call& c) {
                const auto* builtin = function_meant(scope, c.function) ? nullptr : lang::builtin_named(c.function.text);
                const std::size_t from = c.function.text.starts_with("assert_") ? 0 : builtin ? builtin->sizes_from : lang::any_number;
-               const auto sizes = size_inputs(scope, c);
-               const bool scatters = c.function.text == "scatter";
+               const auto uses = size_inputs(scope, c);
+               const auto use = [&](std::size_t k) {
+                 if (k >= from) return InputUse::Size;
+                 if (builtin && builtin->name == "scatter" && k == 2) return InputUse::Extent;
+                 return k < uses.size() ? uses[k] : InputUse::Value;
+               };
                for (std::size_t k = 0; k < c.arguments.size(); ++k) {
-                 if (k >= from || (k < sizes.size() && sizes[k])) mark(c.arguments[k], scope.used_as_size);
-                 else if (scatters && k == 2) mark(c.arguments[k], scope.used_as_extent);
-                 else inside(c.arguments[k]);
+                 if (use(k) == InputUse::Value) inside(c.arguments[k]);
+                 else mark(c.arguments[k], use(k) == InputUse::Size ? scope.used_as_size : scope.used_as_extent);
                }
              },
              [&](const lang::Select& s) {

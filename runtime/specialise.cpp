@@ -213,7 +213,8 @@ std::string Callable::key_of(const std::vector<Argument>& arguments, const std::
     if (!a.tensor) key += fmt::format("{}:{}", a.name, a.is_integer ? "integer" : "real");
     else key += fmt::format("{}:{}[{}|{}]", a.name, lang::name(a.tensor->dtype), fmt::join(a.tensor->shape, ","), fmt::join(a.tensor->strides, ","));
     if (a.add) key += "+=";
-    if (size_scalars_.contains(a.name)) key += fmt::format("={}", integer_of(a));
+    const bool scalar = a.tensor ? a.tensor->shape.empty() && !lang::is_float(a.tensor->dtype) : a.is_integer;
+    if (scalar && size_scalars_.contains(a.name)) key += fmt::format("={}", integer_of(a));
     key += ';';
   };
   for (const Argument& a : arguments) add(a);

@@ -290,6 +290,9 @@ def test_a_bare_third_argument_of_scatter_is_a_tensor_or_a_size():
     f = tilec.compile("function (E[J, R], i32 I[J], V) -> (O) { O = scatter(E, I, V); }")
     np.testing.assert_array_equal(f(e, i, 4), scattered(e, i, 4))
     np.testing.assert_array_equal(f(e, i, np.zeros((4, 9), "f4")), scattered(e, i, 4))
+    np.testing.assert_array_equal(f(e, i, np.int32(5)), scattered(e, i, 5))
+    with pytest.raises(tilec.ProgramError, match="takes a size"):
+        f(e, i, np.float32(5))
 
 
 def test_booleans_are_counted_by_scatter():
