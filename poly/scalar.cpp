@@ -57,8 +57,11 @@ const Named* made_before(const Body& body, const lang::Expr& expr) {
 // What a call that makes tensors stands for: made when first asked for, so its nodes stand before the statement.
 const Named* made_once(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
   if (const auto* known = made_before(body, expr)) return known;
-  auto named = made_by(body.scope, call, fresh(body.scope, name), expr.span());
+  const auto own = fresh(body.scope, name);
+  body.scope.names[own] = {};                           // taken: the same expression may call again
+  auto named = made_by(body.scope, call, own, expr.span());
   if (!named) return nullptr;
+  body.scope.names[own] = *named;
   body.made.emplace_back(expr, std::move(*named));
   return &body.made.back().second;
 }
