@@ -17,6 +17,7 @@
 
 #include "case.h"
 #include "codegen/llvm/emit.h"
+#include "poly/count.h"
 #include "guarded.h"
 #include "runtime/jit.h"
 #include "runtime/parallel.h"
