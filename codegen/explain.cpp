@@ -224,7 +224,7 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
       break;
   }
   if (!leaf.outer.empty()) text += fmt::format("; around it {}", fmt::join(leaf.outer, ", "));
-  if (leaf.chunk > 0) text += fmt::format("; {} of {} at a time, so that what lanes read stays in cache", leaf.chunk, leaf.k.front());
+  if (leaf.chunk > 0) text += fmt::format("; {} of {} at a time, added up in the target: what lanes read stays in cache, and a long sum stays exact", leaf.chunk, leaf.k.front());
   if (leaf.stream) text += "; stored past the cache, as nobody reads it here";
   return text + "\n" + explain_lanes(leaf, why) + explain_blocks(leaf, why);
 }

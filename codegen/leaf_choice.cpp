@@ -198,12 +198,18 @@ std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>&
   return list;
 }
 
-// A panel of the operand that lanes read should stay in the second-level cache while the blocks of m go by.
+// Steps of a fold in one register: beyond them the roundings of narrow floats add up to more than those of the terms.
+constexpr double exact_enough = 2048;
+
+// Parts of a long reduction, added up in the target. A panel of the operand that lanes read should stay in the second-level
+// cache while the blocks of m go by; and a sum of many f32 is more exact as a sum of sums.
 std::int64_t chunk_of(const Facts& f, const Compute& leaf) {
   double steps = 1;
   for (const std::string& name : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(name)]);
   const double width = static_cast<double>(leaf.vectors * leaf.lanes * std::max(4, lang::bytes(f.nest.value->type())));
-  if (leaf.k.empty() || steps * width < 0.375 * static_cast<double>(f.l2) || f.extent[*f.nest.dim(leaf.m)] < 4 * leaf.rows) return 0;
+  const bool leaves_cache = !leaf.m.empty() && steps * width >= 0.375 * static_cast<double>(f.l2) && f.extent[*f.nest.dim(leaf.m)] >= 4 * leaf.rows;
+  const bool inexact = f.nest.value->type() == DType::F32 && steps >= exact_enough;
+  if (leaf.k.empty() || (!leaves_cache && !inexact)) return 0;
   const std::int64_t extent = f.extent[*f.nest.dim(leaf.k.front())];
   const auto wanted = std::max<std::int64_t>(1, static_cast<std::int64_t>(512 / (steps / static_cast<double>(extent))));
   if (2 * wanted > extent) return 0;
@@ -296,7 +302,7 @@ Choice choose_leaf(const Facts& f, int node) {
   leaf.n = lane ? nest.dims[*lane].name : "";
   leaf.m = m ? nest.dims[*m].name : "";
   leaf.k = names(nest, reduction_order(f, lane));
-  if (m && f.adds) leaf.chunk = chunk_of(f, leaf);
+  if (f.adds && leaf.form == LeafForm::Contract) leaf.chunk = chunk_of(f, leaf);
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
