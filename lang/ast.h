@@ -152,6 +152,7 @@ struct Definition {
   const Function* function = nullptr;
   bool operator==(const Definition&) const = default;
 };
+const Function* function_of(const File& file, const Name& name, Function::Role role);  // of this file alone; null: none
 // Functions that `name` may mean in a file: its own, else those of its imports and of theirs. More than one is for the caller to refuse.
 std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role = Function::Role::Function);
 

@@ -9,8 +9,6 @@
 namespace tilec::lang {
 namespace {
 
-std::string counted(std::size_t count, std::string_view one) { return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s"); }
-
 // Every call in an expression, outer before inner.
 template <class Visit> void each_call(const Expr& e, const Visit& visit) {
   const auto go = [&](const Expr& inner) { each_call(inner, visit); };
@@ -109,9 +107,7 @@ class Calls {
   // gradient f(inputs, results, cotangents) -> (cotangents of inputs); which of them are floats is known where f is called.
   void derivative(const Function& d) {
     const bool reverse = d.role == Function::Role::Gradient;
-    const Function* f = nullptr;
-    for (const auto& item : file_.items)
-      if (const auto* each = std::get_if<Function>(&item); each && each->role == Function::Role::Function && each->name && *each->name == *d.name) f = each;
+    const Function* f = function_of(file_, *d.name, Function::Role::Function);
     if (!f) {
       auto entry = diagnostics_.report(d.name->span, messages::derivative_of_nothing, d.name->spelled(), reverse ? "gradient" : "tangent");
       if (const auto near = nearest(d.name->text, function_names(file_))) entry.hint(fmt::format("did you mean `{}`?", *near));
@@ -138,17 +134,14 @@ class Calls {
     bool found = false;
     const auto visit = [&](const Name& name) {
       if (found || is_parameter(f, name)) return;
-      for (const auto& item : file_.items) {
-        const auto* next = std::get_if<Function>(&item);
-        if (!next || next->role != Function::Role::Function || !next->name || !(*next->name == name) || found) continue;
-        if (next == &root) {
-          std::string text;
-          for (const Function* each : chain) text += each->name->text + " → ";
-          diagnostics_.report(name.span, messages::recursion, text + root.name->text).hint("`iterate<f, 20>(X)` applies a function several times");
-          found = true;
-        } else if (done.insert(next).second) {
-          found = follow(root, *next, chain, done);
-        }
+      const Function* next = function_of(file_, name, Function::Role::Function);
+      if (next && next == &root) {
+        std::string text;
+        for (const Function* each : chain) text += each->name->text + " → ";
+        diagnostics_.report(name.span, messages::recursion, text + root.name->text).hint("`iterate<f, 20>(X)` applies a function several times");
+        found = true;
+      } else if (next && done.insert(next).second) {
+        found = follow(root, *next, chain, done);
       }
     };
     each_call(f, [&](const Call& c, const Expr&) {

@@ -27,8 +27,6 @@ namespace {
 constexpr std::string_view aggregations[] = {"sum", "product", "max", "min", "assign"};
 constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid"};
 
-std::string counted(std::size_t count, std::string_view one, std::string_view many) { return fmt::format("{} {}", count, count == 1 ? one : many); }
-
 // How many arguments a function takes that is not of the text.
 std::optional<Count> arity(std::string_view name) {
   if (const std::optional<Op> op = function_named(name)) {
@@ -223,8 +221,8 @@ class Checker {
 
   void counts(const Contraction& c) {
     if (c.element.size() == c.sizes.size()) return;
-    auto entry = diagnostics_.report(c.target.name.span, messages::sizes_count, c.target.name.spelled(), counted(c.element.size(), "index", "indices"),
-                                     counted(c.sizes.size(), "size", "sizes"));
+    auto entry = diagnostics_.report(c.target.name.span, messages::sizes_count, c.target.name.spelled(), counted(c.element.size(), "index"),
+                                     counted(c.sizes.size(), "size"));
     std::string list;
     for (const Expr& e : c.element) list += (list.empty() ? "" : ", ") + print(e);
     if (c.sizes.empty()) entry.hint(fmt::format("sizes follow the indices: `{}[{}: N{}]`", c.target.name.spelled(), list, c.element.size() > 1 ? ", …" : ""));

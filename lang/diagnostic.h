@@ -62,6 +62,8 @@ class Diagnostics {
   std::vector<Diagnostic> all_;
 };
 
+std::string counted(std::size_t count, const std::string& noun);  // "1 index", "3 indices"
+
 // Broken invariant: our bug. Caught only in the C API and cli/main.cpp.
 struct InternalError : std::runtime_error { using std::runtime_error::runtime_error; };
 

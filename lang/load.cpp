@@ -61,33 +61,7 @@ class Loader {
   }
 };
 
-const Function* own(const File& file, const Name& name, Function::Role role) {
-  for (const auto& item : file.items)
-    if (const auto* f = std::get_if<Function>(&item); f && f->role == role && f->name && *f->name == name) return f;
-  return nullptr;
-}
-
-void collect(const File& file, const Name& name, Function::Role role, std::vector<Definition>& found) {
-  for (const auto& item : file.items) {
-    const auto* import = std::get_if<Import>(&item);
-    if (!import || !import->file) continue;
-    if (const Function* f = own(*import->file, name, role)) {
-      const Definition definition{import->file.get(), f};
-      if (std::find(found.begin(), found.end(), definition) == found.end()) found.push_back(definition);
-    } else {
-      collect(*import->file, name, role, found);
-    }
-  }
-}
-
 }  // namespace
-
-std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role) {
-  if (const Function* f = own(file, name, role)) return {{&file, f}};
-  std::vector<Definition> found;
-  collect(file, name, role, found);
-  return found;
-}
 
 std::optional<File> load(const Source& source, const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics) {
   return Loader(find, sources, diagnostics).load(source);

@@ -69,17 +69,6 @@ bool positions_fit(Scope& scope, const Invocation& invocation, const Size& size)
   return false;
 }
 
-std::optional<Size> element_count(Scope& scope, const Shape& shape, Span span) {
-  try {
-    Size count = 1;
-    for (const auto& size : shape) count = count * size;
-    return count;
-  } catch (const SizeError& error) {
-    scope.diagnostics.report(span, messages::size_arithmetic, error.what());
-    return std::nullopt;
-  }
-}
-
 Texts letters(std::size_t count) {
   Texts names;
   for (std::size_t k = 0; k < count; ++k) names.push_back(k < 18 ? std::string(1, static_cast<char>('i' + k)) : fmt::format("i{}", k));

@@ -25,7 +25,6 @@ Span span_of(const Invocation& invocation, std::size_t k);                // of 
 std::nullopt_t refuse(Scope& scope, const Invocation& invocation, std::size_t k, TensorId tensor, const std::string& wanted, const std::string& hint = "");
 // Positions along dimensions are i32: refuses a size, where it is a number, that they cannot count.
 bool positions_fit(Scope& scope, const Invocation& invocation, const Size& size);
-std::optional<Size> element_count(Scope& scope, const Shape& shape, Span span);
 
 Texts letters(std::size_t count);                      // i, j, k, …
 Texts extents(std::size_t count);                      // D0, D1, …

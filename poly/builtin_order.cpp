@@ -3,6 +3,7 @@
 
 #include "lang/messages.h"
 #include "poly/builtin_arguments.h"
+#include "poly/elementwise.h"
 
 namespace tilec::poly {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "lang/messages.h"
 #include "poly/builtin_arguments.h"
+#include "poly/elementwise.h"
 #include "poly/expand.h"
 
 namespace tilec::poly {

@@ -6,6 +6,7 @@
 
 #include "lang/messages.h"
 #include "poly/builtin.h"
+#include "poly/contraction.h"
 #include "poly/elementwise.h"
 #include "poly/rule.h"
 #include "poly/signature.h"
@@ -18,15 +19,6 @@ namespace messages = lang::messages;
 
 constexpr int most_nested = 100;                       // calls in calls: recursion through parameters ends here
 constexpr std::int64_t most_iterations = 10000;
-
-std::optional<Aggregation> aggregation_named(std::string_view name) {
-  if (name == "sum") return Aggregation::Sum;
-  if (name == "product") return Aggregation::Product;
-  if (name == "max") return Aggregation::Max;
-  if (name == "min") return Aggregation::Min;
-  if (name == "assign") return Aggregation::Assign;
-  return std::nullopt;
-}
 
 bool is_scalar_function(std::string_view name) { return lang::function_named(name) || lang::dtype_named(name) || name == "ident" || name == "as_bool"; }
 

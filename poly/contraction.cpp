@@ -234,11 +234,7 @@ std::optional<Aggregation> aggregation_of(Scope& scope, const lang::Contraction&
     scope.diagnostics.report(c.aggregation_name->span, messages::parameter_kind, name, "a function", "an aggregation").hint("aggregations are sum, product, max, min, assign");
     return std::nullopt;
   }
-  if (name == "sum") return Aggregation::Sum;
-  if (name == "product") return Aggregation::Product;
-  if (name == "max") return Aggregation::Max;
-  if (name == "min") return Aggregation::Min;
-  if (name == "assign") return Aggregation::Assign;
+  if (const auto known = aggregation_named(name)) return known;
   scope.diagnostics.report(c.aggregation_name ? c.aggregation_name->span : c.target.span, messages::not_elementwise, name)
       .hint("aggregations are `+ * > < =`, or sum, product, max, min, assign");
   return std::nullopt;
@@ -300,6 +296,15 @@ std::vector<Range> domain_of(const Scope& scope, const std::vector<Affine>& elem
 }
 
 }  // namespace
+
+std::optional<Aggregation> aggregation_named(std::string_view name) {
+  if (name == "sum") return Aggregation::Sum;
+  if (name == "product") return Aggregation::Product;
+  if (name == "max") return Aggregation::Max;
+  if (name == "min") return Aggregation::Min;
+  if (name == "assign") return Aggregation::Assign;
+  return std::nullopt;
+}
 
 std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span) {
   const auto indices = indices_of(scope, c);

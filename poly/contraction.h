@@ -16,6 +16,7 @@ struct ContractionOptions {
   std::optional<Span> ties_span = {};                  // where `[[ties(…)]]` stands
 };
 
+std::optional<Aggregation> aggregation_named(std::string_view name);  // sum product max min assign
 std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span);
 
 }  // namespace tilec::poly

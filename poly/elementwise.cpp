@@ -74,17 +74,6 @@ std::optional<TensorId> reshape_alone(Body& body, const ElementwiseTarget& targe
   return id;
 }
 
-std::optional<Size> product(Scope& scope, const Shape& shape, Span span) {
-  try {
-    Size count = 1;
-    for (const auto& size : shape) count = count * size;
-    return count;
-  } catch (const SizeError& error) {
-    scope.diagnostics.report(span, messages::size_arithmetic, error.what());
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 std::optional<Named> elementwise(Scope& scope, const ElementwiseTarget& target, const lang::Expr& expr) {
@@ -147,6 +136,17 @@ std::optional<TensorId> tensor_of(Scope& scope, const lang::Expr& expr, const st
   return id;
 }
 
+std::optional<Size> element_count(Scope& scope, const Shape& shape, Span span) {
+  try {
+    Size count = 1;
+    for (const auto& size : shape) count = count * size;
+    return count;
+  } catch (const SizeError& error) {
+    scope.diagnostics.report(span, messages::size_arithmetic, error.what());
+    return std::nullopt;
+  }
+}
+
 std::optional<View> reshape(Scope& scope, TensorId operand, const Shape& shape, const std::string& name, Span span) {
   const Tensor from = scope.tensor(operand);
   for (const auto& size : shape)
@@ -155,7 +155,7 @@ std::optional<View> reshape(Scope& scope, TensorId operand, const Shape& shape, 
       return std::nullopt;
     }
   if (auto becomes = same_but_ones(from.shape, shape)) return View{operand, shape, std::move(*becomes)};
-  const auto before = product(scope, from.shape, span), after = product(scope, shape, span);
+  const auto before = element_count(scope, from.shape, span), after = element_count(scope, shape, span);
   if (!before || !after) return std::nullopt;
   if (!require_equal(scope, *before, *after, "`reshape` keeps the number of elements", span)) {
     scope.diagnostics.report(span, messages::reshape_count, after->print(), before->print()).label(from.span, fmt::format("`{}` is {}", from.name, shape_text(from.shape)));

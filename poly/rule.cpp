@@ -17,12 +17,6 @@ namespace messages = lang::messages;
 
 bool is_float_tensor(const Program& program, const Named& named) { return named.kind == Named::Kind::Tensor && lang::is_float(program.tensor(named.tensor).dtype); }
 
-const lang::Function* beside(const lang::File& file, const lang::Name& name, lang::Function::Role role) {
-  for (const auto& item : file.items)
-    if (const auto* f = std::get_if<lang::Function>(&item); f && f->role == role && f->name && *f->name == name) return f;
-  return nullptr;
-}
-
 bool has_rule(const Program& program, TensorId id) {
   return std::any_of(program.rules.begin(), program.rules.end(), [&](const Rule& rule) { return std::find(rule.targets.begin(), rule.targets.end(), id) != rule.targets.end(); });
 }
@@ -165,7 +159,7 @@ std::shared_ptr<const Program> derivative(Scope& scope, const lang::Definition& 
 Derivatives derivatives_of(const lang::Definition& function) {
   if (!function.function->name) return {};
   const auto& name = *function.function->name;
-  return {{function.file, beside(*function.file, name, lang::Function::Role::Gradient)}, {function.file, beside(*function.file, name, lang::Function::Role::Tangent)}};
+  return {{function.file, lang::function_of(*function.file, name, lang::Function::Role::Gradient)}, {function.file, lang::function_of(*function.file, name, lang::Function::Role::Tangent)}};
 }
 
 bool store_arguments(Scope& scope, std::vector<Named>& arguments) {

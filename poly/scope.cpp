@@ -223,11 +223,6 @@ Named Named::of_size(Size size, Span span, bool literal) {
   return named;
 }
 
-std::string counted(std::size_t count, const std::string& noun) {
-  if (count == 1) return "1 " + noun;
-  return fmt::format("{} {}", count, noun == "index" ? "indices" : noun + "s");
-}
-
 std::string shape_text(const std::vector<Size>& shape) {
   std::string text;
   for (const auto& size : shape) text += (text.empty() ? "" : ", ") + size.print();

@@ -98,7 +98,7 @@ bool is_size_function(const lang::Call& call);         // broadcast(N, M), match
 // left == right: true when so, a Requirement when only bind can tell, false when not.
 bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span, std::vector<lang::Label> labels = {});
 
-std::string counted(std::size_t count, const std::string& noun);         // "1 index", "3 indices"
+using lang::counted;
 std::string shape_text(const std::vector<Size>& shape);                  // "[M, 3]"
 
 }  // namespace tilec::poly

@@ -3,26 +3,19 @@
 A case is `Case(function, inputs, numpy, torch, define)`. `inputs` are shapes (normal random numbers), arrays, or numbers; `numpy` takes
 the inputs in f64 and returns an array or a tuple. Without `torch` the whole gradient is compared with central differences of `numpy`,
 with a step of 1 for `linear` cases, where a difference is exact. Nothing here needs torch.
-TILEC_STD_ERRORS=1 prints the worst error of each function, relative to the largest magnitude of the result, when Python ends.
 """
-import atexit
-import functools
-import os
-import pathlib
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
 import numpy as np
 
-import tilec
+from std_errors import agree, as_tuple, program
 
 try:
     import torch
 except ImportError:
     torch = None
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORST: dict = {}
 ALLOWED = {"float64": 1e-11, "float32": 1e-5, "float16": 4e-3}
 
 
@@ -44,19 +37,8 @@ class Case:
         return self.function + " " + " ".join(shapes) + "".join(" %s=%s" % item for item in self.define.items())
 
 
-@functools.lru_cache(maxsize=None)
-def program(family: str, function: str, define: tuple, target: str):
-    """A function of this checkout's std/FAMILY.tile; imports are of this checkout as well."""
-    path = ROOT / "std" / (family + ".tile")
-    return tilec.compile(path.read_text(encoding="utf-8"), name=str(ROOT / path.name), function=function, define=dict(define), target=target)
-
-
 def is_float(value) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
-
-
-def as_tuple(value) -> tuple:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def arrays(case: Case, dtype, seed: int) -> list:
@@ -66,17 +48,6 @@ def arrays(case: Case, dtype, seed: int) -> list:
             return np.asarray(rng.standard_normal(value) if case.low is None else rng.uniform(case.low, case.high, value)).astype(dtype)
         return value.astype(dtype) if is_float(value) else value
     return [one(value) for value in case.inputs]
-
-
-def agree(what: str, got, expected, dtype, allowed: float):
-    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
-    assert got.shape == expected.shape, "%s has shape %s, expected %s" % (what, got.shape, expected.shape)
-    usual = np.isfinite(expected)
-    assert np.array_equal(got[~usual], expected[~usual], equal_nan=True), what
-    error = np.abs(got[usual] - expected[usual]).max(initial=0.0) / max(np.abs(expected[usual]).max(initial=0.0), 1e-30)
-    key = (what, str(np.dtype(dtype)))
-    WORST[key] = max(WORST.get(key, 0.0), error)
-    assert error <= allowed, "%s is off by %.2e of its largest magnitude" % (what, error)
 
 
 def by_differences(case: Case, values: list, wrt: list, seeds: list) -> list:
@@ -128,16 +99,3 @@ def compare(family: str, case: Case, dtype=np.float32, target: str = "cpu", seed
     reference = (by_torch if case.torch and torch else by_differences)(case, wide, wrt, seeds)
     for name, got, wanted in zip(names, gradients, reference):
         agree("%s.d%s" % (case.function, name), got, wanted, dtype, 8 * allowed if exact else max(8 * allowed, 1e-6))
-
-
-def report():
-    functions: dict = {}
-    for (what, dtype), error in sorted(WORST.items()):
-        row = functions.setdefault(what.split(".")[0], {})
-        row[dtype] = max(row.get(dtype, 0.0), error)
-    for name, row in functions.items():
-        print("%-28s %s" % (name, "  ".join("%s %.1e" % item for item in sorted(row.items()))))
-
-
-if os.environ.get("TILEC_STD_ERRORS"):
-    atexit.register(report)

@@ -2,22 +2,18 @@
 
 A case is `Case(function, inputs, reference)`: `inputs` are shapes (normal random numbers), arrays, or plain numbers, in the function's
 order; `reference` takes tensors of torch and returns a tensor or a tuple. Every float array is differentiated by.
-TILEC_STD_ERRORS=1 prints the worst error of each function, relative to the largest magnitude of the result, when Python ends.
 """
-import atexit
 import functools
-import os
-import pathlib
 from dataclasses import dataclass, field
 from typing import Callable
 
 import numpy as np
 import pytest
 
+import std_errors
 import tilec
+from std_errors import ROOT, program
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORST: dict = {}
 ALLOWED = {"float64": 1e-11, "float32": 2e-5, "float16": 4e-3}
 
 
@@ -39,10 +35,9 @@ class Case:
 
 
 @functools.lru_cache(maxsize=None)
-def program(family: str, function: str, define: tuple = (), target: str = "cpu", text: str = ""):
-    """A function of this checkout's std/FAMILY.tile, or of a text; imports are of this checkout as well."""
-    source = text or (ROOT / "std" / (family + ".tile")).read_text(encoding="utf-8")
-    return tilec.compile(source, name=str(ROOT / "caller.tile" if text else ROOT / "std" / (family + ".tile")), function=function, define=dict(define), target=target)
+def program_of(text: str):
+    """A text's function `caller`; its imports are of this checkout."""
+    return tilec.compile(text, name=str(ROOT / "caller.tile"), function="caller")
 
 
 def used(family: str, case: Case):
@@ -54,7 +49,7 @@ def used(family: str, case: Case):
     sizes = ["%s%s[%s]" % (kinds.get(getattr(getattr(v, "dtype", None), "kind", ""), ""), n, ", ".join("S%d_%d" % (k, a) for a in range(np.ndim(v) if not isinstance(v, tuple) else len(v))))
              for k, (n, v) in enumerate(zip(inner.inputs, case.inputs))]
     text = 'import "std/%s.tile";\nfunction caller(%s) -> (%s) { %s = %s(%s); }' % (family, ", ".join(sizes), outputs, left, case.call, inputs)
-    return program(family, "caller", (), "cpu", text)
+    return program_of(text)
 
 
 def arrays(case: Case, dtype, seed: int) -> list:
@@ -68,15 +63,7 @@ def arrays(case: Case, dtype, seed: int) -> list:
 
 
 def agree(what: str, got, expected, dtype, scale: float = 1.0):
-    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
-    assert got.shape == expected.shape, "%s has shape %s, expected %s" % (what, got.shape, expected.shape)
-    usual = np.isfinite(expected)
-    assert np.array_equal(got[~usual], expected[~usual], equal_nan=True), what
-    size = max(np.abs(expected[usual]).max(initial=0.0), 1e-30)
-    error = np.abs(got[usual] - expected[usual]).max(initial=0.0) / size
-    key = (what, str(np.dtype(dtype)))
-    WORST[key] = max(WORST.get(key, 0.0), error)
-    assert error <= ALLOWED[str(np.dtype(dtype))] * scale, "%s is off by %.2e of its largest magnitude" % (what, error)
+    std_errors.agree(what, got, expected, dtype, ALLOWED[str(np.dtype(dtype))] * scale)
 
 
 def compare(family: str, case: Case, dtype=np.float32, target: str = "cpu", seed: int = 1):
@@ -105,16 +92,3 @@ def compare(family: str, case: Case, dtype=np.float32, target: str = "cpu", seed
     expected = torch.autograd.grad(results, by, [torch.tensor(np.asarray(s, np.float64)) for s in seeds], allow_unused=True)
     for name, got, reference, tensor in zip(wrt, gradient, expected, by):
         agree("%s.d%s" % (case.function, name), got, (torch.zeros_like(tensor) if reference is None else reference).detach().numpy(), dtype, 8 * case.scale)
-
-
-def report():
-    functions: dict = {}
-    for (what, dtype), error in sorted(WORST.items()):
-        row = functions.setdefault(what.split(".")[0], {})
-        row[dtype] = max(row.get(dtype, 0.0), error)
-    for name, row in functions.items():
-        print("%-28s %s" % (name, "  ".join("%s %.1e" % item for item in sorted(row.items()))))
-
-
-if os.environ.get("TILEC_STD_ERRORS"):
-    atexit.register(report)

@@ -1,37 +1,11 @@
 """Functions of std/ next to NumPy: values, and each element of the gradient next to differences of the NumPy function in f64. 
-`check` needs no PyTorch; `check_with_torch` compares with its autograd. TILEC_STD_ERRORS=1 prints the worst errors when Python ends."""
-import atexit
-import functools
-import os
-import pathlib
-
+`check` needs no PyTorch; `check_with_torch` compares with its autograd."""
 import numpy as np
 
-import tilec
+from std_errors import agree, as_tuple, program
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORST: dict = {}                                           # (function, type): the largest error relative to the largest magnitude
 ALLOWED = {"float64": 1e-12, "float32": 4e-6, "float16": 2e-3}
 STEP = 1e-4
-
-
-@functools.lru_cache(maxsize=None)
-def program(family: str, function: str, define: tuple = (), target: str = "cpu"):
-    """A function of this checkout's std/FAMILY.tile, with imports from this checkout too."""
-    text = (ROOT / "std" / (family + ".tile")).read_text(encoding="utf-8")
-    return tilec.compile(text, name=str(ROOT / (family + ".tile")), function=function, define=dict(define), target=target)
-
-
-def as_tuple(results) -> tuple:
-    return results if isinstance(results, tuple) else (results,)
-
-
-def agree(what: str, got, expected, dtype, allowed: float):
-    assert got.shape == expected.shape, "%s is %s, expected %s" % (what, got.shape, expected.shape)
-    error = np.abs(got.astype(np.float64) - expected).max(initial=0.0) / max(np.abs(expected).max(initial=0.0), 1e-30)
-    key = (what.split(".")[0], str(np.dtype(dtype)))
-    WORST[key] = max(WORST.get(key, 0.0), error)
-    assert error <= allowed, "%s is off by %.2e of its largest magnitude" % (what, error)
 
 
 def differences(reference, inputs, k: int, cotangent):
@@ -84,12 +58,3 @@ def check_with_torch(family: str, function: str, define: dict, inputs, reference
     wanted = torch.autograd.grad(expected, tensors, torch.tensor(cotangent.astype(np.float64)))
     for name, gradient, tensor in zip(f.inputs, as_tuple(f.grad()(*given, cotangent)), wanted):
         agree("%s.d%s" % (function, name), gradient, tensor.numpy(), dtype, 4*ALLOWED[np.dtype(dtype).name])
-
-
-def report():
-    for function in sorted({name for name, _ in WORST}):
-        print("%-28s %s" % (function, "  ".join("%s %.1e" % (d, e) for (name, d), e in sorted(WORST.items()) if name == function)))
-
-
-if os.environ.get("TILEC_STD_ERRORS"):
-    atexit.register(report)
