@@ -364,7 +364,7 @@ class Leaf {
   // One step of the fold for all accumulators. `unroll`: the dimension that `u` steps along without moving the views; `moved`:
   // the dimension whose value is lo + index.
   Body step(const Expr& u, std::optional<std::size_t> unroll, std::optional<std::size_t> moved = {}, const std::string& index = "", const Expr& lo = Expr(std::int64_t{0})) {
-    step_ = Step{u, unroll, {}, {}, {}};
+    step_ = Step{u, unroll, {}, {}};
     std::optional<Expr> saved;
     const std::size_t walked = moved ? *moved : unroll ? *unroll : 0;
     if (moved || unroll) {
@@ -382,12 +382,12 @@ class Leaf {
     return body;
   }
 
+  struct Depends { bool m = false, n = false; };
   struct Step {
     Expr u;
     std::optional<std::size_t> unroll;
-    std::map<std::tuple<int, std::int64_t, std::int64_t>, Expr> loaded;   // read, i, v
     std::map<std::tuple<const void*, std::int64_t, std::int64_t>, Expr> values;
-    std::vector<poly::Expr> alive;                     // keeps the addresses above unique
+    std::map<const void*, Depends> depends;
   };
 
   void fold(Body& body, std::int64_t i, std::int64_t v) {
@@ -405,13 +405,15 @@ class Leaf {
 
   // ---- values
 
-  struct Depends { bool m = false, n = false; };
-  Depends depends(const poly::Expr& e) const {
+  Depends depends(const poly::Expr& e) {
+    const void* node = e.match([](const auto& n) { return static_cast<const void*>(&n); });
+    if (const auto found = step_.depends.find(node); found != step_.depends.end()) return found->second;
     Depends d;
     e.match([&](const poly::Read& r) { const Form& f = nest_.reads[static_cast<std::size_t>(r.read)].offset; d = {in_m(f), in_n(f)}; },
             [&](const poly::Index& x) { const Form& f = nest_.form(x.value); d = {in_m(f), in_n(f)}; },
             [&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) { const Depends q = depends(o); d.m = d.m || q.m; d.n = d.n || q.n; } },
             [&](const poly::Cast& c) { d = depends(c.operand); }, [](const poly::Number&) {});
+    step_.depends.emplace(node, d);
     return d;
   }
 
@@ -430,7 +432,6 @@ class Leaf {
       result = Variable{name, type};
     }
     step_.values.emplace(key, result);
-    step_.alive.push_back(e);
     return result;
   }
 
@@ -592,7 +593,7 @@ class Leaf {
     const auto loop = [&](const Expr& n) {
       return with_views([&] {
         tile_.n0 = first + var(index) * Expr(vectors * leaf_.lanes);
-        step_ = Step{Expr(std::int64_t{0}), std::nullopt, {}, {}, {}};
+        step_ = Step{Expr(std::int64_t{0}), std::nullopt, {}, {}};
         Body inner;
         whole_mask_ = valid.has_value();
         for (std::int64_t v = 0; v < vectors; ++v) fold(inner, 0, v);
@@ -623,7 +624,7 @@ class Leaf {
   std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the innermost loop
   std::optional<Expr> later_;                          // this is not the first part of a reduction folded in parts
   bool whole_mask_ = false;                            // the fold stands inside one mask already
-  Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}, {}};
+  Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}};
   std::string lane_, acc_, hit_;
   std::vector<std::string> views_;
 };
@@ -631,8 +632,11 @@ class Leaf {
 }  // namespace
 
 std::string Names::fresh(const std::string& stem) {
-  const int n = used_[stem]++;
-  return n == 0 ? stem : fmt::format("{}_{}", stem, n);
+  for (int& n = count_[stem];; ) {
+    std::string name = n == 0 ? stem : fmt::format("{}_{}", stem, n);
+    ++n;
+    if (taken_.insert(name).second) return name;
+  }
 }
 
 Body serial(Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside) {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,15 @@ inline void append(Body& body, Body more) {
   for (Stmt& s : more) body.push_back(std::move(s));
 }
 
-// Fresh names; indices keep theirs where they can.
+// Fresh names; indices keep theirs where they can. What the kernel calls its tensors is taken from the start.
 class Names {
  public:
+  void take(const std::string& name) { taken_.insert(name); }
   std::string fresh(const std::string& stem);
 
  private:
-  std::map<std::string, int> used_;
+  std::map<std::string, int> count_;
+  std::set<std::string> taken_;
 };
 
 // The tensors of one kernel as views.

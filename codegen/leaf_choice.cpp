@@ -13,6 +13,7 @@
 #include "codegen/ranges.h"
 #include "codegen/scan.h"
 #include "codegen/staged.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -21,20 +22,23 @@ namespace {
 using lang::DType;
 
 constexpr double gather_cost = 0.5;                    // cycles per lane
+constexpr double spelled_out = 384;                    // operations: a block of a long expression is the expression for every element
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-int operations(const poly::Expr& expr) {
-  return expr.match([](const poly::Apply& apply) {
-                      int count = 1;
-                      switch (apply.op) {
-                        case lang::Op::Exp: case lang::Op::Log: case lang::Op::Tanh: case lang::Op::Erf: case lang::Op::Sigmoid: count = 14; break;
-                        case lang::Op::Div: case lang::Op::Sqrt: count = 6; break;
-                        default: break;
-                      }
-                      for (const poly::Expr& e : apply.operands) count += operations(e);
-                      return count;
-                    },
-                    [](const poly::Cast& cast) { return operations(cast.operand); }, [](const auto&) { return 0; });
+int cycles_of(lang::Op op) {
+  switch (op) {
+    case lang::Op::Exp: case lang::Op::Log: case lang::Op::Tanh: case lang::Op::Erf: case lang::Op::Sigmoid: return 14;
+    case lang::Op::Div: case lang::Op::Sqrt: return 6;
+    default: return 1;
+  }
+}
+
+// Of an interned value, whose equal parts are computed once.
+int operations(const poly::Expr& value) {
+  int count = 0;
+  for (const poly::Expr& part : poly::parts(value))
+    if (const auto* apply = part.as<poly::Apply>()) count += cycles_of(apply->op);
+  return count;
 }
 
 std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
@@ -159,6 +163,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
   for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(m_extent, gathered.empty() ? 14 : 16); ++rows)
     for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, 6); ++vectors) {
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
+      if (static_cast<double>(rows * vectors * f.ops) > spelled_out && rows * vectors > 1) continue;
       if (steps <= 1 && rows > 1 && !by_n && gathered.empty()) continue;  // nothing is reused: plain rows
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "codegen/indirect.h"
 #include "codegen/leaf.h"
@@ -39,6 +40,8 @@ class GroupLowering {
 
   Loops spell(std::vector<TensorId>& views) {
     collect_views(views);
+    for (const auto& [buffer, name] : storage_.names) names_.take(name);
+    for (const Loop& loop : group_.loops) first_.emplace(loop.index, names_.fresh(loop.index + "_0"));
     if (const poly::Intrinsic* intrinsic = alone()) {
       kernel_.body = spell(*intrinsic);
       return {{kernel_}, {}};
@@ -104,7 +107,8 @@ class GroupLowering {
       turns *= counts.back();
     }
     Body body;
-    Expr rest = var("p");
+    const std::string index_of_turn = names_.fresh("p");
+    Expr rest = var(index_of_turn);
     std::int64_t inner = turns;
     for (std::size_t l = 0; l < group_.loops.size(); ++l) {
       inner = counts[l] ? inner / counts[l] : 0;
@@ -114,10 +118,10 @@ class GroupLowering {
     }
     append(body, std::move(turn));
     if (turns == 0) return {};
-    return {stmt(For{"p", group_.threads ? Kind::Block : Kind::Parallel, Expr(turns), {}, std::move(body)})};
+    return {stmt(For{index_of_turn, group_.threads ? Kind::Block : Kind::Parallel, Expr(turns), {}, std::move(body)})};
   }
 
-  static std::string first(const std::string& index) { return index + "_0"; }
+  const std::string& first(const std::string& index) const { return first_.at(index); }
 
   // A local holds `step` rows of the last loop's dimension and everything inside it.
   Body allocate_locals() {
@@ -222,6 +226,7 @@ class GroupLowering {
   Storage storage_;
   Function kernel_;
   Names names_;
+  std::map<std::string, std::string> first_;           // of each group loop's index: its first value in this turn
   std::vector<Nest> nests_;
 };
 

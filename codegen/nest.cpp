@@ -5,6 +5,7 @@
 
 #include "lang/diagnostic.h"
 #include "poly/count.h"
+#include "poly/intern.h"
 #include "poly/intrinsic.h"
 
 namespace tilec::codegen {
@@ -54,12 +55,6 @@ FlatAccess flatten(const poly::Access& access, const std::vector<std::int64_t>& 
   FlatAccess flat{access.tensor, {std::vector<std::int64_t>(hull.begin.size(), 0), 0}};
   for (std::size_t d = 0; d < access.element.size(); ++d) add(flat.offset, shifted(access.element[d], hull), strides[d]);
   return flat;
-}
-
-void collect_index_nodes(const poly::Expr& expr, std::vector<Affine>& found) {
-  expr.match([&](const poly::Index& index) { if (std::find(found.begin(), found.end(), index.value) == found.end()) found.push_back(index.value); },
-             [&](const poly::Apply& apply) { for (const poly::Expr& e : apply.operands) collect_index_nodes(e, found); },
-             [&](const poly::Cast& cast) { collect_index_nodes(cast.operand, found); }, [](const auto&) {});
 }
 
 template <class F> void each_form(Nest& nest, F f) {
@@ -143,10 +138,9 @@ Nest nest_of(const Statement& statement, const Strides& strides, const std::set<
     nest.rows.push_back(row);
   }
   nest.aggregation = statement.aggregation;
-  nest.value = statement.value;
-  std::vector<Affine> affines;
-  collect_index_nodes(statement.value, affines);
-  for (const Affine& affine : affines) nest.forms.emplace_back(affine, shifted(affine, hull));
+  nest.value = poly::interned(statement.value);
+  for (const poly::Expr& part : poly::parts(*nest.value))
+    if (const auto* index = part.as<poly::Index>()) nest.forms.emplace_back(index->value, shifted(index->value, hull));
   if (const auto* number = std::get_if<poly::Number>(&statement.fill)) nest.fill = *number;
   for (std::size_t d = nest.dims.size(); d-- > 0;)
     if (nest.dims[d].extent == 1 && !keep.count(nest.dims[d].name)) erase_dim(nest, d);

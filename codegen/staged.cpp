@@ -49,6 +49,7 @@ class Staged {
   }
 
   Body spell() {
+    block_ = names_.fresh("p");
     Body body = coordinates();
     as_ = names_.fresh("As");
     bs_ = names_.fresh("Bs");
@@ -56,7 +57,7 @@ class Staged {
     body.push_back(stmt(Allocate{bs_, type_, leaf_.depth * width_, Memory::Shared}));
     thread_ = names_.fresh("l");
     body.push_back(stmt(For{thread_, Kind::Thread, i64(threads_), {}, one_thread()}));
-    return {stmt(For{"p", Kind::Block, i64(blocks_), {}, std::move(body)})};
+    return {stmt(For{block_, Kind::Block, i64(blocks_), {}, std::move(body)})};
   }
 
  private:
@@ -65,7 +66,7 @@ class Staged {
   // p → the values of the outer dimensions, m0 and n0 of this block; n fastest.
   Body coordinates() {
     Body body;
-    Expr rest = var("p");
+    Expr rest = var(block_);
     blocks_ = 1;
     const auto digit = [&](const std::string& stem, std::int64_t count, std::int64_t step) {
       const std::string name = names_.fresh(stem);
@@ -261,7 +262,7 @@ class Staged {
   Staging roles_{0, 0, 0, poly::Expr(poly::Number{}), poly::Expr(poly::Number{})};
   Expr m0_ = Expr(std::int64_t{0}), n0_ = Expr(std::int64_t{0}), k0_ = Expr(std::int64_t{0}), k_end_ = Expr(std::int64_t{0});
   bool ragged_ = false;                                // the last turn of the staged reduction is not full
-  std::string as_, bs_, thread_, acc_;
+  std::string block_, as_, bs_, thread_, acc_;
   std::vector<Expr> parts_;                            // per row of the thread: takes part under these taps
 };
 

@@ -11,7 +11,8 @@ namespace {
 
 std::optional<std::size_t> common(const Scope& scope, const std::vector<lang::Expr>& operands) {
   const auto width = operands.empty() ? std::nullopt : tuple_width(scope, operands[0]);
-  const bool all = std::all_of(operands.begin(), operands.end(), [&](const lang::Expr& each) { return tuple_width(scope, each) == width; });
+  if (!width) return width;
+  const bool all = std::all_of(operands.begin() + 1, operands.end(), [&](const lang::Expr& each) { return tuple_width(scope, each) == width; });
   return all ? width : std::nullopt;
 }
 

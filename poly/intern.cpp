@@ -1,0 +1,78 @@
+#include "poly/intern.h"
+
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace tilec::poly {
+namespace {
+
+const void* address(const Expr& e) {
+  return e.match([](const auto& node) { return static_cast<const void*>(&node); });
+}
+
+class Interner {
+ public:
+  Expr of(const Expr& e) {
+    const auto known = done_.find(address(e));
+    if (known != done_.end()) return known->second;
+    Expr result = rebuilt(e);
+    done_.emplace(address(e), result);
+    return result;
+  }
+
+ private:
+  // Numbers, reads and indices are compared; the rest by operation and by the nodes of its operands.
+  Expr rebuilt(const Expr& e) {
+    return e.match([&](const Apply& a) { return apply(a, e); },
+                   [&](const Cast& c) {
+                     Expr operand = of(c.operand);
+                     return only(Key(-1, static_cast<int>(c.type), {address(operand)}), operand.same_as(c.operand) ? e : Expr(Cast{operand, c.type}));
+                   },
+                   [&](const auto&) {
+                     for (const Expr& leaf : leaves_)
+                       if (leaf == e) return leaf;
+                     leaves_.push_back(e);
+                     return e;
+                   });
+  }
+
+  Expr apply(const Apply& a, const Expr& e) {
+    Apply same{a.op, {}, a.type};
+    std::vector<const void*> operands;
+    bool changed = false;
+    for (const Expr& operand : a.operands) {
+      same.operands.push_back(of(operand));
+      operands.push_back(address(same.operands.back()));
+      changed = changed || !same.operands.back().same_as(operand);
+    }
+    return only(Key(static_cast<int>(a.op), static_cast<int>(a.type), std::move(operands)), changed ? Expr(std::move(same)) : e);
+  }
+
+  using Key = std::tuple<int, int, std::vector<const void*>>;
+  Expr only(Key key, const Expr& e) { return made_.try_emplace(std::move(key), e).first->second; }
+
+  std::map<const void*, Expr> done_;                   // by a node of the original, which outlives this
+  std::map<Key, Expr> made_;
+  std::vector<Expr> leaves_;
+};
+
+void collect(const Expr& e, std::set<const void*>& seen, std::vector<Expr>& all) {
+  if (!seen.insert(address(e)).second) return;
+  all.push_back(e);
+  e.match([&](const Apply& a) { for (const Expr& operand : a.operands) collect(operand, seen, all); }, [&](const Cast& c) { collect(c.operand, seen, all); }, [](const auto&) {});
+}
+
+}  // namespace
+
+Expr interned(const Expr& value) { return Interner().of(value); }
+
+std::vector<Expr> parts(const Expr& value) {
+  std::set<const void*> seen;
+  std::vector<Expr> all;
+  collect(value, seen, all);
+  return all;
+}
+
+}  // namespace tilec::poly
