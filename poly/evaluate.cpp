@@ -128,7 +128,7 @@ double real_operation(Op op, DType type, double a, double b, double c) {
     case Op::Recip: return 1 / a;
     case Op::Relu: return a < 0 ? 0 : a;
     case Op::Sigmoid: return 1 / (1 + std::exp(-a));
-    case Op::Sign: return a > 0 ? 1 : a < 0 ? -1 : a;
+    case Op::Sign: return a > 0 ? 1 : a < 0 ? -1 : a == 0 ? 0 : a;
     case Op::Exp: return std::exp(a);
     case Op::Log: return std::log(a);
     case Op::Sqrt: return std::sqrt(a);

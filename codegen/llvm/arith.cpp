@@ -89,6 +89,22 @@ Value* divide(Builder& b, bool remainder, bool is_signed, Value* x, Value* y) {
   return b.CreateSelect(by_zero, zero, result);
 }
 
+// By squaring, every bit of the exponent spelled out: no lane waits for another, and a constant exponent folds to its products.
+Value* power(Builder& b, bool is_signed, Value* base, Value* exponent) {
+  Type* type = base->getType();
+  llvm::Constant *zero = constant_integer(type, 0), *one = constant_integer(type, 1), *minus_one = constant_integer(type, -1);
+  Value *result = one, *square = base;
+  for (unsigned bit = 0; bit + (is_signed ? 1 : 0) < type->getScalarSizeInBits(); ++bit) {
+    Value* set = b.CreateICmpNE(b.CreateAnd(exponent, constant_integer(type, std::int64_t{1} << bit)), zero);
+    result = b.CreateSelect(set, b.CreateMul(result, square), result);
+    square = b.CreateMul(square, square);
+  }
+  if (!is_signed) return result;
+  Value* alternating = b.CreateSelect(b.CreateICmpEQ(b.CreateAnd(exponent, one), zero), one, minus_one);
+  Value* inverse = b.CreateSelect(b.CreateICmpEQ(base, one), one, b.CreateSelect(b.CreateICmpEQ(base, minus_one), alternating, zero));
+  return b.CreateSelect(b.CreateICmpSLT(exponent, zero), inverse, result);
+}
+
 Value* shift(Builder& b, Op op, bool is_signed, Value* x, Value* by) {
   Type* type = x->getType();
   const std::int64_t width = type->getScalarSizeInBits();
@@ -116,12 +132,12 @@ Value* compare(Builder& b, Op op, DType type, Value* x, Value* y) {
   return b.CreateCmp(p, x, y);
 }
 
-// `x > y ? x : y` is one `maxps x, y`, which gives y when either is NaN; so only a NaN in x has to be put back.
+// `y > x ? y : x` is one `maxps y, x`, which gives x when either is NaN and when both are zeros; so only a NaN in y has to be put back.
 Value* extreme(Builder& b, Op op, DType type, Value* x, Value* y) {
   if (type == DType::Bool) return op == Op::Max ? b.CreateOr(x, y) : b.CreateAnd(x, y);
-  Value* first = compare(b, op == Op::Max ? Op::Gt : Op::Lt, type, x, y);
-  Value* result = b.CreateSelect(first, x, y);
-  return lang::is_float(type) ? b.CreateSelect(b.CreateFCmpUNO(x, x), x, result) : result;
+  Value* second = compare(b, op == Op::Max ? Op::Gt : Op::Lt, type, y, x);
+  Value* result = b.CreateSelect(second, y, x);
+  return lang::is_float(type) ? b.CreateSelect(b.CreateFCmpUNO(y, y), y, result) : result;
 }
 
 Value* sign(Builder& b, DType type, Value* x) {
@@ -190,6 +206,7 @@ Value* apply_integer(Builder& b, Op op, DType type, std::span<Value* const> v) {
     case Op::Abs: return is_signed ? b.CreateSelect(b.CreateICmpSLT(x, zero), b.CreateNeg(x), x) : x;
     case Op::Relu: return is_signed ? b.CreateSelect(b.CreateICmpSLT(x, zero), zero, x) : x;
     case Op::Sign: return sign(b, type, x);
+    case Op::Pow: return type == DType::Bool ? b.CreateOr(x, b.CreateNot(v[1])) : power(b, is_signed, x, v[1]);
     case Op::Shl:
     case Op::Shr: return shift(b, op, is_signed, x, v[1]);
     case Op::Sqrt:

@@ -198,10 +198,10 @@ Value* Math::sigmoid(Value* x) {
 Value* Math::tanh32(Value* x) {
   Value* t = abs(x);
   Value* far = b.CreateFDiv(c(-2), b.CreateFAdd(exp(b.CreateFAdd(t, t)), c(1)));
-  Value* large = with_sign(b.CreateFAdd(far, c(1)), x);
+  Value* large = b.CreateFAdd(far, c(1));
   Value* s = b.CreateFMul(x, x);
   Value* p = b.CreateFMul(horner(s, {1.57394409e-2, -5.23025580e-2, 1.33152470e-1, -3.33327681e-1}), s);
-  return b.CreateSelect(b.CreateFCmpOGE(t, c(0.599609375)), large, fma(p, x, x));
+  return with_sign(b.CreateSelect(b.CreateFCmpOGE(t, c(0.599609375)), large, fma(p, x, x)), x);  // of -0 too
 }
 
 // exp(y) - 1 = 2ⁿ·(exp(r) - 1) + (2ⁿ - 1), for 0 <= n <= 62.
@@ -252,6 +252,7 @@ Value* Math::angle(Op op, Value* x) {
     sin = fma(horner(z, {2.86567956e-6, -1.98559923e-4, 8.33338592e-3, -1.66666672e-1}), b.CreateFMul(y.r, z), y.r);
     cos = horner(z, {2.44677067e-5, -1.38877297e-3, 4.16666567e-2, -0.5, 1});
   }
+  sin = b.CreateSelect(b.CreateFCmpOEQ(z, c(0)), x, sin);  // -0, whose terms add up to +0
   Value* quadrant = op == Op::Cos ? b.CreateAdd(y.bits, n(1)) : y.bits;
   Value* odd = b.CreateICmpNE(b.CreateAnd(quadrant, n(1)), n(0));
   if (op == Op::Tan) return b.CreateSelect(odd, b.CreateFDiv(b.CreateFNeg(cos), sin), b.CreateFDiv(sin, cos));

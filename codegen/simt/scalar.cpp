@@ -229,9 +229,9 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::Gt: return fmt::format("({} > {})", o[0], o[1]);
     case Op::Ge: return fmt::format("({} >= {})", o[0], o[1]);
     case Op::Abs: return call(function("fabs", t), o);
-    // a NaN on the left is kept by the test, one on the right because it is not compared greater
-    case Op::Max: return shared("max", nan_keeping("max", t) + "return a > b || a != a ? a : b;");
-    case Op::Min: return shared("min", nan_keeping("min", t) + "return a < b || a != a ? a : b;");
+    // a NaN on the left is kept because nothing is greater, one on the right by the test; of two zeros the first
+    case Op::Max: return shared("max", nan_keeping("max", t) + "return b > a || b != b ? b : a;");
+    case Op::Min: return shared("min", nan_keeping("min", t) + "return b < a || b != b ? b : a;");
     case Op::Mod: return call(function("fmod", t), o);
     case Op::Recip: return fmt::format("({} / {})", one, o[0]);
     case Op::Relu: return shared("relu", fmt::format("return a < {0} ? {0} : a;", zero));
@@ -240,7 +240,7 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::Tan: case Op::Sinh: case Op::Cosh: case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Pow: case Op::Atan2:
       if (t == DType::F32) return shared(lang::info(op).name.data(), by_double(op, o.size()));
       return call(function(std::string(lang::info(op).name), t), o);
-    case Op::Sign: return shared("sign", fmt::format("return a > {0} ? {1} : a < {0} ? -{1} : a;", zero, one));
+    case Op::Sign: return shared("sign", fmt::format("return a > {0} ? {1} : a < {0} ? -{1} : a == {0} ? {0} : a;", zero, one));
     case Op::IsNan: return call(helper("tc_isnan_" + tag(t), "bool", T + " a", "return a != a;"), o);
     case Op::IsFinite: return call(helper("tc_isfinite_" + tag(t), "bool", T + " a", fmt::format("return a - a == {};", zero)), o);
     case Op::And: case Op::Or: case Op::Xor: case Op::Not: case Op::Shl: case Op::Shr: case Op::Select:
