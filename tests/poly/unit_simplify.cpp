@@ -11,6 +11,7 @@
 #include "lang/parse.h"
 #include "poly/bind.h"
 #include "poly/build.h"
+#include "poly/intern.h"
 #include "poly/interpret.h"
 #include "poly/print.h"
 #include "poly/simplify.h"
@@ -138,6 +139,24 @@ TEST_CASE("a rule keeps what its derivative reads alive") {
   auto program = built("function f(X[N]) -> (Y) { L = log(X); P = sin(X); Y = exp(X); }");
   program.rules.push_back({"mine", {named(program, "X"), named(program, "L")}, {named(program, "Y"), named(program, "P")}, nullptr, nullptr, {}});
   CHECK(statements(simplify(program)) == 3);
+}
+
+TEST_CASE("equal parts of a value become one node") {
+  const auto program = built("function f(X[N], B[N]) -> (Y) { Y = (X + B) * tanh(X + B) - max(0.0, X + B) + max(-0.0, X + B) + f32(i32(X)) * f32(i32(X)); }");
+  const Expr& value = std::get<Statement>(program.nodes.back()).value;
+  const Expr small = interned(value);
+  CHECK(small == value);
+  CHECK(parts(value).size() > parts(small).size());
+  int sums = 0, zeros = 0, casts = 0;
+  for (const Expr& part : parts(small)) {
+    const auto* apply = part.as<Apply>();
+    sums += apply && apply->op == Op::Add && apply->operands[0].as<Read>();
+    zeros += part.as<Number>() != nullptr;
+    casts += part.as<Cast>() != nullptr;
+  }
+  CHECK(sums == 1);
+  CHECK(zeros == 2);                                   // 0.0 and -0.0 are two
+  CHECK(casts == 2);
 }
 
 TEST_CASE("the time of a large program grows with its length") {

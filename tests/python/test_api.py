@@ -71,21 +71,18 @@ def test_numbers_are_weakly_typed(dtype):
 def test_a_new_number_recompiles_nothing():
     f = tilec.compile("function (X, S) -> (Y) { Y = X * S; }")
     x = floats(3)
-    f(x, 0.5)
-    start = time.perf_counter()
+    cold = _time(lambda: f(x, 0.5), repeats=1)
+    assert min(_time(lambda: f(x, s / 7), repeats=1) for s in range(20)) < cold / 4
     for s in range(100):
         assert np.allclose(f(x, s / 7), x * np.float32(s / 7))
-    assert time.perf_counter() - start < 1.0
 
 
 def test_programs_alike_share_what_is_compiled():
     text = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j] + 3.0); }"
     a = floats(7, 7)
-    first = tilec.compile(text)
-    first(a, a)
-    start = time.perf_counter()
-    tilec.compile(text)(a, a)
-    assert time.perf_counter() - start < 5e-3                 # compiling takes 15 ms and more
+    cold = _time(lambda: tilec.compile(text)(a, a), repeats=1)
+    again = min(_time(lambda: tilec.compile(text)(a, a), repeats=1) for _ in range(10))
+    assert again < cold / 2                                   # reading the text takes a millisecond, compiling 15 and more
 
 
 def test_a_scalar_can_be_a_size():
@@ -221,3 +218,35 @@ def _time(call, repeats=200):
     for _ in range(repeats):
         call()
     return (time.perf_counter() - start) / repeats
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+def test_a_tensor_may_have_any_name(target):
+    """Views, registers, lanes and turns of a kernel are called p0, acc, l, o, p …: tensors of these names are others."""
+    names = ["p0", "acc", "l", "o", "p", "t", "s", "hit", "p1", "sum", "acc_1", "As"]
+    declared = ", ".join(f"{name}[K]" for name in names)
+    body = " + ".join(f"{a}[k] * {b}[k]" for a, b in zip(names[::2], names[1::2]))
+    f = tilec.compile(f"function f({declared}) -> (S, R, M) {{ S[j: K] = +({body}), k <= j; R[] = +({body}); M[i, j: K, K] = +(p0[i] * acc[k] * o[j] + p[k]); }}", target=target)
+    for size in (5, 700):
+        x = {name: floats(size, seed=n) for n, name in enumerate(names)}
+        terms = sum(x[a].astype(np.float64) * x[b] for a, b in zip(names[::2], names[1::2]))
+        running, total, outer = f(**x)
+        assert np.allclose(running, np.cumsum(terms), atol=1e-3)
+        assert np.allclose(total, np.sum(terms), atol=1e-3)
+        assert np.allclose(outer, np.outer(x["p0"], x["o"]) * np.sum(x["acc"], dtype=np.float64) + np.sum(x["p"], dtype=np.float64), atol=1e-3)
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+def test_equal_parts_of_an_expression_are_compiled_once(target):
+    """Written out, this has 64 sines, and its gradient many thousand."""
+    text = "X"
+    for _ in range(6):
+        text = f"sin({text}) * {text}"
+    f = tilec.compile(f"function f(X[N]) -> (Y) {{ Y = {text}; }}", target=target)
+    assert f.grad(wrt="X").emit("loops", np.zeros(8, "f4"), dY=np.zeros(8, "f4")).count("sin(") < 100
+    x = np.linspace(0.5, 1.5, 8)
+    y, slope = x, np.ones(8)
+    for _ in range(6):
+        y, slope = np.sin(y) * y, slope * (np.cos(y) * y + np.sin(y))
+    assert np.allclose(f(x), y, rtol=1e-12)
+    assert np.allclose(f.grad(wrt="X")(x, dY=np.ones(8)), slope, rtol=1e-10)
