@@ -359,8 +359,11 @@ class Checker {
   }
 
   void call(const Call& c, const Expr& e, Role role) {
-    for (const Expr& argument : c.arguments) expression(argument, role);
     const std::string& name = c.function.text;
+    for (std::size_t k = 0; k < c.arguments.size(); ++k) {
+      const bool type_only = k == 1 && name == "as_float" && role == Role::Body;  // of a whole tensor, of which nothing is read
+      expression(c.arguments[k], type_only ? Role::Elementwise : role);
+    }
     if (is_function(c.function) || name == "iterate") return;  // calls.cpp
     const std::optional<Count> takes = arity(name);
     if (!takes) {

@@ -316,3 +316,13 @@ def test_a_reversed_gradient():
         np.testing.assert_allclose(f(x, c), x * x + np.sin(x), rtol=1e-14)
         scale = {"0.5": 0.5, "2": 2, "C": c}[factor]
         np.testing.assert_allclose(f.grad(wrt=["X"])(x, c, weights), weights * (2 * x - scale * np.cos(x)), rtol=1e-13)
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl", "reference"])
+@pytest.mark.parametrize("given, expected", [("f2", "f2"), ("f4", "f4"), ("f8", "f8"), ("i4", "f4"), ("?", "f4"), ("u8", "f4")])
+def test_as_float_takes_the_type_of_a_tensor(target, given, expected):
+    f = tilec.compile("function mean(X[N]) -> (Y, Z) { S[] = +(f32(1.0) * X[i]); Y = as_float(S / N, X); Z[i: N] = =(as_float(S[] * X[i], X)); }", target=target)
+    x = np.ones(70000, given)
+    y, z = f(x)
+    assert y.dtype == np.dtype(expected) and y == 1            # the sum does not fit in an f16
+    assert z.dtype == np.dtype(expected) and z.shape == x.shape
