@@ -73,7 +73,7 @@ class Rows {
         rows = same;
       }
     }
-    if (!dependent || !loops(*s, rows) || !same_extents(*s, rows)) return false;
+    if (!dependent || heavy() || !loops(*s, rows) || !same_extents(*s, rows)) return false;
     open_.nodes.push_back(node);
     if (local_bytes(rows) > budget()) {
       open_.nodes.pop_back();
@@ -81,6 +81,14 @@ class Rows {
     }
     rows_ = rows;
     return true;
+  }
+
+  // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a kernel that
+  // grows without end is one that no other step can share.
+  bool heavy() const {
+    int cycles = 0;
+    for (const int node : open_.nodes) cycles += weight(statement(node)->value);
+    return cycles >= 512;
   }
 
   // Whether one of the first `rows` dimensions is an index at all.

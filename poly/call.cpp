@@ -178,7 +178,7 @@ std::optional<Named> inlined(Scope& scope, const lang::Definition& definition, c
     if (function.results.size() == 1) {
       const auto own = unique_name(scope, name);
       inside.unique[function.results[0].name.spelled()] = own;
-      inside.taken->insert(own);
+      inside.taken->names.insert(own);
     }
     results = run(inside, function, *arguments);
   }

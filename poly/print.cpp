@@ -35,16 +35,19 @@ std::string sizes_text(const std::vector<Size>& shape) {
   return joined(all);
 }
 
-// Index names that nothing else in the program has.
-Names free_names(const Program& program, const Names& indices) {
+std::set<std::string> taken_names(const Program& program) {
   std::set<std::string> taken{"function", "default", "no_defract", "inf", "nan"};
   for (const auto& tensor : program.tensors) taken.insert(tensor.name);
   taken.insert(program.sizes.begin(), program.sizes.end());
+  return taken;
+}
+
+// Index names that nothing else in the program has.
+Names free_names(const std::set<std::string>& taken, const Names& indices) {
   Names names;
   for (const auto& wish : indices) {
     std::string name = wish;
-    for (int k = 1; taken.contains(name); ++k) name = fmt::format("{}_{}", wish, k);
-    taken.insert(name);
+    for (int k = 1; taken.contains(name) || std::find(names.begin(), names.end(), name) != names.end(); ++k) name = fmt::format("{}_{}", wish, k);
     names.push_back(name);
   }
   return names;
@@ -230,8 +233,8 @@ std::string fill_text(const Program& program, const Statement& s) {
   return number == Number{number.type} ? "" : " default " + print_number(number);
 }
 
-std::string statement_text(const Program& program, const Statement& s, bool comments) {
-  const auto indices = free_names(program, s.indices);
+std::string statement_text(const Program& program, const Statement& s, const std::set<std::string>& taken, bool comments) {
+  const auto indices = free_names(taken, s.indices);
   const auto& target = program.tensor(s.target.tensor);
   Names reads;
   for (const auto& read : s.reads) reads.push_back(access_text(program, read, indices));
@@ -285,7 +288,7 @@ Names parameters(const Program& program) {
 
 }  // namespace
 
-std::string print(const Program& program, const Statement& statement) { return statement_text(program, statement, false); }
+std::string print(const Program& program, const Statement& statement) { return statement_text(program, statement, taken_names(program), false); }
 
 std::string print(const Program& program) {
   Names results;
@@ -295,9 +298,10 @@ std::string print(const Program& program) {
     const auto condition = requirement.assertion ? requirement.left.print() : fmt::format("{} == {}", requirement.left.print(), requirement.right.print());
     text += fmt::format("  // assumes {}\n", condition);
   }
+  const auto taken = taken_names(program);
   for (const auto& node : program.nodes) {
     const auto* statement = std::get_if<Statement>(&node);
-    text += "  " + (statement ? statement_text(program, *statement, true) : intrinsic_text(program, std::get<Intrinsic>(node))) + "\n";
+    text += "  " + (statement ? statement_text(program, *statement, taken, true) : intrinsic_text(program, std::get<Intrinsic>(node))) + "\n";
   }
   return text + "}\n";
 }

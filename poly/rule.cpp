@@ -86,7 +86,7 @@ class Derivative {
     if (!bind_parameters(inside_, function(), parameters, caller_, call_)) return nullptr;
     find_declared(function(), inside_);
     find_used_as_size(function(), inside_);
-    inside_.taken->insert(inside_.declared.begin(), inside_.declared.end());
+    inside_.taken->names.insert(inside_.declared.begin(), inside_.declared.end());
     declare_arguments(function(), arguments_, inside_);
     for (const auto& statement : function().statements) add_statement(inside_, function(), statement);
     for (std::size_t k = 0; k < wanted.size() && !inside_.failed; ++k) add_result(function().results[k], caller_.tensor(wanted[k].tensor));

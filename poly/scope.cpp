@@ -231,34 +231,35 @@ std::string shape_text(const std::vector<Size>& shape) {
 
 namespace {
 
-// `wish`, else `wish_1`, …; the tick stays last.
-template <class Taken> std::string not_taken(const std::string& wish, const Taken& taken) {
+// `wish`, else `wish_1`, …; the tick stays last. `tried`: up to where they are known to be taken.
+template <class Taken> std::string not_taken(const std::string& wish, int& tried, const Taken& taken) {
   const bool primed = wish.ends_with('\'');
   const std::string stem = primed ? wish.substr(0, wish.size() - 1) : wish;
-  std::string name = wish;
-  for (int k = 1; taken(name); ++k) name = fmt::format("{}_{}{}", stem, k, primed ? "'" : "");
-  return name;
+  for (;; ++tried) {
+    std::string name = tried == 0 ? wish : fmt::format("{}_{}{}", stem, tried, primed ? "'" : "");
+    if (!taken(name)) return name;
+  }
 }
 
 }  // namespace
 
-std::string fresh(const Scope& scope, const std::string& wish) {
-  return not_taken(wish, [&](const std::string& name) {
-    return scope.declared.contains(name) || scope.names.contains(name) || (scope.depth == 0 && scope.taken->contains(name));
+std::string fresh(Scope& scope, const std::string& wish) {
+  return not_taken(wish, scope.tried[wish], [&](const std::string& name) {
+    return scope.declared.contains(name) || scope.names.contains(name) || (scope.depth == 0 && scope.taken->names.contains(name));
   });
 }
 
 std::string unique_name(Scope& scope, const std::string& name) {
   if (scope.depth == 0) return name;
   auto& known = scope.unique[name];
-  if (known.empty()) known = not_taken(name, [&](const std::string& each) { return scope.taken->contains(each); });
-  scope.taken->insert(known);
+  if (known.empty()) known = not_taken(name, scope.taken->tried[name], [&](const std::string& each) { return scope.taken->names.contains(each); });
+  scope.taken->names.insert(known);
   return known;
 }
 
 TensorId add_tensor(Scope& scope, Tensor tensor) {
   tensor.name = unique_name(scope, tensor.name);
-  scope.taken->insert(tensor.name);
+  scope.taken->names.insert(tensor.name);
   scope.program.tensors.push_back(std::move(tensor));
   return static_cast<TensorId>(scope.program.tensors.size()) - 1;
 }

@@ -54,6 +54,9 @@ struct Parameter {
 // Inputs whose type nothing says are taken for f32. Where one must be something else, it is noted, and build starts again.
 struct Assumed { std::set<TensorId> inputs = {}; std::map<std::string, DType> wanted = {}; };
 
+// Every tensor's name, and what the function declares; `tried`: for a name, how many of `name_1`, `name_2`, … are among them.
+struct TakenNames { std::set<std::string> names = {}; std::map<std::string, int> tried = {}; };
+
 struct Scope {
   lang::Diagnostics& diagnostics;
   Program program = {};
@@ -68,7 +71,8 @@ struct Scope {
   // Of a function that is being inlined: its tensors get names nobody has, the same one each time it spells a name.
   int depth = 0;
   std::map<std::string, std::string> unique = {};
-  std::shared_ptr<std::set<std::string>> taken = std::make_shared<std::set<std::string>>();  // shared by a program's scopes: every tensor's name, and what its function declares
+  std::map<std::string, int> tried = {};               // as in TakenNames, of the names in this scope
+  std::shared_ptr<TakenNames> taken = std::make_shared<TakenNames>();  // shared by a program's scopes
 
   const Tensor& tensor(TensorId id) const { return program.tensor(id); }
 };
@@ -77,7 +81,7 @@ struct Scope {
 void find_declared(const lang::Function& function, Scope& scope);
 void find_used_as_size(const lang::Function& function, Scope& scope);
 
-std::string fresh(const Scope& scope, const std::string& wish);          // `Y`, else `Y_1`, …
+std::string fresh(Scope& scope, const std::string& wish);          // `Y`, else `Y_1`, …
 std::string unique_name(Scope& scope, const std::string& name);          // of the tensor that this function calls `name`
 TensorId add_tensor(Scope& scope, Tensor tensor);
 void want(Scope& scope, TensorId tensor, DType type);                   // of the inputs that `tensor` is made of and whose type is assumed

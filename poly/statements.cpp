@@ -123,7 +123,7 @@ std::optional<Named> called_as(Scope& scope, const Named& made, TensorId before,
   const bool given = std::any_of(scope.names.begin(), scope.names.end(), [&](const auto& entry) { return entry.second.kind == Named::Kind::Tensor && entry.second.tensor == made.tensor && entry.first != target.name && scope.declared.contains(entry.first); });
   if (!mine || given) return copied(scope, made.tensor, target);
   tensor.name = name;
-  scope.taken->insert(name);
+  scope.taken->names.insert(name);
   return Named::of_tensor(made.tensor, target.span);
 }
 

@@ -237,6 +237,9 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::Relu: return shared("relu", fmt::format("return a < {0} ? {0} : a;", zero));
     // exp(-a) overflows where the sigmoid is a small number still
     case Op::Sigmoid: return shared("sigmoid", fmt::format("{0} e = {2}(-{3}(a)); return (a < 0 ? e : {1}) / ({1} + e);", T, one, function("exp", t), function("fabs", t)));
+    case Op::Sin: case Op::Cos:                        // CUDA keeps 2 ulp over all floats, OpenCL allows 4
+      if (t == DType::F32 && dialect_ == Dialect::OpenCl) return shared(lang::info(op).name.data(), by_double(op, o.size()));
+      return call(function(std::string(lang::info(op).name), t), o);
     case Op::Tan: case Op::Sinh: case Op::Cosh: case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Pow: case Op::Atan2:
       if (t == DType::F32) return shared(lang::info(op).name.data(), by_double(op, o.size()));
       return call(function(std::string(lang::info(op).name), t), o);
