@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/cover.h"
 #include "codegen/indirect.h"
 #include "codegen/leaf_choice.h"
 #include "codegen/ranges.h"
@@ -95,33 +96,7 @@ std::vector<TensorId> locals_of(const poly::Program& program, const Fused::Set& 
   }
   return locals;
 }
-// Whether the classes of a chain write every element of its buffer without a Fill first.
-struct Chains {
-  std::vector<TensorId> buffer;
-  std::vector<double> written;                         // per buffer, elements; negative: unknown
-};
 
-Chains chains(const Fused& fused) {
-  Chains result{buffers(fused.program), std::vector<double>(fused.program.tensors.size(), 0)};
-  for (const poly::Node& node : fused.program.nodes) {
-    const auto* s = std::get_if<poly::Statement>(&node);
-    if (!s) continue;
-    const Nest nest = nest_of(*s, fused.strides);
-    double count = static_cast<double>(output_points(nest).value_or(0));
-    bool reduces = false;
-    for (const Dim& dim : nest.dims) reduces = reduces || (dim.reduction && dim.extent == 0);
-    if (!nest.fill && !always_reached(nest)) count = 0;  // an element without a point keeps what the link before left
-    result.written[static_cast<std::size_t>(result.buffer[static_cast<std::size_t>(s->target.tensor)])] += reduces ? 0 : count;
-  }
-  return result;
-}
-
-// A chain's first link whose classes do not cover the tensor is preceded by a Fill.
-bool needs_fill(const Fused& fused, const Chains& chain, const poly::Statement& s) {
-  const TensorId buffer = chain.buffer[static_cast<std::size_t>(s.target.tensor)];
-  if (const auto* tensor = std::get_if<TensorId>(&s.fill)) return chain.buffer[static_cast<std::size_t>(*tensor)] != buffer;
-  return chain.written[static_cast<std::size_t>(buffer)] < elements(fused.program, s.target.tensor);
-}
 void add_leaf(Group& group, Why& why, Choice choice) {
   group.body.push_back(std::move(choice.leaf));
   why.leaves.push_back(std::move(choice.why));
@@ -206,11 +181,11 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const Target
 
 Plan schedule(const Fused& fused, const Target& target) {
   Plan plan{fused.program, target.name, {}, {}};
-  const Chains chain = chains(fused);
+  const Cover cover(fused);
   for (const Fused::Set& set : fused.sets) {
     for (const int node : set.nodes) {
       const auto* s = std::get_if<poly::Statement>(&fused.program.nodes[static_cast<std::size_t>(node)]);
-      if (s && needs_fill(fused, chain, *s)) plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
+      if (s && cover.needs_fill(*s)) plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
     }
     plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, target));
   }

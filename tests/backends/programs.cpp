@@ -16,7 +16,7 @@ class Builder {
   Builder(Random& random, bool smooth) : r_(random), smooth_(smooth) { type_ = smooth ? float_type() : any_type(); }
 
   Program build() {
-    const int kind = r_.below(23);
+    const int kind = r_.below(24);
     if (kind < 5) affine();
     else if (kind < 7) matmul();
     else if (kind < 10) window();
@@ -27,6 +27,7 @@ class Builder {
     else if (kind < 18) chain();
     else if (kind < 19) total();
     else if (kind < 20) unique();
+    else if (kind < 21) overlays();
     else scan();
     if (r_.chance(3)) epilogue(r_.between(1, 4));
     if (r_.chance(8)) affine();
@@ -377,6 +378,27 @@ class Builder {
       case 2: statement(name, {}, fmt::format("{}[] = =({}[k]), k >= {}, k <= {};", name, input({m}), 1, 1)); break;
       case 3: statement(name, {n}, fmt::format("{}[2*i + 1: {}] = =({}[i + k, k]), 0 <= 2*k - 3 < 2{};", name, n, input({m, 5}), clause({n}))); break;
       default: statement(name, {n, n}, fmt::format("{}[i, i: {}, {}] = =({}[i]){};", name, n, n, input({m}), clause({n, n}))); break;
+    }
+  }
+
+  // Each writes some elements, perhaps some that are written already, and keeps the rest of the one before.
+  void overlays() {
+    kind_ += "overlays ";
+    Shape shape;
+    for (int d = 0; d < r_.between(1, 2); ++d) shape.push_back(size());
+    std::string under = clause(shape);
+    for (int turn = 0; turn < r_.between(2, 4); ++turn) {
+      const std::string name = fresh();
+      std::vector<std::string> elements, indices;
+      Shape read;
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (r_.chance(6)) { elements.push_back(std::to_string(r_.below(2))); continue; }
+        indices.push_back(fmt::format("i{}", d));
+        read.push_back(r_.chance(3) ? r_.between(0, 3) : std::max<std::int64_t>(shape[d], 0));
+        elements.push_back(r_.chance(5) ? fmt::format("{} - {}", shape[d], indices.back()) : fmt::format("{}*{} + {}", r_.pick({1, 1, 2, 3}), indices.back(), r_.below(3)));
+      }
+      statement(name, shape, fmt::format("{} = ={}{};", target(name, elements, shape), "(" + (indices.empty() ? input({}) + "[]" : bracket(input(read), indices)) + ")", under));
+      under = " default " + name;
     }
   }
 

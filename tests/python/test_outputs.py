@@ -21,3 +21,16 @@ def test_every_output_has_strides_of_its_own(target, turn):
         f(source, out=out)
         for got, wanted in zip(out, (source, source + 1, source + 1)):
             np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+def test_links_of_a_chain_that_overlap_leave_no_element_unwritten(target):
+    text = "function f(X[N]) -> (P) { A[i: N] = =(X[i]), i < 3 default 7.0; B[2*i + 1: N] = =(-X[i]) default A; P[i + 1: N] = =(2.0*X[i]), i < 2 default B; }"
+    f = tilec.compile(text, target=target)
+    for size in range(1, 12):
+        x = np.arange(1, size + 1, dtype="f4")
+        wanted = np.full(size, 7, "f4")
+        wanted[:3] = x[:3]
+        wanted[1::2] = -x[:size // 2]
+        wanted[1:3] = 2 * x[:2][:len(wanted[1:3])]
+        np.testing.assert_array_equal(f(x), wanted)
