@@ -28,6 +28,9 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 int cycles_of(lang::Op op) {
   switch (op) {
     case lang::Op::Exp: case lang::Op::Log: case lang::Op::Tanh: case lang::Op::Erf: case lang::Op::Sigmoid: return 14;
+    case lang::Op::Sin: case lang::Op::Cos: return 20;
+    case lang::Op::Tan: case lang::Op::Sinh: case lang::Op::Cosh: case lang::Op::Asin: case lang::Op::Acos: case lang::Op::Atan: case lang::Op::Asinh:
+    case lang::Op::Acosh: case lang::Op::Atanh: case lang::Op::Atan2: case lang::Op::Pow: return 50;
     case lang::Op::Div: case lang::Op::Sqrt: return 6;
     default: return 1;
   }

@@ -14,6 +14,7 @@
 
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
 #include <array>
@@ -54,6 +55,29 @@ const char* libm_name(Op op) {
   }
 }
 
+// `callee` for every lane, as a function of the module that is not inlined: its calls would fill the kernel.
+llvm::FunctionCallee lane_by_lane(const Builder& b, llvm::FunctionCallee callee, const llvm::FixedVectorType* type, std::size_t count) {
+  const llvm::Function* kernel = b.GetInsertBlock()->getParent();
+  llvm::Module* module = b.GetInsertBlock()->getModule();
+  const std::string name = "lanes" + std::to_string(type->getNumElements()) + "_" + std::string(callee.getCallee()->getName());
+  if (llvm::Function* known = module->getFunction(name)) return known;
+  Type* vector = callee.getFunctionType()->getReturnType();
+  vector = llvm::FixedVectorType::get(vector, type->getNumElements());
+  auto* function = llvm::Function::Create(llvm::FunctionType::get(vector, std::vector<Type*>(count, vector), false), llvm::GlobalValue::InternalLinkage, name, module);
+  function->setAttributes(llvm::AttributeList().addFnAttributes(b.getContext(), llvm::AttrBuilder(b.getContext(), kernel->getAttributes().getFnAttrs())));
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  llvm::IRBuilder<> inside(llvm::BasicBlock::Create(b.getContext(), "", function));
+  Value* result = llvm::PoisonValue::get(vector);
+  for (std::uint64_t lane = 0; lane < type->getNumElements(); ++lane) {
+    std::vector<Value*> arguments;
+    for (llvm::Argument& x : function->args()) arguments.push_back(inside.CreateExtractElement(&x, lane));
+    result = inside.CreateInsertElement(result, inside.CreateCall(callee, arguments), lane);
+  }
+  inside.CreateRet(result);
+  return function;
+}
+
 // One call per lane.
 Value* libm(Builder& b, Op op, std::span<Value* const> v) {
   Type* element = v[0]->getType()->getScalarType();
@@ -62,14 +86,8 @@ Value* libm(Builder& b, Op op, std::span<Value* const> v) {
   auto callee = module->getOrInsertFunction(name, llvm::FunctionType::get(element, std::vector<Type*>(v.size(), element), false));
   llvm::cast<llvm::Function>(callee.getCallee())->addFnAttr(llvm::Attribute::NoUnwind);
   const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(v[0]->getType());
-  if (!type) return b.CreateCall(callee, std::vector<Value*>(v.begin(), v.end()));
-  Value* result = llvm::PoisonValue::get(v[0]->getType());
-  for (std::uint64_t lane = 0; lane < type->getNumElements(); ++lane) {
-    std::vector<Value*> arguments;
-    for (Value* x : v) arguments.push_back(b.CreateExtractElement(x, lane));
-    result = b.CreateInsertElement(result, b.CreateCall(callee, arguments), lane);
-  }
-  return result;
+  const std::vector<Value*> arguments(v.begin(), v.end());
+  return b.CreateCall(type ? lane_by_lane(b, callee, type, arguments.size()) : callee, arguments);
 }
 
 class Math {
@@ -273,7 +291,7 @@ Value* Math::sine(Op op, Value* x) {
   llvm::BasicBlock* before = b.GetInsertBlock();
   const auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, before->getParent()); };
   llvm::BasicBlock *far = block("far"), *after = block("angle");
-  b.CreateCondBr(all_good, after, far);
+  b.CreateCondBr(all_good, after, far, llvm::MDBuilder(b.getContext()).createLikelyBranchWeights());
   b.SetInsertPoint(far);
   Value* mixed = b.CreateSelect(good, computed, libm(b, op, std::array{x}));
   b.CreateBr(after);
