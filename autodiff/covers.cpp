@@ -171,7 +171,8 @@ std::vector<Range> closed(const Statement& statement) {
 }
 
 // Rows to take digits from, the better ones first: two-sided before one-sided, integer coefficients before symbolic ones, and
-// among those the ranges of indices that the target does not mention: their digits do not change from element to element.
+// among those the ranges of indices that the target does not mention: their digits do not change from element to element. A range of one
+// index is the digit that says most.
 std::vector<Range> candidates(const Statement& statement, std::vector<Range> rows) {
   const auto of_target = [&](const Affine& form) {
     for (std::size_t k = 0; k < form.coefficients.size(); ++k)
@@ -179,12 +180,28 @@ std::vector<Range> candidates(const Statement& statement, std::vector<Range> row
         if (!form.coefficients[k].is(0) && !element.coefficients[k].is(0)) return true;
     return false;
   };
-  const auto worse = [&](const Range& row) { return (row.extent ? 0 : 4) + (integral(row.value) ? 0 : 2) + (of_target(row.value) ? 1 : 0); };
+  const auto worse = [&](const Range& row) { return (row.extent ? 0 : 8) + (integral(row.value) ? 0 : 4) + (of_target(row.value) ? 2 : 0) + (row.value.single_index() ? 0 : 1); };
   std::stable_sort(rows.begin(), rows.end(), [&](const Range& x, const Range& y) { return worse(x) < worse(y); });
   return rows;
 }
 
-// Most significant first; only that digit may do without an extent.
+std::size_t last_index(const Range& row) {
+  std::size_t last = row.value.coefficients.size();
+  while (last > 0 && row.value.coefficients[last - 1].is(0)) --last;
+  return last;
+}
+
+// A digit that grows with its last index: 0 <= N - j - 1 < N counts j as well from the other end.
+Range growing(Range row) {
+  const std::size_t last = last_index(row);
+  const auto c = last > 0 ? row.value.coefficients[last - 1].value() : std::nullopt;
+  if (!row.extent || !c || *c > 0 || !row.value.divisor.is(1)) return row;
+  row.value = Affine::of(*row.extent - 1, row.value.coefficients.size()).plus(row.value.times(-1));
+  return row;
+}
+
+// Most significant first; only that digit may do without an extent. The others stand in the order of their last indices: where these
+// differ, digits that grow with them count points in the order of the indices, (i, 2*i + j) as (i, j).
 std::optional<std::vector<Range>> digits(const Statement& statement, const std::vector<Range>& domain, bool on_fibre) {
   Independent chosen;
   if (on_fibre)
@@ -197,6 +214,8 @@ std::optional<std::vector<Range>> digits(const Statement& statement, const std::
     rows.insert(row.extent ? rows.end() : rows.begin(), row);
   }
   if (chosen.rank() < statement.indices.size()) return std::nullopt;
+  std::transform(rows.begin(), rows.end(), rows.begin(), growing);
+  std::stable_sort(rows.begin() + (!rows.empty() && !rows.front().extent), rows.end(), [](const Range& x, const Range& y) { return last_index(x) < last_index(y); });
   return rows;
 }
 

@@ -111,3 +111,24 @@ def test_all_orders_of_the_two_modes_agree():
     h = 1e-6
     wanted = (f.jvp()(x + h * c, v) - f.jvp()(x - h * c, v)) / (2 * h)
     np.testing.assert_allclose(twice(x, v, c), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("body, points", [
+    ("X[N - 1 - j])", [(8 - j,) for j in range(9)]),
+    ("X[2*i + j]), i < 2, j < 4", [(2 * i + j,) for i in range(2) for j in range(4)]),
+    ("W[j] * X[5 - j + i]), j < 3, i < 3", [(5 - j + i,) for j in range(3) for i in range(3)]),
+    ("X[4 - 2*j + i]), i < 2, j < 3", [(4 - 2 * j + i,) for j in range(3) for i in range(2)]),
+])
+def test_first_of_equal_extremes_is_first_in_the_order_of_the_indices(body, points):
+    f = tilec.compile(f"function f(X[N], W[M]) -> (Y) {{ [[ties(first)]] Y[] = >({body}; }}")
+    x = np.ones(9, "f4")
+    wanted = np.zeros(9, "f4")
+    wanted[points[0]] = 1
+    np.testing.assert_array_equal(f.grad(wrt="X")(x, W=np.ones(3, "f4"), dY=np.float32(1)), wanted)
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        x = rng.integers(0, 2, 9).astype("f4")
+        values = [x[p] for p in points]
+        wanted = np.zeros(9, "f4")
+        wanted[points[values.index(max(values))]] = 1
+        np.testing.assert_array_equal(f.grad(wrt="X")(x, W=np.ones(3, "f4"), dY=np.float32(1)), wanted)
