@@ -59,7 +59,7 @@ namespace {
 bool is_constant_nonzero(Value* v) {
   const auto* c = llvm::dyn_cast<llvm::Constant>(v);
   if (!c) return false;
-  const auto* number = llvm::dyn_cast<llvm::ConstantInt>(v->getType()->isVectorTy() ? c->getSplatValue() : c);
+  const auto* number = llvm::dyn_cast_or_null<llvm::ConstantInt>(v->getType()->isVectorTy() ? c->getSplatValue() : c);  // none where lanes differ
   return number && !number->isZero();
 }
 

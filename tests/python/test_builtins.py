@@ -96,6 +96,105 @@ def test_functions_put_together(target):
     np.testing.assert_array_equal(run("function (X[N]) -> (C) { C = clamp(X, 1, 4); }", target, np.arange(9, dtype="u1")), np.clip(np.arange(9), 1, 4))
 
 
+def kind(dtype):
+    return "bool" if dtype == "?" else dtype[0] + str(8 * int(dtype[1]))
+
+
+def all_pairs(dtype):
+    """Each of some small and extreme integers with each."""
+    limits = np.iinfo(dtype)
+    each = np.array([*range(max(-9, limits.min), 10), limits.min, limits.max, limits.max // 2 + 1, limits.bits - 1, limits.bits], dtype)
+    return [a.ravel() for a in np.meshgrid(each, each)]
+
+
+def wrapped(value, dtype):
+    bits = np.iinfo(dtype).bits
+    value %= 2**bits
+    return value - 2**bits if dtype[0] == "i" and value >= 2 ** (bits - 1) else value
+
+
+def power(base, exponent, dtype):
+    if exponent < 0:
+        return {1: 1, -1: 1 - 2 * (exponent % 2)}.get(base, 0)
+    return wrapped(pow(base, exponent, 2**64), dtype)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_powers_of_integers_in_every_type(target, dtype):
+    a, b = all_pairs(dtype)
+    signed = dtype[0] == "i"
+    exponents, bases = (0, 1, 2, 3, 7, 100, *([-1, -2] if signed else [])), (0, 1, 2, 3, 100, *([-1, -2] if signed else []))
+    constant = "".join(f" E{k} = pow(A, {e});" for k, e in enumerate(exponents)) + "".join(f" B{k} = pow({x}, B);" for k, x in enumerate(bases))
+    results = ", ".join([f"E{k}" for k in range(len(exponents))] + [f"B{k}" for k in range(len(bases))])
+    got = run(f"function (A[N], B[N]) -> (P, {results}) {{ P = pow(A, B);{constant} }}", target, a, b)
+    pairs = [(a, b), *((a, [e] * len(a)) for e in exponents), *(([x] * len(a), b) for x in bases)]
+    for result, (x, y) in zip(got, pairs):
+        assert result.dtype == a.dtype
+        np.testing.assert_array_equal(result, np.array([power(int(m), int(n), dtype) for m, n in zip(x, y)], dtype))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_powers_of_booleans(target):
+    a, b = np.array([False, False, True, True]), np.array([False, True, False, True])
+    p, square = run("function (A[N], B[N]) -> (P, Q) { P = pow(A, B); Q = pow(A, 2); }", target, a, b)
+    np.testing.assert_array_equal(p, [1, 0, 1, 1])
+    np.testing.assert_array_equal(square, a)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_division_by_what_an_index_gives_in_every_type(target, dtype):
+    x = sample(dtype, 40) * 5
+    i, t = np.arange(40), kind(dtype)
+    divisors = {"i": i, "i - 3": i - 3, "i + 1": i + 1, "max(i, 2)": np.maximum(i, 2), "i > 1 ? 3 : 4": np.where(i > 1, 3, 4)}
+    names = [f"{letter}{k}" for k in range(len(divisors)) for letter in "QR"]
+    body = "".join(f" Q{k}[i: N] = =(X[i] / {t}({d})); R{k}[i: N] = =(mod(X[i], {t}({d})));" for k, d in enumerate(divisors))
+    got = run(f"function (X[N]) -> ({', '.join(names)}, S, E) {{{body} S[] = +(X[i] / {t}(i + 1)); E = X / {t}(index(X, 0) + 1); }}", target, x)
+
+    def quotients(by):
+        return [0 if d == 0 else abs(int(n)) // abs(int(d)) * (1 if (n < 0) == (d < 0) else -1) for n, d in zip(x, by.astype(dtype))]
+
+    for k, by in enumerate(divisors.values()):
+        wanted = quotients(by)
+        np.testing.assert_array_equal(got[2 * k], np.array(wanted, dtype))
+        np.testing.assert_array_equal(got[2 * k + 1], np.array([0 if d == 0 else int(n) - q * int(d) for n, d, q in zip(x, by.astype(dtype), wanted)], dtype))
+    assert int(got[-2]) == wrapped(sum(quotients(i + 1)), dtype)
+    np.testing.assert_array_equal(got[-1], np.array(quotients(i + 1), dtype))
+
+
+ZEROS = {"abs": np.abs, "neg": np.negative, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "sqrt": np.sqrt, "sin": np.sin,
+         "tan": np.tan, "asin": np.arcsin, "atan": np.arctan, "sinh": np.sinh, "tanh": np.tanh, "asinh": np.arcsinh, "atanh": np.arctanh, "erf": lambda x: x, "recip": np.reciprocal}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_zeros_keep_their_sign(target, dtype):
+    """In functions of one number, seen in vectors and in what is left over."""
+    x = np.array([-0.0, 0.0] * 17 + [-0.0], dtype)
+    results = ", ".join(f"Y{k}" for k in range(len(ZEROS)))
+    got = run(f"function (X[N]) -> ({results}) {{ {' '.join(f'Y{k} = {name}(X);' for k, name in enumerate(ZEROS))} }}", target, x)
+    for (name, f), y in zip(ZEROS.items(), got):
+        with np.errstate(divide="ignore"):
+            wanted = f(x)
+        np.testing.assert_array_equal(y, wanted, name)
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(wanted), name)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_functions_of_two_zeros(target, dtype):
+    a, b = (np.array(each * 9, dtype) for each in ([-0.0, -0.0, 0.0, 0.0], [-0.0, 0.0, -0.0, 0.0]))
+    calls = {"A + B": a + b, "A - B": a - b, "A * B": a * b, "fma(A, B, A)": a * b + a, "mod(A, B + 1)": np.fmod(a, b + 1), "pow(A, 3)": a, "pow(A, 2)": abs(a), "pow(A, B + 3)": a,
+             "atan2(A, B)": np.arctan2(a, b), "atan2(A, B + 1)": a, "atan2(A, B - 1)": np.arctan2(a, b - 1), "max(A, B)": a, "min(A, B)": a, "A > B ? B : A": a, "A / (B + 1)": a,
+             "1.0 / A": np.copysign(np.inf, a), "pow(A, -1)": np.copysign(np.inf, a), "ceil(A - 0.25)": -abs(a), "relu(A)": a, "log(A + 1)": abs(a), "acos(A + 1)": abs(a)}
+    results = ", ".join(f"Y{k}" for k in range(len(calls)))
+    got = run(f"function (A[N], B[N]) -> ({results}) {{ {' '.join(f'Y{k} = {call};' for k, call in enumerate(calls))} }}", target, a, b)
+    for (call, wanted), y in zip(calls.items(), got):
+        np.testing.assert_allclose(y, wanted, rtol=1e-3, err_msg=call)
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(wanted), call)
+
+
 @pytest.mark.parametrize("name, operator", [("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")])
 def test_comparisons_by_name(name, operator):
     a, b = sample("i4", 50), sample("i4", 50)
@@ -106,8 +205,7 @@ def test_comparisons_by_name(name, operator):
 @pytest.mark.parametrize("target, dtype", [each for each in EVERYWHERE if each[1] in INTEGERS])
 def test_bit_operations_by_name(target, dtype):
     a, b = sample(dtype, 40), sample(dtype, 40)
-    kind = dtype[0] + str(8 * int(dtype[1]))
-    f = f"function ({kind} A[N], {kind} B[N]) -> (P, Q, R, S, T, U) {{ P = bit_and(A, B); Q = bit_or(A, B); R = bit_xor(A, B); S = bit_not(A); T = bit_left(A, 2); U = bit_right(A, 1); }}"
+    f = f"function ({kind(dtype)} A[N], {kind(dtype)} B[N]) -> (P, Q, R, S, T, U) {{ P = bit_and(A, B); Q = bit_or(A, B); R = bit_xor(A, B); S = bit_not(A); T = bit_left(A, 2); U = bit_right(A, 1); }}"
     for got, wanted in zip(run(f, target, a, b), (a & b, a | b, a ^ b, ~a, a << 2, a >> 1)):
         np.testing.assert_array_equal(got, wanted.astype(dtype))
 
@@ -280,8 +378,7 @@ def test_gather_and_scatter_within_a_batch(target):
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_positions_of_every_integer_type(dtype):
     d, i = sample("f4", (5, 3)), RNG.integers(0, 5, 7).astype(dtype)
-    kind = dtype[0] + str(8 * int(dtype[1]))
-    rows, sums = run(f"function (D[V, R], {kind} I[J], E[J]) -> (G, S) {{ G = gather(D, I); S = scatter(E, I, 5); }}", "cpu", d, i, sample("f4", 7))
+    rows, sums = run(f"function (D[V, R], {kind(dtype)} I[J], E[J]) -> (G, S) {{ G = gather(D, I); S = scatter(E, I, 5); }}", "cpu", d, i, sample("f4", 7))
     np.testing.assert_array_equal(rows, d[i.astype("i8")])
 
 
