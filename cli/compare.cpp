@@ -292,6 +292,7 @@ std::optional<double> off_by(const Array& got, const Array& wanted, std::size_t 
   }
   const double a = got.reals[n], b = wanted.reals[n];
   if (a == b || (std::isnan(a) && std::isnan(b))) return std::nullopt;
+  if (std::isinf(a) && a == -b) return std::nan("");  // however large the terms were
   const double error = std::fabs(a - b);
   return std::isnan(error) ? HUGE_VAL : error;
 }
@@ -326,7 +327,9 @@ std::vector<double> allowed_errors(DType type, const std::vector<double>& magnit
 std::string describe(const Comparison& one) {
   const std::string verdict = fmt::format("{}: {} {}", one.name, one.bad ? "disagrees with" : "agrees with", one.with);
   if (!one.bad || one.measure == "difference") return fmt::format("{}, largest {} {:.3g} (allowed {:.3g})", verdict, one.measure, one.error, one.allowed);
-  return fmt::format("{} at {}: off by {:.3g}, allowed {:.3g}", verdict, one.at.empty() ? "[]" : one.at, one.error, one.allowed);
+  const std::string place = fmt::format("{} at {}", verdict, one.at.empty() ? "[]" : one.at);
+  if (std::isnan(one.error)) return place + ": the infinity of the other sign";
+  return fmt::format("{}: off by {:.3g}, allowed {:.3g}", place, one.error, one.allowed);
 }
 
 std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {

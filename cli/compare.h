@@ -26,7 +26,8 @@ Comparison compare(std::string name, const poly::Array& got, const poly::Array& 
 // How far a computed float may be from the interpreter's: 8·eps(T)·Σ|terms|. Of other types: the error itself.
 std::vector<double> allowed_errors(lang::DType type, const std::vector<double>& magnitudes);
 
-// How far element n is from what is wanted; none when both are the same, NaN included.
+// How far element n is from what is wanted; none when both are the same, NaN included. NaN, which no error allows, between the two infinities:
+// they tell 1/0.0 from 1/-0.0. Zeros themselves are equal.
 std::optional<double> off_by(const poly::Array& got, const poly::Array& wanted, std::size_t n);
 std::string element_name(const std::vector<std::int64_t>& shape, std::size_t n);  // `[1, 2]`; nothing for a scalar
 
