@@ -16,7 +16,7 @@ constexpr Builtin table[] = {
     {"clamp", three},
     {"rsqrt", one},
     {"isinf", one},
-    {"as_float", two, 1},
+    {"as_float", two, none, {}, false, 1},
     {"as_int", two, 1},
     {"as_uint", two, 1},
     {"as_bool", one},
@@ -38,7 +38,7 @@ constexpr Builtin table[] = {
     {"argsort_descending", one_or_two, 1, {}, true},
     {"top_k", one, none, one, true},
     {"gather", two, none, optional, true},
-    {"scatter", three, none, optional, true},            // its third is a size or a tensor: poly/scope.cpp
+    {"scatter", three, none, optional, true, 2},
     {"prng_step", some, 1, {}, true},
     {"prng_value", one, none, {}, true},
     {"prng_state", one, none, {}, true},

@@ -23,6 +23,7 @@ struct Builtin {
   std::size_t sizes_from = any_number;                 // arguments from this position on are integers known before the run
   Count parameters = {};                               // in < >
   bool makes_tensors = false;                          // by statements of its own: poly/builtin.h
+  std::size_t size_or_tensor = any_number;             // the argument at this position is an integer known before the run, or a tensor
 };
 
 const Builtin* builtin_named(std::string_view name);   // null when there is none

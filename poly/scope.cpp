@@ -440,7 +440,7 @@ void mark_inside(const lang::Expr& expr, Scope& scope) {
                const auto uses = size_inputs(scope, c);
                const auto use = [&](std::size_t k) {
                  if (k >= from) return InputUse::Size;
-                 if (builtin && builtin->name == "scatter" && k == 2) return InputUse::Extent;
+                 if (builtin && k == builtin->size_or_tensor) return InputUse::Extent;
                  return k < uses.size() ? uses[k] : InputUse::Value;
                };
                for (std::size_t k = 0; k < c.arguments.size(); ++k) {

@@ -65,7 +65,7 @@ struct Scope {
   std::map<std::string, Parameter> parameters = {};    // compile-time parameters that are no numbers
   std::set<std::string> declared = {};                 // anywhere in the function (L14): such a name is never an index
   std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
-  std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`: a size, or a tensor that has it
+  std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`, a width in `as_float(X, V)`: a size, or a tensor that has it
   bool failed = false;
   std::shared_ptr<Assumed> assumed = std::make_shared<Assumed>();
   // Of a function that is being inlined: its tensors get names nobody has, the same one each time it spells a name.

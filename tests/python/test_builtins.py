@@ -423,3 +423,5 @@ def test_as_float_takes_the_type_of_a_tensor(target, given, expected):
     y, z = f(x)
     assert y.dtype == np.dtype(expected) and y == 1            # the sum does not fit in an f16
     assert z.dtype == np.dtype(expected) and z.shape == x.shape
+    anyone = tilec.compile("function twice(X) -> (Y) { Y = as_float(f32(2.0) * X, X); }", target=target)(x)  # of any rank
+    assert anyone.dtype == np.dtype(expected) and anyone.shape == x.shape
