@@ -35,8 +35,9 @@ bool fits(DType type, std::int64_t value) {
 }
 
 std::optional<Expr> misfit(const std::string& value, DType type, Span span, lang::Diagnostics& diagnostics) {
-  diagnostics.report(span, messages::does_not_fit, value, lang::name(type))
-      .hint(fmt::format("a cast by name wraps: `{}({})`", lang::name(type), value));
+  const std::string hint = lang::is_float(type) ? "compute in a wider type: `f32(1.0) * X` instead of `X`, and `as_float(Y, X)` at the end"
+                                                : fmt::format("a cast by name wraps: `{}({})`", lang::name(type), value);
+  diagnostics.report(span, messages::does_not_fit, value, lang::name(type)).hint(hint);
   return std::nullopt;
 }
 
