@@ -50,6 +50,10 @@ CASES = [
     Case("cross_entropy_soft", (S, S), lambda x, t: F.cross_entropy(x, t, **NONE), low=0, high=1),
     Case("cross_entropy_smooth", (S, LABEL), lambda x, l: F.cross_entropy(x, l.long(), label_smoothing=0.1, **NONE)),
     Case("nll", (S, LABEL), lambda x, l: F.nll_loss(x, l.long(), **NONE)), Case("mean_nll", (S, LABEL), lambda x, l: F.nll_loss(x, l.long())),
+    Case("mean_nll", (S, IGNORED), lambda x, l: F.nll_loss(x, l.long())), Case("cross_entropy_smooth", (S, IGNORED), lambda x, l: F.cross_entropy(x, l.long(), label_smoothing=0.1, **NONE)),
+    Case("hinge_embedding", (np.ones(4), -np.ones(4)), lambda x, t: F.hinge_embedding_loss(x, t, **NONE), wrt=("X",)),  # at the kink
+    Case("margin_ranking", (np.ones(4), np.ones(4), np.array([1.0, -1, 1, -1])), lambda x, y, t: F.margin_ranking_loss(x, y, t, **NONE), wrt=("X", "Y")),
+    Case("gaussian_nll", (np.zeros(3), np.ones(3), np.array([0, 0.25, 1])), lambda p, t, v: F.gaussian_nll_loss(p, t, v, eps=0.5, **NONE), {"EPS": 0.5}, wrt=("P", "VARIANCE"), call="gaussian_nll<0.5>"),
     Case("multi_margin", (S, LABEL), lambda x, l: F.multi_margin_loss(x, l.long(), **NONE)),
     Case("cosine_embedding", (S, S, SIGN[:, 0]), lambda a, b, t: F.cosine_embedding_loss(a, b, t, margin=0.1, **NONE), {"MARGIN": 0.1}, wrt=("A", "B")),
     Case("distances", (S, S), lambda a, b: (a - b).norm(dim=1)), Case("triplet", (S, S, S), triplet),

@@ -79,7 +79,7 @@ AXES = [
 ]
 PARTS = [C("slice", ((n,),), (lambda a, b, s: lambda x: x[a:b:s])(a, b, s), START=a, STOP=b, STEP=s)
          for n, a, b, s in [(11, 2, 9, 1), (11, -4, 7, 2), (13, 0, -1, 5), (13, 1, 100, 3), (7, -100, 4, 2), (5, 3, 2, 1), (5, 4, 5, 2)]] + [
-    C("slice_rows", ((7, 3),), lambda x: x[1:-1:2], START=1, STOP=-1, STEP=2), C("slice_columns", ((3, 7),), lambda x: x[:, -6:6:3], START=-6, STOP=6, STEP=3),
+    C("slice_rows", ((7, 3),), lambda x: x[1:-1:2], START=1, STOP=-1, STEP=2), C("slice_rows", ((7, 3),), lambda x: x[-1:1:-2], START=-1, STOP=1, STEP=-2), C("slice_columns", ((3, 7),), lambda x: x[:, 5:-9:-3], START=5, STOP=-9, STEP=-3), C("slice_columns", ((3, 7),), lambda x: x[:, -6:6:3], START=-6, STOP=6, STEP=3),
     C("crop_2d", ((2, 7, 6, 3),), lambda x: x[:, 1:5, 2:4], TOP=1, LEFT=2, BOTTOM=2), C("take_first", ((5,),), lambda x: x[:2], COUNT=2),
     C("take_last", ((5,),), lambda x: x[3:], COUNT=2), C("drop_first", ((5,),), lambda x: x[2:], COUNT=2), C("drop_last", ((5,),), lambda x: x[:3], COUNT=2),
     C("select_row", ((5, 3),), lambda x: x[2], AT=2), C("select_row", ((5, 3),), lambda x: x[-2], AT=-2), C("select_column", ((5, 3),), lambda x: x[:, -1], AT=-1),
@@ -100,7 +100,7 @@ COPIES = [
     C("repeat", ((5,),), lambda x: np.repeat(x, 3), R=3), C("repeat_rows", ((5, 3),), lambda x: np.repeat(x, 2, 0), R=2),
     C("repeat_columns", ((5, 3),), lambda x: np.repeat(x, 2, 1), R=2), C("tile", ((5,),), lambda x: np.tile(x, 3), R=3),
     C("tile_2d", ((5, 3),), lambda x: np.tile(x, (2, 3)), R=2, S=3), C("roll_2d", ((5, 7),), lambda x: np.roll(x, (-1, 9), (0, 1)), DOWN=-1, RIGHT=9),
-] + [C("roll", ((n,),), (lambda s: lambda x: np.roll(x, s))(s), SHIFT=s) for n, s in [(5, 2), (5, -2), (5, 0), (5, 12), (5, -13), (1, 3), (7, 7)]] + [
+] + [C("roll", ((n,),), (lambda s: lambda x: np.roll(x, s))(s), SHIFT=s) for n, s in [(5, 2), (5, -2), (5, 0), (5, 12), (5, -13), (1, 3), (7, 7), (0, 2)]] + [
     C("roll_rows", ((5, 3),), lambda x: np.roll(x, 2, 0), SHIFT=2), C("roll_columns", ((5, 3),), lambda x: np.roll(x, -2, 1), SHIFT=-2),
 ]
 PADS = [C("pad_%s%s" % (name, axis), (shape,), (lambda mode, widths: lambda x: np.pad(x, widths, mode))(mode, widths), **define)

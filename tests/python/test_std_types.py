@@ -1,4 +1,4 @@
-"""std/ in f16 and of integers: sums that no f16 holds, quotients that no integer is; results have the type of the input, f32 for integers."""
+"""std/ of special values: sums that no f16 holds, quotients that no integer is (results have the type of the input, f32 for integers), NaN."""
 import numpy as np
 import pytest
 
@@ -164,3 +164,25 @@ def test_gradients_in_f16(family, function, inputs):
     got, wanted = f(*halves, cotangent), f(*[v.astype("f8") for v in halves], cotangent.astype("f8"))
     assert got.dtype == HALF
     np.testing.assert_allclose(got.astype("f8"), wanted, rtol=5e-3, atol=1e-4)
+
+
+N, A = np.float64([np.nan, 1, 2]), np.float64([[np.nan, 1, 2], [1, 1, 2]])
+
+# function, define, inputs, where the result is NaN
+NANS = [
+    *[("linear", f, {}, (N,), True) for f in ("norm_l1", "norm_l2", "norm_lp", "norm_max")], ("linear", "norm_frobenius", {}, (A,), True), ("linear", "row_norms_l2", {}, (A,), [True, False]),
+    ("pool", "lp_pool1d", {}, (A[:, :2, None],), [[[True]], [[False]]]), ("pool", "lp_pool2d", {"K": 1}, (A[:, None, :, None],), np.isnan(A)[:, None, :, None]), ("pool_nchw", "lp_pool2d_nchw", {"K": 1}, (A[:, None, None],), np.isnan(A)[:, None, None]),
+    ("loss", "distances", {}, (A, 0 * np.nan_to_num(A)), [True, False]), ("loss", "triplet", {}, (A, A, ONES((2, 3))), [True, False]),
+    ("loss", "binary_cross_entropy", {}, (N / 2, ONES(3)), [True, False, False]), ("loss", "kl_divergence", {}, (ONES(3), N), [True, False, False]),
+    ("loss", "hinge_embedding", {}, (N, -ONES(3)), [True, False, False]), ("loss", "margin_ranking", {}, (N, ONES(3), ONES(3)), [True, False, False]),
+    ("distance", "cosine", {}, (A, ONES((2, 3))), [True, False]), ("distance", "pairwise_cosine", {}, (A, ONES((1, 3))), [[True], [False]]), ("norm", "l2_normalise", {}, (A,), [[True] * 3, [False] * 3]),
+    *[("statistics", f, {}, (N,), [True] * 3) for f in ("standardise", "rescale")], *[("statistics", f, {}, (A,), [[True] * 3, [False] * 3]) for f in ("standardise_rows", "rescale_rows")],
+    ("attention", "attention_mask", {}, (A[None, None], ONES((1, 1, 2, 3)), ONES((1, 1, 2, 1)), np.ones((2, 2), bool)), [[[[True], [False]]]]),
+    *[("activation", f, {}, (N,), [True, False, False]) for f in ("soft_shrink", "hard_shrink", "threshold", "elu", "hard_tanh")],
+]
+
+
+@pytest.mark.parametrize("case", NANS, ids=name)
+def test_nan_stays_nan(case):
+    family, function, define, values, where = case
+    np.testing.assert_array_equal(np.isnan(program(family, function, tuple(define.items()))(*values)), where)
