@@ -25,10 +25,11 @@ bool is_scalar_function(std::string_view name) { return lang::function_named(nam
 // ---- compile-time parameters ----
 
 Named number_of(const lang::Number& number, Span span) {
-  if (!number.is_float) return Named::of_size(number.negative ? -static_cast<std::int64_t>(number.integer) : static_cast<std::int64_t>(number.integer), span, true);
-  Named named;
+  const Scalar scalar = number.is_float ? float_literal(number.negative && number.real > 0 ? -number.real : number.real) : integer_literal(number.integer, number.negative, 0);
+  if (const auto* size = scalar.expr.as<Index>()) return Named::of_size(size->value.constant, span, true);
+  Named named;                                          // beyond the integers of sizes, or no integer
   named.kind = Named::Kind::Weak;
-  named.scalar = float_literal(number.negative && number.real > 0 ? -number.real : number.real);
+  named.scalar = scalar;
   named.span = span;
   return named;
 }

@@ -28,7 +28,7 @@ std::string what_it_is(const Scope& scope, const Named& named) {
       const auto& tensor = scope.tensor(named.tensor);
       return tensor.shape.empty() ? fmt::format("an element of type {}, computed or given", lang::name(tensor.dtype)) : fmt::format("a tensor with {}", counted(tensor.shape.size(), "dimension"));
     }
-    case Named::Kind::Weak: return "not an integer";
+    case Named::Kind::Weak: return named.scalar->weak == Scalar::Weak::Integer && named.scalar->literal ? "beyond the integers of sizes, which have 64 bits and a sign" : "not an integer";
     case Named::Kind::Tuple: return "a tuple";
     case Named::Kind::Element: return "a value of the statement";
     default: return "not a size";
