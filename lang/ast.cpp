@@ -20,26 +20,39 @@ const Function* function_of(const File& file, const Name& name, Function::Role r
 
 namespace {
 
-void collect(const File& file, const Name& name, Function::Role role, std::vector<Definition>& found) {
+void collect(const File& file, std::vector<const File*>& files) {
   for (const auto& item : file.items) {
     const auto* import = std::get_if<Import>(&item);
     if (!import || !import->file) continue;
-    if (const Function* f = function_of(*import->file, name, role)) {
-      const Definition definition{import->file.get(), f};
-      if (std::find(found.begin(), found.end(), definition) == found.end()) found.push_back(definition);
-    } else {
-      collect(*import->file, name, role, found);
-    }
+    const auto& items = import->file->items;
+    const bool has_functions = std::any_of(items.begin(), items.end(), [](const auto& each) { return std::holds_alternative<Function>(each); });
+    if (!has_functions) collect(*import->file, files);
+    else if (std::find(files.begin(), files.end(), import->file.get()) == files.end()) files.push_back(import->file.get());
   }
 }
 
 }  // namespace
 
+std::vector<const File*> callable_imports(const File& file) {
+  std::vector<const File*> files;
+  collect(file, files);
+  return files;
+}
+
 std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role) {
   if (const Function* f = function_of(file, name, role)) return {{&file, f}};
   std::vector<Definition> found;
-  collect(file, name, role, found);
+  for (const File* each : callable_imports(file))
+    if (const Function* f = function_of(*each, name, role)) found.push_back({each, f});
   return found;
+}
+
+std::optional<Definition> hidden_definition(const File& file, const Name& name) {
+  for (const File* each : callable_imports(file)) {
+    if (const auto found = definitions(*each, name); !found.empty()) return found[0];
+    if (const auto deeper = hidden_definition(*each, name)) return deeper;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tilec::lang

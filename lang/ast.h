@@ -153,7 +153,11 @@ struct Definition {
   bool operator==(const Definition&) const = default;
 };
 const Function* function_of(const File& file, const Name& name, Function::Role role);  // of this file alone; null: none
-// Functions that `name` may mean in a file: its own, else those of its imports and of theirs. More than one is for the caller to refuse.
+// Files whose functions a file may call beside its own: those that it imports, but in place of one that only imports (`std/nn.tile`) the files that one imports.
+std::vector<const File*> callable_imports(const File& file);
+// Functions that `name` may mean in a file: its own, else those of its callable imports. More than one is for the caller to refuse.
 std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role = Function::Role::Function);
+// One that is not callable because it is an import of an import.
+std::optional<Definition> hidden_definition(const File& file, const Name& name);
 
 }  // namespace tilec::lang

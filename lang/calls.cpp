@@ -110,7 +110,9 @@ class Calls {
     const Function* f = function_of(file_, *d.name, Function::Role::Function);
     if (!f) {
       auto entry = diagnostics_.report(d.name->span, messages::derivative_of_nothing, d.name->spelled(), reverse ? "gradient" : "tangent");
-      if (const auto near = nearest(d.name->text, function_names(file_))) entry.hint(fmt::format("did you mean `{}`?", *near));
+      if (const auto imported = definitions(file_, *d.name); !imported.empty())
+        entry.label(imported[0].function->span_of_head(), "imported from here").hint("a derivative stands in the file of its function: put it there, or call the function from one of your own that has the derivative");
+      else if (const auto near = nearest(d.name->text, function_names(file_))) entry.hint(fmt::format("did you mean `{}`?", *near));
       return;
     }
     const std::size_t in = f->inputs.size(), out = f->results.size();
@@ -155,10 +157,8 @@ class Calls {
 };
 
 void names_of(const File& file, std::vector<std::string>& names) {
-  for (const auto& item : file.items) {
+  for (const auto& item : file.items)
     if (const auto* f = std::get_if<Function>(&item); f && f->name && f->role == Function::Role::Function) names.push_back(f->name->text);
-    if (const auto* import = std::get_if<Import>(&item); import && import->file) names_of(*import->file, names);
-  }
 }
 
 }  // namespace
@@ -168,6 +168,7 @@ void check_calls(const File& file, Diagnostics& diagnostics) { Calls(file, diagn
 std::vector<std::string> function_names(const File& file) {
   std::vector<std::string> names;
   names_of(file, names);
+  for (const File* import : callable_imports(file)) names_of(*import, names);
   return names;
 }
 

@@ -17,7 +17,7 @@ namespace tilec::lang {
 
 void check_calls(const File& file, Diagnostics& diagnostics);
 
-// Of this file and what it imports: for suggestions.
+// That this file can call, for suggestions.
 std::vector<std::string> function_names(const File& file);
 
 }  // namespace tilec::lang

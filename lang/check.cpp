@@ -370,7 +370,9 @@ class Checker {
       std::vector<std::string> all = builtin_names();
       for (const auto& each : function_names(file_)) all.push_back(each);
       auto entry = diagnostics_.report(c.function.span, messages::unknown_function, c.function.spelled());
-      if (const auto near = nearest(name, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+      if (const auto hidden = hidden_definition(file_, c.function))
+        entry.label(hidden->function->name->span, "defined in a file that an import imports").hint("import that file too");
+      else if (const auto near = nearest(name, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
       return;
     }
     const Builtin* builtin = builtin_named(name);
