@@ -53,7 +53,9 @@ template <class Number> std::pair<std::string, Number> assignment(const std::str
 // S=2, or F=relu: a number, or the name of a function or aggregation.
 std::pair<std::string, std::variant<double, std::string>> definition(const std::string& text) {
   const auto equals = text.find('=');
-  if (equals != std::string::npos && equals > 0 && equals + 1 < text.size() && std::isalpha(static_cast<unsigned char>(text[equals + 1])) != 0)
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw UsageError{fmt::format("--define takes NAME=VALUE, a number, a function or an aggregation, not `{}`", text), "write `--define S=2` or `--define F=relu`"};
+  if (std::isalpha(static_cast<unsigned char>(text[equals + 1])) != 0)
     return {text.substr(0, equals), text.substr(equals + 1)};
   return assignment<double>(text, "--define", "S=2");
 }

@@ -202,12 +202,23 @@ class Checker {
     if (half && !half->otherwise) half_select(*half);
     else expression(c.body, Role::Body);
     for (const Constraint& k : c.constraints) {
+      if (strict_twice(k)) continue;
       if (k.low) affine(*k.low, Role::Constraint);
       affine(k.polynomial, Role::Constraint);
       affine(k.bound, Role::Constraint);
     }
     indices(c);
     if (c.default_value) default_value(*c.default_value);
+  }
+
+  // `3 < i < 5` reads as `3 < (i < 5)`.
+  bool strict_twice(const Constraint& k) {
+    const Binary* upper = k.form == Constraint::Form::Less ? k.bound.as<Binary>() : nullptr;
+    if (!upper || (upper->op != Op::Lt && upper->op != Op::Le)) return false;
+    const Number* low = k.polynomial.as<Number>();
+    const std::string from = low ? fmt::format("{}", low->integer + 1) : print(k.polynomial) + " + 1";
+    diagnostics_.report(k.span, messages::not_affine, "`<` in front of a comparison").hint(fmt::format("write `{} <= {} {} {}`", from, print(upper->left), info(upper->op).symbol, print(upper->right)));
+    return true;
   }
 
   // `-inf` is the number, and there is no `-T` of a tensor; so not where `inf` is one.
@@ -364,23 +375,33 @@ class Checker {
       const bool type_only = k == 1 && name == "as_float" && role == Role::Body;  // of a whole tensor, of which nothing is read
       expression(c.arguments[k], type_only ? Role::Elementwise : role);
     }
+    for (const Argument& a : c.parameters)
+      if (const auto* parameter = std::get_if<Name>(&a.value)) argument_name(*parameter);
     if (is_function(c.function) || name == "iterate") return;  // calls.cpp
     const std::optional<Count> takes = arity(name);
-    if (!takes) {
-      std::vector<std::string> all = builtin_names();
-      for (const auto& each : function_names(file_)) all.push_back(each);
-      auto entry = diagnostics_.report(c.function.span, messages::unknown_function, c.function.spelled());
-      if (const auto hidden = hidden_definition(file_, c.function))
-        entry.label(hidden->function->name->span, "defined in a file that an import imports").hint("import that file too");
-      else if (const auto near = nearest(name, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
-      return;
-    }
+    if (!takes) return no_function(c.function);
     const Builtin* builtin = builtin_named(name);
     const Count parameters = builtin ? builtin->parameters : Count{};
     if (!takes->holds(c.arguments.size()))
       diagnostics_.report(e.span(), messages::argument_count, name, described(*takes, "argument"), std::to_string(c.arguments.size()));
     else if (!parameters.holds(c.parameters.size()))
       diagnostics_.report(e.span(), messages::argument_count, name, described(parameters, "number") + " in `< >`", std::to_string(c.parameters.size()));
+  }
+
+  void no_function(const Name& name) {
+    std::vector<std::string> all = builtin_names();
+    for (const auto& each : function_names(file_)) all.push_back(each);
+    auto entry = diagnostics_.report(name.span, messages::unknown_function, name.spelled());
+    if (const auto hidden = hidden_definition(file_, name))
+      entry.label(hidden->function->name->span, "defined in a file that an import imports").hint("import that file too");
+    else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+  }
+
+  // A name in < >: something of this function, a function, an aggregation or a constant; build knows which is wanted.
+  void argument_name(const Name& name) {
+    const bool constant = name.text == "inf" || name.text == "nan";
+    const bool aggregation = std::find(std::begin(aggregations), std::end(aggregations), name.text) != std::end(aggregations);
+    if (!find(name) && !is_function(name) && !constant && !aggregation && !arity(name.text)) no_function(name);
   }
 
   // A parameter or a function of this file.

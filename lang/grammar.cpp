@@ -409,6 +409,12 @@ constexpr auto minus_number = [](auto& context) {
   number.real = -number.real;
   x3::_val(context) = std::move(number);
 };
+constexpr auto minus_inf = [](auto& context) {
+  const Name& name = x3::_attr(context);
+  const double real = name.text == "inf" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  x3::_pass(context) = name.text == "inf" || name.text == "nan";
+  x3::_val(context).value = Number{"-" + name.text, true, 0, real, true};
+};
 // `2i`, which groups as `(2*i)`
 constexpr auto coefficient_of = [](auto& context) {
   const Name& index = x3::_attr(context);
@@ -437,7 +443,7 @@ const auto call_rest = -(nested[expr][push(&Call::arguments)] % comma) >> close;
 const auto plain_call_def = name[put(&Call::function)] >> quiet[open] >> call_rest;
 const auto angle_call_def = lower[put(&Call::function)] >> quiet[less >> argument[push(&Call::parameters)] % comma >> greater >> open] >> sure[call_rest];
 const auto signed_number_def = minus >> number[minus_number] | number[keep];
-const auto argument_def = placed[named("a number or a name")[signed_number[put(&Argument::value)] | name[put(&Argument::value)]]];
+const auto argument_def = placed[named("a number or a name")[minus >> name[minus_inf] | signed_number[put(&Argument::value)] | name[put(&Argument::value)]]];
 
 const auto affine_def = affine_chain[group];
 const auto affine_chain_def = factor[put(&Chain::first)] >> *affine_tail[push(&Chain::tails)];
@@ -485,12 +491,6 @@ constexpr auto typed = [](auto& context) {
   target.name = std::move(x3::_attr(context));
 };
 constexpr auto nested_word = [](auto& context) { x3::_val(context).value = std::make_shared<const Word>(std::move(x3::_attr(context))); };
-constexpr auto minus_inf = [](auto& context) {
-  const Name& name = x3::_attr(context);
-  const double real = name.text == "inf" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-  x3::_pass(context) = name.text == "inf" || name.text == "nan";
-  x3::_val(context).value = Number{"-" + name.text, true, 0, real, true};
-};
 
 using enum AggregationSyntax;
 constexpr auto aggregation = [](AggregationSyntax syntax) { return set(&Contraction::aggregation, syntax); };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "lang/messages.h"
 #include "poly/builtin.h"
@@ -46,8 +47,13 @@ bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& nam
     else scope.diagnostics.report(span, messages::parameter_kind, parameter, fmt::format("`{}`, a value computed at run time", name.text), "passed in `< >`").hint("pass it as an input");
     return number;
   }
+  const bool constant = !name.upper && (name.text == "inf" || name.text == "nan");
   Parameter meaning{.function = function_meant(caller, name), .builtin = {}, .aggregation = aggregation_named(name.text)};
   if (!meaning.function && (is_scalar_function(name.text) || is_builtin(name.text))) meaning.builtin = name.text;
+  if (!meaning.function && constant) {
+    scope.names[parameter] = number_of({.text = name.text, .is_float = true, .real = name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN()}, span);
+    return true;
+  }
   if (!meaning.function && meaning.builtin.empty() && !meaning.aggregation) {
     scope.diagnostics.report(span, messages::unknown_function, name.text);
     return false;
@@ -144,12 +150,16 @@ bool too_deep(Scope& scope, const lang::Call& call, Span span) {
   return true;
 }
 
+bool is_comparison(const lang::Expr& expr) {
+  const auto* binary = expr.as<lang::Binary>();
+  return binary && lang::info(binary->op).result == lang::Result::Boolean;
+}
+
 // A function of sizes gives sizes where it can. A comparison stays a bool.
 void compute_sizes(const lang::Function& function, Scope& scope) {
   for (const auto& statement : function.statements) {
     const auto* assignment = std::get_if<lang::Assignment>(&statement.node);
-    const auto* binary = assignment ? assignment->value.as<lang::Binary>() : nullptr;
-    if (assignment && !(binary && lang::info(binary->op).result == lang::Result::Boolean)) scope.used_as_size.insert(assignment->target.name.spelled());
+    if (assignment && !is_comparison(assignment->value)) scope.used_as_size.insert(assignment->target.name.spelled());
   }
 }
 
@@ -255,6 +265,14 @@ std::optional<lang::Definition> function_meant(const Scope& scope, const lang::N
   return found.empty() ? std::nullopt : std::optional(found[0]);
 }
 
+bool is_called_number(Scope& scope, const lang::Name& name) {
+  const auto number = scope.names.find(name.spelled());
+  const auto other = scope.parameters.find(name.spelled());
+  if (number == scope.names.end() && other == scope.parameters.end()) return false;
+  scope.diagnostics.report(name.span, messages::parameter_kind, name.text, number == scope.names.end() ? "an aggregation" : "a number", "called");
+  return true;
+}
+
 lang::Call meant(const Scope& scope, const lang::Call& call) {
   const auto parameter = scope.parameters.find(call.function.spelled());
   if (parameter == scope.parameters.end() || parameter->second.builtin.empty()) return call;
@@ -308,14 +326,45 @@ bool bind_parameters(Scope& scope, const lang::Function& function, const std::ve
   return true;
 }
 
+namespace {
+
+// A scope in which the text of a callee is looked at without being built: functions in < > are bound.
+Scope looked_into(const Scope& scope, const lang::Definition& callee, const lang::Call& call, lang::Diagnostics& unused) {
+  Scope inside{.diagnostics = unused, .file = callee.file, .depth = scope.depth + 1};
+  for (std::size_t k = 0; k < callee.function->parameters.size() && k < call.parameters.size(); ++k)
+    if (const auto* name = std::get_if<lang::Name>(&call.parameters[k].value); name && function_meant(scope, *name))
+      inside.parameters[callee.function->parameters[k].name.spelled()] = {.function = function_meant(scope, *name)};
+  return inside;
+}
+
+}  // namespace
+
+bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::Call& call) {
+  const lang::Function& function = *callee.function;
+  if (scope.depth > most_nested || function.inputs.empty() || function.results.size() != 1 || function.results[0].dtype) return false;
+  lang::Diagnostics unused;
+  Scope inside = looked_into(scope, callee, call, unused);
+  const auto size = [&](const lang::Name& name) { inside.names[name.spelled()] = Named::of_size(Size::named(name.spelled()), name.span); };
+  for (const auto& parameter : function.parameters)
+    if (!inside.parameters.contains(parameter.name.spelled())) size(parameter.name);
+  for (const auto& input : function.inputs) {
+    if (input.target.dtype || (input.sizes && !input.sizes->empty())) return false;
+    size(input.target.name);
+  }
+  for (const auto& statement : function.statements) {
+    if (std::holds_alternative<std::monostate>(statement.node)) continue;
+    const auto* assignment = std::get_if<lang::Assignment>(&statement.node);
+    if (!assignment || assignment->target.dtype || is_comparison(assignment->value) || !is_size_expression(inside, assignment->value)) return false;
+    size(assignment->target.name);
+  }
+  return true;
+}
+
 std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call) {
   const auto definition = function_meant(scope, call.function);
   if (!definition || scope.depth > most_nested) return {};
   lang::Diagnostics unused;
-  Scope inside{.diagnostics = unused, .file = definition->file, .depth = scope.depth + 1};
-  for (std::size_t k = 0; k < definition->function->parameters.size() && k < call.parameters.size(); ++k)
-    if (const auto* name = std::get_if<lang::Name>(&call.parameters[k].value); name && function_meant(scope, *name))
-      inside.parameters[definition->function->parameters[k].name.spelled()] = {.function = function_meant(scope, *name)};
+  Scope inside = looked_into(scope, *definition, call, unused);
   find_declared(*definition->function, inside);
   find_used_as_size(*definition->function, inside);
   std::vector<InputUse> sizes;
@@ -377,6 +426,11 @@ std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition&
   Callee inner(body.scope, callee, span);
   find_declared(function, inner.scope());
   for (std::size_t k = 0; k < shapes.size(); ++k) {
+    const auto& input = function.inputs[k];
+    if (input.sizes && !shapes[k].empty()) {            // `X[]`: what is one expression has no other brackets
+      inner.scope().diagnostics.report(input.span, messages::given_rank, input.target.name.spelled(), counted(0, "dimension"), shape_text(shapes[k]));
+      return std::nullopt;
+    }
     Named named;
     named.kind = Named::Kind::Element;
     named.shape = std::move(shapes[k]);

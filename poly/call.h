@@ -14,6 +14,8 @@ namespace tilec::poly {
 
 // The function a name means here, a compile-time parameter included; nothing for scalar functions like `exp`.
 std::optional<lang::Definition> function_meant(const Scope& scope, const lang::Name& name);
+// Of a name in front of `(` that is neither a function here nor built in: is it a compile-time parameter? Reports that it is no function.
+bool is_called_number(Scope& scope, const lang::Name& name);
 // `F(X)` with a parameter F that stands for the built-in `relu` is `relu(X)`; every other call is itself.
 lang::Call meant(const Scope& scope, const lang::Call& call);
 bool makes_tensors(const Scope& scope, const lang::Call& call);
@@ -26,6 +28,9 @@ std::optional<Named> made_by(Scope& scope, const lang::Call& call, const std::st
 std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee, const lang::Call& call, Span span);
 bool is_one_expression(const Scope& scope, const lang::Definition& callee);
 std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span);
+
+// Of sizes, as far as the text tells: it computes a size by nothing else.
+bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::Call& call);
 
 // What the callee, a function of the text, uses each input of a call for. Extent: a size, or a tensor that has it (scatter's third).
 enum class InputUse { Value, Size, Extent };

@@ -271,6 +271,7 @@ std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::
     return name == "index" ? coordinate(body, call) : extents(body, call);
   }
   const auto op = lang::function_named(name);
+  if (!op && is_called_number(body.scope, call.function)) return std::nullopt;
   if (!op) return refuse(body, span, name + "(…)", body.result ? "" : "a contraction's body holds scalar functions of elements only");
   if (!arity_is(body, call, static_cast<std::size_t>(lang::info(*op).arity), span)) return std::nullopt;
   return apply_to(body, *op, call.arguments, span);

@@ -132,7 +132,18 @@ std::optional<Size> size_function(Scope& scope, const lang::Call& call, Span spa
   return call.function.text == "match" ? size_match(scope, *a, *b, span) : size_broadcast(scope, *a, *b, span);
 }
 
-std::optional<Size> size_called(Scope& scope, const lang::Call& call, Span span) {
+// half(N), a function of the text: inlined like any call, of which a size must come.
+std::optional<Size> size_made(Scope& scope, const lang::Call& call, Span span) {
+  const auto made = made_by(scope, call, fresh(scope, "S"), span);
+  if (!made) return std::nullopt;
+  if (made->kind == Named::Kind::Size) return made->size;
+  scope.diagnostics.report(span, messages::not_a_size, call.function.text + "(…)", what_it_is(scope, *made));
+  return std::nullopt;
+}
+
+std::optional<Size> size_called(Scope& scope, const lang::Call& written, Span span) {
+  if (function_meant(scope, written.function)) return size_made(scope, written, span);
+  const lang::Call call = meant(scope, written);
   if (is_size_function(call)) return size_function(scope, call, span);
   if (call.function.text == "clamp" && call.arguments.size() == 3) {
     const auto x = size_of(scope, call.arguments[0]), low = size_of(scope, call.arguments[1]), high = size_of(scope, call.arguments[2]);
@@ -147,6 +158,7 @@ std::optional<Size> size_called(Scope& scope, const lang::Call& call, Span span)
   if (call.function.text == "ident" && call.arguments.size() == 1) return size_of(scope, call.arguments[0]);
   if (const auto op = lang::function_named(call.function.text)) return size_applied(scope, *op, call.arguments, span);
   if (call.function.text == "div") return size_applied(scope, Op::Div, call.arguments, span);
+  if (is_called_number(scope, call.function)) return std::nullopt;
   return fault(scope, span, fmt::format("`{}` is no function of sizes", call.function.text));
 }
 
@@ -284,7 +296,9 @@ bool is_index(const Scope& scope, const lang::Name& name) { return !name.upper &
 const Named* find(const Scope& scope, const lang::Name& name, Span span) {
   const auto at = scope.names.find(name.spelled());
   if (at == scope.names.end()) {
-    scope.diagnostics.report(span, messages::no_such_value, name.spelled());
+    if (const auto parameter = scope.parameters.find(name.spelled()); parameter != scope.parameters.end())
+      scope.diagnostics.report(span, messages::parameter_kind, name.spelled(), parameter->second.function || !parameter->second.builtin.empty() ? "a function" : "an aggregation", "a value");
+    else scope.diagnostics.report(span, messages::no_such_value, name.spelled());
     return nullptr;
   }
   return at->second.kind == Named::Kind::Failed ? nullptr : &at->second;
@@ -321,7 +335,9 @@ bool is_size_expression(const Scope& scope, const lang::Expr& expr) {
       [&](const lang::Unary& u) { return is_size_expression(scope, u.operand); },
       [&](const lang::Binary& b) { return all({b.left, b.right}); },
       [](const lang::Access&) { return false; },
-      [&](const lang::Call& c) {
+      [&](const lang::Call& written) {
+        if (const auto callee = function_meant(scope, written.function)) return all(written.arguments) && gives_size(scope, *callee, written);
+        const lang::Call c = meant(scope, written);
         const auto op = lang::function_named(c.function.text);
         const bool integer = op && lang::info(*op).result != lang::Result::Float && *op != Op::IsNan && *op != Op::IsFinite;
         return (integer || c.function.text == "ident" || c.function.text == "div" || c.function.text == "clamp" || is_assertion(expr) || is_size_function(c)) && all(c.arguments);
