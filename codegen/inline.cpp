@@ -17,12 +17,10 @@ using poly::Expr;
 using poly::Program;
 using poly::Statement;
 
-// The producer's value as its tensor would hold it: f16 and bf16 expressions are computed in f32, so the cast is spelled out.
+// The producer's value as its tensor would hold it: what is computed in f16 and bf16 is not rounded without a cast.
 Expr rounded(const Expr& value, lang::DType stored) {
   const bool half = stored == lang::DType::F16 || stored == lang::DType::BF16;
-  if (!half) return value.type() == stored ? value : Expr(poly::Cast{value, stored});
-  if (value.as<poly::Read>() && value.type() == stored) return value;
-  return poly::Cast{Expr(poly::Cast{value, lang::DType::F32}), stored};
+  return value.type() == stored && (!half || value.as<poly::Read>()) ? value : Expr(poly::Cast{value, stored});
 }
 
 Expr replace_reads(const Expr& e, const std::map<int, Expr>& with) {

@@ -441,7 +441,7 @@ class Leaf {
         [&](const poly::Read& r) { return convert(load(body, static_cast<std::size_t>(r.read), i, v), compute_type(r.type)); },
         [&](const poly::Index& x) { return convert(index_value(nest_.form(x.value), i, v), compute_type(x.type)); },
         [&](const poly::Cast& c) {
-          return cast(value(body, c.operand, i, v), c.operand.type(), c.type);
+          return cast(value(body, c.operand, i, v), c.operand, c.type);
         },
         [&](const poly::Apply& a) {
           std::vector<Expr> operands;

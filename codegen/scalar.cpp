@@ -38,10 +38,25 @@ Expr identity(Aggregation how, DType type) {
   }
 }
 
-Expr cast(const Expr& operand, DType from, DType to) {
-  if (to != DType::F16 && to != DType::BF16) return convert(operand, to);
-  if (from == to) return operand;
-  return Convert{Expr(Convert{operand, to}), DType::F32};
+namespace {
+
+bool is_half(DType type) { return type == DType::F16 || type == DType::BF16; }
+
+// What was read or cast has been rounded to its type; what was computed has not.
+bool is_rounded(const poly::Expr& value) {
+  return value.match([](const poly::Read&) { return true; }, [](const poly::Number&) { return true; }, [](const poly::Index&) { return false; },
+                     [](const poly::Cast&) { return true; }, [](const poly::Apply&) { return false; });
+}
+
+Expr rounded(const Expr& value, DType half) { return Convert{Expr(Convert{value, half}), DType::F32}; }
+
+}  // namespace
+
+Expr cast(const Expr& value, const poly::Expr& of, DType to) {
+  const DType from = of.type();
+  const Expr seen = is_half(from) && !is_rounded(of) ? rounded(value, from) : value;
+  if (from == to) return seen;
+  return is_half(to) ? rounded(seen, to) : convert(seen, to);
 }
 
 Expr combine(Aggregation how, const Expr& acc, const Expr& x) {

@@ -389,7 +389,7 @@ class ScanLeaf {
     const Expr result = named(body, "t", e.match(
         [](const poly::Number& x) { return constant_of(x); }, [&](const poly::Read& r) { return load(r, v, u); },
         [&](const poly::Index& x) { return convert(index_value(nest_.form(x.value), v, u), compute_type(x.type)); },
-        [&](const poly::Cast& c) { return cast(value(body, c.operand, v, u), c.operand.type(), c.type); },
+        [&](const poly::Cast& c) { return cast(value(body, c.operand, v, u), c.operand, c.type); },
         [&](const poly::Apply& a) {
           std::vector<Expr> operands;
           for (const poly::Expr& o : a.operands) operands.push_back(value(body, o, v, u));

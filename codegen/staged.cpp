@@ -186,7 +186,7 @@ class Staged {
                      const DType type = storage_.plan.program.tensor(access.tensor).dtype;
                      return convert(Expr(Load{storage_.name(access.tensor), offset, type}), compute_type(r.type));
                    },
-                   [&](const poly::Cast& c) { return cast(factor_value(c.operand, d, x, k), c.operand.type(), c.type); },
+                   [&](const poly::Cast& c) { return cast(factor_value(c.operand, d, x, k), c.operand, c.type); },
                    [&](const poly::Apply& a) {
                      std::vector<Expr> operands;
                      for (const poly::Expr& o : a.operands) operands.push_back(factor_value(o, d, x, k));

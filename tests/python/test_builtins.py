@@ -425,3 +425,13 @@ def test_as_float_takes_the_type_of_a_tensor(target, given, expected):
     assert z.dtype == np.dtype(expected) and z.shape == x.shape
     anyone = tilec.compile("function twice(X) -> (Y) { Y = as_float(f32(2.0) * X, X); }", target=target)(x)  # of any rank
     assert anyone.dtype == np.dtype(expected) and anyone.shape == x.shape
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl", "reference"])
+def test_a_cast_sees_a_half_expression_rounded(target):
+    f = tilec.compile("function f(f16 A[N], f16 B[N]) -> (Y, W, Z) { Y = f32(A + B); W = i32(A*B + A); T = A + B; Z = f16(A + B) - A + T; }", target=target)
+    a, b = np.array([2048, 1000], "f2"), np.array([1, 1.001], "f2")
+    y, w, z = f(a, b)
+    np.testing.assert_array_equal(y, (a + b).astype("f4"))
+    np.testing.assert_array_equal(w, [4096, 2001])             # computed in f32, rounded once
+    np.testing.assert_array_equal(z, [2048, 1002])
