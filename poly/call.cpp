@@ -455,11 +455,18 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
     body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(function.inputs.size(), "input"), std::to_string(call.arguments.size()));
     return std::nullopt;
   }
+  std::vector<lang::Name> mentioned;
+  for (const auto& statement : function.statements)
+    if (const auto* assignment = std::get_if<lang::Assignment>(&statement.node)) names_in(assignment->value, mentioned);
   std::vector<Named> values;
   for (const auto& expr : call.arguments) {
+    Named named;
+    if (std::find(mentioned.begin(), mentioned.end(), function.inputs[values.size()].target.name) == mentioned.end()) {
+      values.push_back(std::move(named));              // which may have more dimensions than the result
+      continue;
+    }
     const auto scalar = scalar_of(body, expr);
     if (!scalar) return std::nullopt;
-    Named named;
     named.kind = Named::Kind::Element;
     named.scalar = *scalar;
     named.span = expr.span();
