@@ -70,6 +70,9 @@ class Program:
                 return self(*[_as_argument(name, v) for name, v in zip(self.inputs, arguments)], out=out, accumulate=accumulate)
         if out is not None:
             out = [out] if isinstance(out, _np.ndarray) else list(out)
+            for name, array in zip(self.outputs, out):
+                if not isinstance(array, _np.ndarray):
+                    raise TypeError("out= for %s is a %s, not an array" % (name, type(array).__name__))
             key.append(tuple((o.shape, o.strides, o.dtype) for o in out))
         if accumulate:
             accumulate = self._outputs_to_add(accumulate, out)

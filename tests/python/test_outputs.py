@@ -34,3 +34,10 @@ def test_links_of_a_chain_that_overlap_leave_no_element_unwritten(target):
         wanted[1::2] = -x[:size // 2]
         wanted[1:3] = 2 * x[:2][:len(wanted[1:3])]
         np.testing.assert_array_equal(f(x), wanted)
+
+
+@pytest.mark.parametrize("place", [np.float32(1), 1.0, [1.0], "a", None])
+def test_what_is_no_array_cannot_be_written_to(place):
+    f = tilec.compile("function f(X[N]) -> (Y, Z) { Y[] = +(X[i]); Z = X; }")
+    with pytest.raises(TypeError, match="out= for Y"):
+        f(np.ones(3, "f4"), out=[place, np.zeros(3, "f4")])
