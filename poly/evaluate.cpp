@@ -201,9 +201,18 @@ std::int64_t real_to_integer(DType type, double value) {
   return static_cast<std::int64_t>(value);
 }
 
+// With what no double holds kept as an odd last bit, so that rounding to fewer bits is the only rounding.
+double to_odd(bool negative, std::uint64_t magnitude) {
+  int shift = 0;
+  for (; magnitude >> 53 != 0; ++shift) magnitude = magnitude >> 1 | (magnitude & 1);
+  const double value = std::ldexp(static_cast<double>(magnitude), shift);
+  return negative ? -value : value;
+}
+
 double integer_to_real(DType from, DType to, std::int64_t value) {
-  if (from == DType::U64) return to == DType::F32 ? static_cast<double>(static_cast<float>(bits_of(value))) : round_to(to, static_cast<double>(bits_of(value)));
-  return to == DType::F32 ? static_cast<double>(static_cast<float>(value)) : round_to(to, static_cast<double>(value));
+  const bool negative = from != DType::U64 && value < 0;
+  if (to != DType::F64) return round_to(to, to_odd(negative, negative ? 0 - bits_of(value) : bits_of(value)));
+  return from == DType::U64 ? static_cast<double>(bits_of(value)) : static_cast<double>(value);
 }
 
 Number convert(const Number& value, DType type) {

@@ -291,9 +291,20 @@ Value* half_to_f32(Builder& b, Value* x, DType from) {
   return b.CreateBitCast(wide, like(b.getFloatTy(), x));
 }
 
+// An integer that is exact in f64 where x is; else floor(x / 2¹¹) with what is left as an odd last bit: at most 53 bits again.
+Value* integer_to_odd(Builder& b, Value* x, DType from) {
+  if (lang::bits(from) < 64) return x;
+  const auto number = [&](std::int64_t n) { return constant_integer(x->getType(), n); };
+  constexpr std::int64_t exact = std::int64_t{1} << 53, low = 0x7ff;
+  Value* fits = lang::is_signed(from) ? b.CreateICmpULE(b.CreateAdd(x, number(exact)), number(2 * exact)) : b.CreateICmpULE(x, number(exact));
+  Value* odd = b.CreateOr(b.CreateAnd(x, number(~low)), number(low + 1));
+  Value* whole = b.CreateICmpEQ(b.CreateAnd(x, number(low)), number(0));
+  return b.CreateSelect(b.CreateOr(fits, whole), x, odd);
+}
+
 Value* to_half(Builder& b, Value* x, DType from, DType to) {
-  if (!lang::is_float(from)) {                         // an i32 is exact in f64
-    x = convert(b, x, from, DType::F64);
+  if (!lang::is_float(from)) {
+    x = convert(b, integer_to_odd(b, x, from), from, DType::F64);
     from = DType::F64;
   }
   if (from == DType::F64) x = narrow_to_odd(b, x);

@@ -155,6 +155,16 @@ std::string Scalars::narrow(DType from, DType to) {
                             cuda ? "__float_as_uint" : "as_uint"));
 }
 
+// What no float holds is kept as an odd last bit, so that the rounding to bf16 is the only one. To f16 none is needed: what a float rounds
+// is infinite there.
+std::string Scalars::integer_to_bf16(DType from) {
+  const std::string u = unsigned_of(from), rounded = narrow(DType::F32, DType::BF16);
+  const std::string magnitude = is_signed(from) ? fmt::format("x < 0 ? ({0})0 - ({0})x : ({0})x", u) : "x", sign = is_signed(from) ? "x < 0 ? -f : f" : "f";
+  return helper(fmt::format("tc_{}_bf16", tag(from)), "unsigned short", type(from) + " x",
+                fmt::format("{} u = {}; int e = 0; for (; u >> 24; e++) u = (u >> 1) | (u & 1); float f = {}((float)u, e); return {}({});", u, magnitude,
+                            function("ldexp", DType::F32), rounded, sign));
+}
+
 // Bounds are powers of two, exact in either float type.
 std::string Scalars::saturate(DType from, DType to) {
   const int width = bits(to);
@@ -171,6 +181,7 @@ std::string Scalars::convert(const std::string& text, DType from, DType to) {
   if (is_half(from)) return convert(fmt::format("{}({})", widen(from), text), DType::F32, to);
   if (to == DType::Bool) return fmt::format("({} != 0)", text);
   if (is_half(to)) {
+    if (!is_float(from) && to == DType::BF16 && bits(from) > 16) return fmt::format("{}({})", integer_to_bf16(from), text);
     if (!is_float(from)) return convert(fmt::format("((float){})", text), DType::F32, to);
     return fmt::format("{}({})", narrow(from, to), text);
   }

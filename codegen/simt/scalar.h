@@ -45,6 +45,7 @@ class Scalars {
   std::string saturate(DType from, DType to);          // name of the helper
   std::string widen(DType from);                       // f16, bf16 → f32
   std::string narrow(DType from, DType to);            // f32, f64 → f16, bf16
+  std::string integer_to_bf16(DType from);
   std::string double_to_odd();                         // f64 → f32 rounded so that a second rounding is the right one
 
   Dialect dialect_;

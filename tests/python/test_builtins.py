@@ -435,3 +435,20 @@ def test_a_cast_sees_a_half_expression_rounded(target):
     np.testing.assert_array_equal(y, (a + b).astype("f4"))
     np.testing.assert_array_equal(w, [4096, 2001])             # computed in f32, rounded once
     np.testing.assert_array_equal(z, [2048, 1002])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
+def test_an_integer_is_rounded_to_bf16_once(target, dtype):
+    bits = np.iinfo(dtype).bits - (dtype[0] == "i")
+    x = [sign * ((1 << top) + (1 << top - 8) + more) for top in range(8, bits) for more in (-1, 0, 1) for sign in ((1, -1) if dtype[0] == "i" else (1,))]  # about the middle of two bf16
+    x += [0, 1, 255, 256, 257, np.iinfo(dtype).max, np.iinfo(dtype).min]
+
+    def rounded(n):
+        shift = max(abs(n).bit_length() - 8, 0)
+        kept, rest, half = abs(n) >> shift, abs(n) & (1 << shift) - 1, 1 << shift >> 1
+        up = shift > 0 and (rest > half or (rest == half and kept % 2 == 1))
+        return float((kept + up) << shift) * (-1 if n < 0 else 1)
+
+    y = run("function (X[N]) -> (Y) { Y = f32(bf16(X)); }", target, np.array(x, dtype))
+    np.testing.assert_array_equal(y, [rounded(int(n)) for n in x])
