@@ -186,6 +186,7 @@ std::string short_element(const poly::Array& array, std::size_t n) {
   if (array.dtype == DType::Bool) return array.integers[n] != 0 ? "true" : "false";
   if (array.dtype == DType::U64) return fmt::format("{}", static_cast<std::uint64_t>(array.integers[n]));
   if (!lang::is_float(array.dtype)) return fmt::format("{}", array.integers[n]);
+  if (std::isnan(array.reals[n])) return "nan";        // whatever its sign
   return array.dtype == DType::F64 ? fmt::format("{:.10g}", array.reals[n]) : fmt::format("{:.6g}", array.reals[n]);
 }
 
@@ -230,6 +231,7 @@ std::optional<DType> written_type(std::string_view value) {
 }
 
 std::string print_element(const poly::Array& array, std::size_t n) {
+  if (lang::is_float(array.dtype) && std::isnan(array.reals[n])) return short_element(array, n);
   if (array.dtype == DType::F64) return fmt::format("{}", array.reals[n]);
   if (array.dtype == DType::F32) return fmt::format("{}", static_cast<float>(array.reals[n]));
   if (array.dtype == DType::F16) return fmt::format("{:.5g}", array.reals[n]);

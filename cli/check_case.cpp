@@ -74,7 +74,9 @@ class Check {
   Verdict expected(const Pattern& pattern, lang::Severity severity) const {
     const std::regex wanted(pattern.text);
     std::string others;
-    for (const lang::Diagnostic& one : diagnostics_.all()) {
+    std::vector<lang::Diagnostic> all(diagnostics_.all().begin(), diagnostics_.all().end());
+    if (file_.file) all.insert(all.end(), file_.diagnostics.all().begin(), file_.diagnostics.all().end());  // of the text, whatever is called
+    for (const lang::Diagnostic& one : all) {
       if (one.severity != severity) continue;
       const std::string said = fmt::format("{} {}", one.code, one.message);
       if (std::regex_search(said, wanted)) return {};
