@@ -6,13 +6,15 @@
 
 #include "lang/messages.h"
 #include "lang/nearest.h"
-#include "lang/print.h"
+#include "lang/type.h"
 
 namespace tilec::lang {
 namespace {
 
 using Dimension = std::optional<std::string>;          // a plain size name
 struct Shape { std::vector<Dimension> dimensions; Span where; };
+// Of a value: its dimensions where they can be told, or what a tuple is made of.
+struct Value { std::optional<Shape> shape = {}; std::vector<Value> parts = {}; };
 
 Dimension plain(const Expr& size) {
   const auto* v = size.as<Variable>();
@@ -21,52 +23,171 @@ Dimension plain(const Expr& size) {
 
 // Where an index stands alone as one dimension of a tensor.
 struct Use { std::string tensor, dimension; Span index, declared; const Access* access; };
+using Uses = std::map<std::string, std::vector<Use>>;  // by index
 
+// Functions whose result has the dimensions of their first argument, whatever else they take.
+constexpr std::string_view keeps_shape[] = {"ident", "rsqrt", "isinf", "as_float", "as_int", "as_uint", "as_bool", "index", "cumsum", "cumprod", "sort",
+                                            "argsort", "argsort_descending", "builtin_softmax", "builtin_logsoftmax", "reverse_grad"};
+
+constexpr int most_nested = 100;                       // calls in calls; recursion is reported elsewhere
+
+// What a file's functions share.
+struct Shared {
+  const File& file;
+  const std::set<std::string>& apart;                  // names that a `dim` of the file declares
+  Diagnostics in_calls = {};                           // what calls bring together, function by function
+  std::map<std::string, std::vector<Value>> known = {};  // results of functions, by the dimensions they are called with
+};
+
+// The statements of one function: on its own, or as a call finds them, its size names standing for those of the caller.
 class Dimensions {
  public:
-  Dimensions(const std::set<std::string>& apart, Diagnostics& diagnostics) : apart_(apart), diagnostics_(diagnostics) {}
+  Dimensions(Shared& shared, const File& file, Diagnostics& diagnostics, int depth = 0) : shared_(shared), file_(file), diagnostics_(diagnostics), depth_(depth) {}
 
   void function(const Function& f) {
-    shapes_.clear();
-    declared_.clear();
     for (const Input& i : f.inputs)
       for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
-        if (const Dimension name = plain(size)) declared_.insert(*name);
+        if (const Dimension name = plain(size)) means_.emplace(*name, name);
     for (const Input& i : f.inputs)
-      if (i.sizes) shapes_[i.target.name.spelled()] = shape_of(*i.sizes, i.span);
+      if (i.sizes) values_[i.target.name.spelled()].shape = shape_of(*i.sizes, i.span);
+    statements(f);
+  }
+
+  std::vector<Value> called(const Function& f, const std::vector<Value>& arguments) {
+    for (std::size_t k = 0; k < arguments.size(); ++k)
+      if (f.inputs[k].sizes && arguments[k].shape) bind(f, f.inputs[k], *arguments[k].shape);
+    for (std::size_t k = 0; k < arguments.size(); ++k) {
+      const Input& i = f.inputs[k];
+      values_[i.target.name.spelled()] = i.sizes ? Value{shape_of(*i.sizes, i.span)} : arguments[k];
+    }
+    statements(f);
+    std::vector<Value> results;
+    for (const Target& result : f.results) results.push_back(value_named(result.name));
+    return results;
+  }
+
+ private:
+  Shared& shared_;
+  const File& file_;                                   // whose functions are called by name
+  Diagnostics& diagnostics_;
+  int depth_;                                          // 0: the function on its own
+  std::vector<Parameter> parameters_;                  // a function among them is not looked through
+  std::map<std::string, Value> values_;
+  std::map<std::string, Dimension> means_;             // names that an input's shape declares; `H = N/2` is none
+
+  void statements(const Function& f) {
+    parameters_ = f.parameters;
     for (const Statement& s : f.statements)
-      std::visit(Overloaded{[](std::monostate) {}, [](const TupleAssignment&) {},
+      std::visit(Overloaded{[](std::monostate) {},
+                            [&](const TupleAssignment& t) {
+                              const Value value = value_of(t.value);
+                              for (std::size_t k = 0; k < t.targets.size() && k < value.parts.size(); ++k) values_[t.targets[k].name.spelled()] = value.parts[k];
+                            },
                             [&](const Assignment& a) {
-                              if (auto shape = elementwise(a.value)) shapes_[a.target.name.spelled()] = {shape->dimensions, a.target.span};
+                              Value value = value_of(a.value);
+                              if (value.shape) value.shape->where = a.target.span;
+                              values_[a.target.name.spelled()] = std::move(value);
                             },
                             [&](const Contraction& c) {
                               contraction(c);
-                              shapes_[c.target.name.spelled()] = shape_of(c.sizes, c.target.span);
+                              values_[c.target.name.spelled()].shape = shape_of(c.sizes, c.target.span);
                             }},
                  s.node);
   }
 
- private:
-  const std::set<std::string>& apart_;
-  Diagnostics& diagnostics_;
-  std::map<std::string, Shape> shapes_;
-  std::set<std::string> declared_;                     // names that an input's shape declares; `H = N/2` is none
+  Value value_named(const Name& name) const {
+    const auto at = values_.find(name.spelled());
+    return at == values_.end() ? Value{} : at->second;
+  }
 
   Shape shape_of(const std::vector<Expr>& sizes, Span where) const {
     Shape shape{{}, where};
     for (const Expr& size : sizes) {
       const Dimension name = plain(size);
-      shape.dimensions.push_back(name && declared_.contains(*name) ? name : std::nullopt);
+      const auto at = name ? means_.find(*name) : means_.end();
+      shape.dimensions.push_back(at == means_.end() ? std::nullopt : at->second);
     }
     return shape;
   }
 
-  bool kept_apart(const std::string& a, const std::string& b) const { return a != b && (apart_.contains(a) || apart_.contains(b)); }
+  bool kept_apart(const std::string& a, const std::string& b) const { return a != b && (shared_.apart.contains(a) || shared_.apart.contains(b)); }
+
+  // ---- calls ----
+
+  // An input's size names are what the argument has there. One that `dim` declares is itself and nothing else.
+  void bind(const Function& f, const Input& input, const Shape& given) {
+    if (input.sizes->size() != given.dimensions.size()) return;
+    for (std::size_t d = 0; d < given.dimensions.size(); ++d) {
+      const Dimension name = plain((*input.sizes)[d]);
+      if (!name || !given.dimensions[d]) continue;
+      const bool typed = &file_ == &shared_.file && shared_.apart.contains(*name);
+      const auto [at, is_new] = means_.emplace(*name, typed ? name : given.dimensions[d]);
+      if (kept_apart(*at->second, *given.dimensions[d]))
+        diagnostics_.report(given.where, messages::dimensions_mix, *at->second, *given.dimensions[d], fmt::format("they are both `{}` of `{}`", *name, f.name->text)).label(input.span, "declared here");
+    }
+  }
+
+  static std::string key(const Function& f, const std::vector<Value>& arguments) {
+    std::string text = fmt::format("{}", static_cast<const void*>(&f));
+    const auto add = [&](const auto& self, const Value& value) -> void {
+      text += value.shape ? "(" : "?(";
+      for (const Dimension& d : value.shape ? value.shape->dimensions : std::vector<Dimension>{}) text += d.value_or("") + ",";
+      for (const Value& part : value.parts) self(self, part);
+      text += ")";
+    };
+    for (const Value& value : arguments) add(add, value);
+    return text;
+  }
+
+  std::vector<Value> results_of(const Definition& definition, const std::vector<Value>& arguments, Span span) {
+    const Function& f = *definition.function;
+    if (arguments.size() != f.inputs.size() || depth_ >= most_nested) return {};
+    const auto [known, is_new] = shared_.known.try_emplace(key(f, arguments));
+    if (!is_new) return known->second;
+    Diagnostics found;
+    std::vector<Value> results = Dimensions(shared_, *definition.file, found, depth_ + 1).called(f, arguments);
+    Diagnostics& told = depth_ == 0 ? shared_.in_calls : diagnostics_;
+    for (Diagnostic each : found.all()) {
+      if (!(each.span == span)) each.labels.push_back({span, "in this call"});
+      told.add(std::move(each));
+    }
+    return known->second = std::move(results);         // references into a map stay
+  }
+
+  Value result_of(const Call& c, const Expr& e) {
+    const auto* iterated = c.function.text == "iterate" && !c.parameters.empty() ? std::get_if<Name>(&c.parameters[0].value) : nullptr;
+    std::vector<Value> arguments;
+    for (const Expr& argument : c.arguments) arguments.push_back(value_of(argument));
+    const Name& callee = iterated ? *iterated : c.function;
+    if (std::any_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == callee; })) return {};
+    const auto found = definitions(file_, callee);
+    if (found.size() == 1) {
+      std::vector<Value> results = results_of(found[0], arguments, e.span());
+      for (Value& each : results)
+        if (each.shape) each.shape->where = e.span();
+      return results.size() == 1 ? std::move(results[0]) : Value{{}, std::move(results)};
+    }
+    const std::string& name = c.function.text;
+    if (name == "tuple") return {{}, std::move(arguments)};
+    if (name == "element") return component(arguments, c);
+    if (name == "reshape" && !c.arguments.empty()) return {shape_of({c.arguments.begin() + 1, c.arguments.end()}, e.span())};
+    const bool first = dtype_named(name) || std::find(std::begin(keeps_shape), std::end(keeps_shape), name) != std::end(keeps_shape);
+    if (first && !arguments.empty()) return std::move(arguments[0]);
+    return function_named(name) || name == "clamp" ? meet(arguments) : Value{};
+  }
+
+  static Value component(const std::vector<Value>& arguments, const Call& c) {
+    const auto* at = c.arguments.size() == 2 ? c.arguments[1].as<Number>() : nullptr;
+    return at && at->integer < arguments[0].parts.size() ? arguments[0].parts[at->integer] : Value{};
+  }
+
+  // ---- contractions ----
 
   void contraction(const Contraction& c) {
-    std::map<std::string, std::vector<Use>> uses;      // by index
+    Uses uses;
     const Access target{c.target.name, c.element};
-    note(target, shape_of(c.sizes, c.target.span), uses);
+    const Shape shape = shape_of(c.sizes, c.target.span);
+    note(target, shape, uses);
     accesses(c.body, uses);
     // Reads are compared with each other first: of a swapped operand the read is wrong, not the target.
     for (auto& [index, all] : uses) {
@@ -77,9 +198,22 @@ class Dimensions {
           break;
         }
     }
+    for (const Constraint& k : c.constraints) equal(k, uses);
+    const auto* name = c.default_value ? std::get_if<Name>(&c.default_value->value) : nullptr;
+    if (const Value filled = name ? value_named(*name) : Value{}; filled.shape) both(shape, {filled.shape->dimensions, c.default_value->span}, "`default` fills the first with the second");
   }
 
-  void note(const Access& access, const Shape& shape, std::map<std::string, std::vector<Use>>& uses) const {
+  // `i == j` makes one index of two.
+  void equal(const Constraint& k, const Uses& uses) {
+    const auto *left = k.polynomial.as<Variable>(), *right = k.bound.as<Variable>();
+    if (k.form != Constraint::Form::Equal || !left || !right) return;
+    const auto a = uses.find(left->name.spelled()), b = uses.find(right->name.spelled());
+    if (a == uses.end() || b == uses.end() || !kept_apart(a->second[0].dimension, b->second[0].dimension)) return;
+    diagnostics_.report(k.span, messages::dimensions_mix, a->second[0].dimension, b->second[0].dimension, fmt::format("`{}` and `{}` are one index", a->first, b->first))
+        .label(a->second[0].index, "this ranges over the first").label(b->second[0].index, "this ranges over the second");
+  }
+
+  void note(const Access& access, const Shape& shape, Uses& uses) const {
     if (shape.dimensions.size() != access.element.size()) return;
     for (std::size_t d = 0; d < access.element.size(); ++d) {
       const auto* v = access.element[d].as<Variable>();
@@ -87,11 +221,11 @@ class Dimensions {
     }
   }
 
-  void accesses(const Expr& e, std::map<std::string, std::vector<Use>>& uses) const {
+  void accesses(const Expr& e, Uses& uses) const {
     const auto go = [&](const Expr& inner) { accesses(inner, uses); };
     e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); }, [&](const Binary& b) { go(b.left), go(b.right); },
             [&](const Access& a) {
-              if (const auto shape = shapes_.find(a.tensor.spelled()); shape != shapes_.end()) note(a, shape->second, uses);
+              if (const Value value = value_named(a.tensor); value.shape) note(a, *value.shape, uses);
             },
             [&](const Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
             [&](const Select& s) {
@@ -100,13 +234,15 @@ class Dimensions {
             });
   }
 
-  void report(const std::string& index, const Use& a, const Use& b, const std::map<std::string, std::vector<Use>>& uses) {
+  void report(const std::string& index, const Use& a, const Use& b, const Uses& uses) {
     if (kept_apart(a.dimension, b.dimension)) {
       diagnostics_.report(b.index, messages::dimensions_mix, a.dimension, b.dimension, fmt::format("index `{}` ranges over both", index)).label(a.declared, fmt::format("`{}` is declared here", a.tensor));
       return;
     }
+    if (depth_ > 0) return;                             // names that one name of the callee stands for are compared before it runs
     auto entry = diagnostics_.report(b.index, messages::dimension, index, a.dimension, a.tensor, b.dimension, b.tensor);
-    const auto& shape = shapes_.contains(b.tensor) ? shapes_.at(b.tensor).dimensions : std::vector<Dimension>{};
+    const Value value = value_named(b.access->tensor);
+    const auto shape = value.shape ? value.shape->dimensions : std::vector<Dimension>{};
     std::string by;
     for (const Dimension& d : shape) by += (by.empty() ? "" : " by ") + d.value_or("…");
     entry.label(b.declared, by.empty() ? fmt::format("`{}` is declared here", b.tensor) : fmt::format("`{}` is declared {} here", b.tensor, by));
@@ -114,7 +250,7 @@ class Dimensions {
   }
 
   // The same indices in an order in which each dimension is the one its index has elsewhere.
-  static std::optional<std::string> other_order(const Use& use, const std::vector<Dimension>& shape, const std::map<std::string, std::vector<Use>>& uses) {
+  static std::optional<std::string> other_order(const Use& use, const std::vector<Dimension>& shape, const Uses& uses) {
     std::vector<std::string> indices;
     for (const Expr& e : use.access->element) {
       const auto* v = e.as<Variable>();
@@ -134,34 +270,36 @@ class Dimensions {
     return std::nullopt;
   }
 
-  // The dimensions of an elementwise value, where they can be told, aligned at the right.
-  std::optional<Shape> elementwise(const Expr& e) {
-    const auto scalar = [&](const auto&) { return std::optional(Shape{{}, e.span()}); };
-    return e.match([&](const Number& n) { return scalar(n); },
-                   [&](const Variable& v) -> std::optional<Shape> {
-                     const auto at = shapes_.find(v.name.spelled());
-                     return at == shapes_.end() ? std::nullopt : std::optional(Shape{at->second.dimensions, e.span()});
+  // ---- elementwise ----
+
+  // The dimensions of a whole value, aligned at the right.
+  Value value_of(const Expr& e) {
+    return e.match([&](const Number&) { return Value{Shape{{}, e.span()}}; },
+                   [&](const Variable& v) {
+                     if (means_.contains(v.name.spelled()) && !values_.contains(v.name.spelled())) return Value{Shape{{}, e.span()}};  // a size
+                     Value value = value_named(v.name);
+                     if (value.shape) value.shape->where = e.span();
+                     return value;
                    },
-                   [&](const Unary& u) { return elementwise(u.operand); },
-                   [&](const Binary& b) { return meet({b.left, b.right}); },
-                   [](const Access&) { return std::optional<Shape>{}; },
-                   [&](const Call& c) { return function_named(c.function.text) ? meet(c.arguments) : std::optional<Shape>{}; },
-                   [&](const Select& s) { return s.otherwise ? meet({s.condition, s.then, *s.otherwise}) : std::optional<Shape>{}; });
+                   [&](const Unary& u) { return value_of(u.operand); },
+                   [&](const Binary& b) { return meet({value_of(b.left), value_of(b.right)}); },
+                   [](const Access&) { return Value{}; },
+                   [&](const Call& c) { return result_of(c, e); },
+                   [&](const Select& s) { return s.otherwise ? meet({value_of(s.condition), value_of(s.then), value_of(*s.otherwise)}) : Value{}; });
   }
 
-  std::optional<Shape> meet(const std::vector<Expr>& operands) {
+  Value meet(const std::vector<Value>& operands) {
     std::optional<Shape> all;
     bool known = true;
-    for (const Expr& operand : operands) {
-      const auto shape = elementwise(operand);
-      known &= shape.has_value();
-      if (shape && all) all = both(*all, *shape);
-      else if (shape) all = shape;
+    for (const Value& operand : operands) {
+      known &= operand.shape.has_value();
+      if (operand.shape && all) all = both(*all, *operand.shape, "they are aligned");
+      else if (operand.shape) all = operand.shape;
     }
-    return known ? all : std::nullopt;
+    return known ? Value{all} : Value{};
   }
 
-  Shape both(const Shape& a, const Shape& b) {
+  Shape both(const Shape& a, const Shape& b, std::string_view how) {
     const Shape &longer = a.dimensions.size() >= b.dimensions.size() ? a : b, &shorter = a.dimensions.size() >= b.dimensions.size() ? b : a;
     Shape result = longer;
     const std::size_t ahead = longer.dimensions.size() - shorter.dimensions.size();
@@ -169,7 +307,7 @@ class Dimensions {
       Dimension& mine = result.dimensions[ahead + d];
       const Dimension& other = shorter.dimensions[d];
       if (mine && other && kept_apart(*mine, *other))
-        diagnostics_.report(b.where, messages::dimensions_mix, *a.dimensions[a.dimensions.size() - shorter.dimensions.size() + d], *b.dimensions[b.dimensions.size() - shorter.dimensions.size() + d], "they are aligned").label(a.where, "with this");
+        diagnostics_.report(b.where, messages::dimensions_mix, &longer == &a ? *mine : *other, &longer == &a ? *other : *mine, how).label(a.where, "with this");
       if (!mine) mine = other;
     }
     return result;
@@ -202,9 +340,13 @@ void check_dimensions(const File& file, Diagnostics& diagnostics) {
         declared.push_back(name);
         apart.insert(name.spelled());
       }
-  Dimensions dimensions(apart, diagnostics);
+  Shared shared{file, apart};
   for (const auto& item : file.items)
-    if (const auto* f = std::get_if<Function>(&item)) dimensions.function(*f);
+    if (const auto* f = std::get_if<Function>(&item)) Dimensions(shared, file, diagnostics).function(*f);
+  // What a function has wrong on its own is not told again at its calls.
+  const auto own = diagnostics.all();
+  for (const Diagnostic& each : shared.in_calls.all())
+    if (std::none_of(own.begin(), own.end(), [&](const Diagnostic& d) { return d.span == each.span; })) diagnostics.add(each);
   unused(file, declared, diagnostics);
 }
 

@@ -3,7 +3,8 @@
 //   C[i, j: M, N] = +(A[i, k] * B[k, j]);   with A[M, K], B[N, K]
 //     ⇒  warning: index `k` ranges over `K` of `A` and over `N` of `B`      hint: `B[j, k]` reads every element
 //
-// Names that a `dim` item declares must not meet others at all, neither at an index nor in an elementwise operation.
+// Names that a `dim` item declares must not meet others at all, neither at an index nor in an elementwise operation, and not in
+// what is called either: there a size name stands for the one it is called with. Calls of the same dimensions are looked at once.
 // Only plain names are compared: `N + 1` or `3` says nothing. All of this is about text; nothing is left at run time.
 #pragma once
 
