@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::string_view aggregations[] = {"sum", "product", "max", "min", "assign"};
 constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid"};
+constexpr std::string_view idle[] = {"plan", "pid"};   // accepted with whatever they say, and without effect
 
 // How many arguments a function takes that is not of the text.
 std::optional<Count> arity(std::string_view name) {
@@ -76,10 +77,14 @@ class Checker {
     now_ = -1;
     declare_all(f);
     attribute_names(f.attributes);
+    no_effect(f.attributes, "on a function");
     for (const Input& i : f.inputs) signature(i);
     for (const Statement& s : f.statements) {
       ++now_;
       attribute_names(s.attributes);
+      attribute_values(s.attributes);
+      if (std::holds_alternative<std::monostate>(s.node)) no_effect(s.attributes, "on an empty statement");
+      if (std::holds_alternative<TupleAssignment>(s.node)) no_effect(s.attributes, "on several results", {"name", "ties"});
       std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) { type(a.target); expression(a.value, Role::Elementwise); },
                             [&](const TupleAssignment& t) {
                               for (const Target& each : t.targets) type(each);
@@ -181,6 +186,28 @@ class Checker {
       if (std::find(std::begin(attributes), std::end(attributes), word.name.text) != std::end(attributes)) continue;
       auto entry = diagnostics_.report(word.name.span, messages::unknown_attribute, word.name.spelled());
       if (const auto near = nearest(word.name.text, {std::begin(attributes), std::end(attributes)})) entry.hint(fmt::format("did you mean `{}`?", *near));
+    }
+  }
+
+  static bool is_idle(const Attribute& word) { return std::find(std::begin(idle), std::end(idle), word.name.text) != std::end(idle); }
+
+  // Of the known ones, or of those in `only`.
+  void no_effect(const std::vector<Attribute>& words, std::string_view where, const std::vector<std::string_view>& only = {std::begin(attributes), std::end(attributes)}) {
+    for (const Attribute& word : words)
+      if (!is_idle(word) && std::find(only.begin(), only.end(), word.name.text) != only.end()) diagnostics_.report(word.name.span, messages::attribute_idle, word.name.text, where);
+  }
+
+  // `ties` and `name` take one word, `save` and `recompute` nothing; each stands once.
+  void attribute_values(const std::vector<Attribute>& words) {
+    for (auto word = words.begin(); word != words.end(); ++word) {
+      const std::string& name = word->name.text;
+      if (is_idle(*word) || std::find(std::begin(attributes), std::end(attributes), name) == std::end(attributes)) continue;
+      const auto before = std::find_if(words.begin(), word, [&](const Attribute& other) { return other.name.text == name; });
+      if (before != word) diagnostics_.report(word->name.span, messages::attribute_values, name, "is given twice").label(before->name.span, "and here");
+      const bool one_word = word->values.size() == 1 && !std::holds_alternative<Number>(word->values[0].value);
+      if (name == "name" && !one_word) diagnostics_.report(word->name.span, messages::attribute_idle, name, "without one word").hint("write `[[name(total)]]`");
+      if (name == "ties" && !one_word) diagnostics_.report(word->name.span, messages::attribute_values, name, "takes one of split, first and all").hint("write `[[ties(first)]]`");
+      if ((name == "save" || name == "recompute") && !word->values.empty()) diagnostics_.report(word->name.span, messages::attribute_values, name, "takes nothing in parentheses");
     }
   }
 

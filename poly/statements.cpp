@@ -59,7 +59,13 @@ std::optional<Keep> read_keep(const lang::Statement& statement, Scope& scope) {
   return save ? Keep::Save : recompute ? Keep::Recompute : Keep::Free;
 }
 
-// Marks the statement that makes the tensor just assigned.
+bool cannot_keep(const lang::Statement& statement, Keep keep, const std::string& name, std::string_view is, Scope& scope) {
+  const auto* word = attribute(statement, keep == Keep::Save ? "save" : "recompute");
+  scope.diagnostics.report(word->span, messages::keep_nothing, word->name.text, name, is).hint("put it before the statement that computes the tensor");
+  return false;
+}
+
+// Marks the statement that makes the tensor just assigned. `Y = X;` makes none: its statement copies, and goes.
 bool keep_assigned(const lang::Statement& statement, Keep keep, const lang::Target& target, std::size_t nodes_before, Scope& scope) {
   const auto at = scope.names.find(target.name.spelled());
   if (keep == Keep::Free || at == scope.names.end() || at->second.kind == Named::Kind::Failed) return true;
@@ -68,13 +74,11 @@ bool keep_assigned(const lang::Statement& statement, Keep keep, const lang::Targ
     auto* s = std::get_if<Statement>(&scope.program.nodes[n]);
     called |= s == nullptr;
     if (!s || at->second.kind != Named::Kind::Tensor || s->target.tensor != at->second.tensor) continue;
+    if (std::holds_alternative<lang::Assignment>(statement.node) && s->value.as<Read>()) continue;
     s->keep = keep;
     return true;
   }
-  const auto* word = attribute(statement, keep == Keep::Save ? "save" : "recompute");
-  scope.diagnostics.report(word->span, messages::keep_nothing, word->name.text, target.name.spelled(), called ? "moved by a call, which is not computed" : "a name for what exists already")
-      .hint("put it before the statement that computes the tensor");
-  return false;
+  return cannot_keep(statement, keep, target.name.spelled(), called ? "moved by a call, which is not computed" : "a name for what exists already", scope);
 }
 
 }  // namespace
@@ -230,7 +234,10 @@ void add_statement(Scope& scope, const lang::Function& function, const lang::Sta
       declare(scope, c->target, contracted(scope, function, statement, *c));
       scope.failed |= !keep_assigned(statement, keep.value_or(Keep::Free), c->target, nodes_before, scope);
     }
-    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) tuple_assigned(scope, function, *t);
+    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) {
+      tuple_assigned(scope, function, *t);
+      if (keep.value_or(Keep::Free) != Keep::Free) scope.failed |= !cannot_keep(statement, *keep, t->targets[0].name.spelled(), "one of several results", scope);
+    }
   } catch (const SizeError& error) {                    // of products and strides formed on the way
     scope.failed = true;
     scope.diagnostics.report(statement.span, messages::size_arithmetic, error.what());
