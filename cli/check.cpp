@@ -13,13 +13,21 @@ bool can_be_built(const lang::Function& function, const Options& options) {
   return std::ranges::all_of(function.inputs, [](const lang::Input& input) { return input.sizes.has_value(); }) && std::ranges::all_of(function.parameters, has_value);
 }
 
+void build(Session& session, const lang::Function& function) {
+  if (!can_be_built(function, session.options)) return;
+  codegen::Request request = session.request();
+  if (function.name) request.signature.function = function.name->text;
+  const codegen::Until until = session.options.sizes.empty() ? codegen::Until::Contraction : codegen::Until::Bound;
+  static_cast<void>(codegen::compile(*session.file, request, until, session.diagnostics));
+}
+
+// The function asked for, or all of them; what several of them call is reported once.
 int check_one(const Options& options, const std::string& path) {
   Session session(options, path);
-  const lang::Function* function = session.entry();
-  if (function != nullptr && can_be_built(*function, options)) {
-    const codegen::Until until = options.sizes.empty() ? codegen::Until::Contraction : codegen::Until::Bound;
-    static_cast<void>(codegen::compile(*session.file, session.request(), until, session.diagnostics));
-  }
+  const bool all = session.file && !options.function && options.sizes.empty() && options.defines.empty();
+  if (!all && session.entry() != nullptr) build(session, *session.entry());
+  for (const auto& item : all ? session.file->items : decltype(lang::File::items){})
+    if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function) build(session, *function);
   return session.report();
 }
 

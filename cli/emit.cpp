@@ -79,7 +79,7 @@ int emit_command(const Options& options) {
   codegen::Stages stages;
   if (stage.needs_program) {
     std::optional<codegen::Stages> computed = codegen::compile(*session.file, request, stage.until, session.diagnostics);
-    if (!computed) return session.report();
+    if (!computed || session.failed()) return session.report();
     stages = std::move(*computed);
     check_sizes_are_used(session, stages);
   }

@@ -84,7 +84,7 @@ int print_comparisons(const std::vector<Comparison>& comparisons) {
 int execute(Session& session, const Callable& callable, const Call& call) {
   std::shared_ptr<const runtime::Specialisation> made;
   const double compile_time = milliseconds([&] { made = callable.specialise(call.inputs, {}, session.diagnostics); });
-  if (!made) return session.report();
+  if (!made || session.failed()) return session.report();
   const runtime::Module& module = *made->module;
   const std::vector<Tensor> inputs = runtime::bind_inputs(module, call.inputs), outputs = runtime::allocate_outputs(module);
   const double first = milliseconds([&] { runtime::run(module, inputs, outputs); });

@@ -69,6 +69,7 @@ codegen::Target target_of(const std::string& name) {
 
 Session::Session(const Options& given, const std::string& path) : options(given) {
   file = lang::load({path == "-" ? "<stdin>" : path, runtime::read_text(path)}, runtime::find_in(options.include), sources, diagnostics);
+  if (failed()) file.reset();
 }
 
 const lang::Function* Session::entry() const {
@@ -101,10 +102,13 @@ codegen::Request Session::request() const {
   return request;
 }
 
+bool Session::failed() const {
+  return std::ranges::any_of(diagnostics.all(), [&](const lang::Diagnostic& d) { return d.severity == lang::Severity::Error || is_error_here(d, options); });
+}
+
 int Session::report() const {
   show(diagnostics, sources, options);
-  const auto& all = diagnostics.all();
-  return std::any_of(all.begin(), all.end(), [&](const lang::Diagnostic& d) { return d.severity == lang::Severity::Error || is_error_here(d, options); }) ? program_error : success;
+  return failed() ? program_error : success;
 }
 
 }  // namespace tilec::cli

@@ -20,11 +20,12 @@ struct Session {
   const Options& options;
   std::vector<lang::Source> sources;                   // the file, then what it imports: spans point into them
   lang::Diagnostics diagnostics;
-  std::optional<lang::File> file;                      // none when it did not parse or check
+  std::optional<lang::File> file;                      // none when it did not parse or check, or a warning of it is an error by -W
 
   Session(const Options& given, const std::string& path);  // RuntimeError when the file cannot be read
   const lang::Function* entry() const;                 // the function asked for; null when it cannot be decided (build says why)
   codegen::Request request() const;                    // function, sizes, defines, gradient and target of the options
+  bool failed() const;                                 // a diagnostic is an error, by itself or by -W
   int report() const;                                  // prints the diagnostics; program_error or success
 };
 
