@@ -68,12 +68,22 @@ class Binder {
     diagnostics_.report(span, messages::size_arithmetic, error.what());
   }
 
+  static bool holds(Condition condition, const Size& left, const Size& right) {
+    switch (condition) {
+      case Condition::Equal: return left == right;
+      case Condition::Nonzero: return !left.is(0);
+      case Condition::Positions: return left.get() <= INT32_MAX;
+    }
+    return false;
+  }
+
   void check(const Requirement& requirement) {
     const auto left = number(requirement.left, requirement.span), right = number(requirement.right, requirement.span);
-    if (failed_ || !missing_.empty() || (requirement.assertion ? !left.is(0) : left == right)) return;
+    if (failed_ || !missing_.empty() || holds(requirement.condition, left, right)) return;
     failed_ = true;
     const auto report = [&] {
-      if (requirement.assertion) return diagnostics_.report(requirement.span, messages::assertion_fails, requirement.message, requirement.left.print());
+      if (requirement.condition == Condition::Positions) return diagnostics_.report(requirement.span, messages::too_many_positions, requirement.message, left.print());
+      if (requirement.condition == Condition::Nonzero) return diagnostics_.report(requirement.span, messages::assertion_fails, requirement.message, requirement.left.print());
       return diagnostics_.report(requirement.span, messages::requirement_fails, requirement.message, requirement.left.print(), left.print(), requirement.right.print(), right.print());
     };
     auto entry = report();
@@ -156,7 +166,7 @@ class Binder {
     for (const auto& [left, i, right, k] : equal_extents(program, intrinsic)) {
       const auto &a = program.tensor(left), &b = program.tensor(right);
       const auto message = fmt::format("`{}` takes dimension {} of `{}` and dimension {} of `{}` for one", name(intrinsic.op), i, a.name, k, b.name);
-      check(Requirement{a.shape[i], b.shape[k], false, message, intrinsic.span, {}});
+      check(Requirement{a.shape[i], b.shape[k], Condition::Equal, message, intrinsic.span, {}});
     }
   }
 

@@ -64,6 +64,7 @@ std::nullopt_t refuse(Scope& scope, const Invocation& invocation, std::size_t k,
 }
 
 bool positions_fit(Scope& scope, const Invocation& invocation, const Size& size) {
+  if (!size.value()) scope.program.requirements.push_back({size, 0, Condition::Positions, invocation.call.function.text, invocation.span, {}});
   if (size.value().value_or(0) <= INT32_MAX) return true;
   scope.diagnostics.report(span_of(invocation, 0), messages::too_many_positions, invocation.call.function.text, size.print());
   return false;

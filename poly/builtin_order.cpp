@@ -103,7 +103,7 @@ std::optional<Named> top_k(Scope& scope, const Invocation& invocation) {
   const auto wanted = fmt::format("at least {} along the last dimension", counted(*k, "element"));
   const Size fits = Size(1) - Size::apply(Size::Kind::Less, {extent, count});
   if (fits.is(0)) return refuse(scope, invocation, 0, of->x, wanted);
-  if (!fits.value()) scope.program.requirements.push_back({fits, 0, true, fmt::format("`top_k<{}>` needs {}", *k, wanted), invocation.span, {}});
+  if (!fits.value()) scope.program.requirements.push_back({fits, 0, Condition::Nonzero, fmt::format("`top_k<{}>` needs {}", *k, wanted), invocation.span, {}});
   const auto indices = listed(letters(of->rank)), sizes = listed(extents(of->rank)), some = listed(with(extents(of->rank), of->rank - 1, std::to_string(*k)));
   const auto text = fmt::format("function (X[{1}]) -> (I) {{ Order = argsort_descending(X); I[{0}: {2}] = =(Order[{0}]); }}", indices, sizes, some);
   const auto position = expanded(scope, {invocation.call, {}, fresh(scope, invocation.name), invocation.span}, text, {of->x});

@@ -295,7 +295,8 @@ std::string print(const Program& program) {
   for (const auto id : program.outputs) results.push_back(fmt::format("{} {}", lang::name(program.tensor(id).dtype), program.tensor(id).name));
   std::string text = fmt::format("function{}{}({}) -> ({}) {{\n", program.name.empty() ? "" : " ", program.name, joined(parameters(program)), joined(results));
   for (const auto& requirement : program.requirements) {
-    const auto condition = requirement.assertion ? requirement.left.print() : fmt::format("{} == {}", requirement.left.print(), requirement.right.print());
+    if (requirement.condition == Condition::Positions) continue;  // hardly ever in question
+    const auto condition = requirement.condition == Condition::Nonzero ? requirement.left.print() : fmt::format("{} == {}", requirement.left.print(), requirement.right.print());
     text += fmt::format("  // assumes {}\n", condition);
   }
   const auto taken = taken_names(program);

@@ -103,8 +103,9 @@ struct Intrinsic {
 };
 using Node = std::variant<Statement, Intrinsic>;
 
-// A condition on sizes, checked by bind: left == right, or left != 0 for an assert.
-struct Requirement { Size left, right; bool assertion = false; std::string message; Span span; std::vector<lang::Label> labels; };
+// A condition on sizes, checked by bind. Nonzero is an assert's; Positions: an i32 counts that many elements, for the function `message`.
+enum class Condition { Equal, Nonzero, Positions };
+struct Requirement { Size left, right; Condition condition = Condition::Equal; std::string message; Span span; std::vector<lang::Label> labels; };
 
 struct Program;
 // The derivative of a call whose function has a `gradient` or `tangent` of its own: cotangents of `targets` reach `operands` by

@@ -113,7 +113,7 @@ std::optional<Size> size_broadcast(Scope& scope, const Size& a, const Size& b, S
   const auto equals = [](const Size& x, const Size& y) { return Size::apply(Size::Kind::Equal, {x, y}); };
   const Size fits = equals(a, b) + equals(a, 1) + equals(b, 1);
   if (fits.is(0)) return fault(scope, span, fmt::format("`broadcast` of {} and {}: they differ, and neither is 1", a.print(), b.print()));
-  if (!fits.value()) scope.program.requirements.push_back({fits, 0, true, "`broadcast`: sizes differ, and neither is 1", span, {}});
+  if (!fits.value()) scope.program.requirements.push_back({fits, 0, Condition::Nonzero, "`broadcast`: sizes differ, and neither is 1", span, {}});
   return Size::apply(Size::Kind::Cond, {equals(a, 1), b, a});
 }
 
@@ -152,7 +152,7 @@ std::optional<Size> size_called(Scope& scope, const lang::Call& written, Span sp
   }
   if (call.function.text.starts_with("assert_") && call.arguments.size() == 1) {
     const auto value = size_of(scope, call.arguments[0]);
-    if (value && value->value().value_or(0) == 0) scope.program.requirements.push_back({*value, 0, true, call.function.text, span, {}});
+    if (value && value->value().value_or(0) == 0) scope.program.requirements.push_back({*value, 0, Condition::Nonzero, call.function.text, span, {}});
     return value;
   }
   if (call.function.text == "ident" && call.arguments.size() == 1) return size_of(scope, call.arguments[0]);
@@ -413,8 +413,8 @@ bool require_equal(Scope& scope, const Size& left, const Size& right, std::strin
   if (left == right) return true;
   if (left.value() && right.value()) return false;
   for (const auto& known : scope.program.requirements)
-    if (!known.assertion && ((known.left == left && known.right == right) || (known.left == right && known.right == left))) return true;
-  scope.program.requirements.push_back({left, right, false, std::move(message), span, std::move(labels)});
+    if (known.condition == Condition::Equal && ((known.left == left && known.right == right) || (known.left == right && known.right == left))) return true;
+  scope.program.requirements.push_back({left, right, Condition::Equal, std::move(message), span, std::move(labels)});
   return true;
 }
 
