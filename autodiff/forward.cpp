@@ -62,7 +62,7 @@ void step(Sweep& sweep, const Intrinsic& intrinsic, lang::Diagnostics&) {
 
 // Tangents of all targets of a rule, by the rule.
 void apply(Sweep& sweep, const Rule& rule, lang::Diagnostics& diagnostics) {
-  if (!rule.tangent) return report_missing(rule, Mode::Tangent, diagnostics);
+  if (!rule.tangent) return report_missing(sweep.program, rule, Mode::Tangent, diagnostics);
   const auto is_float = [&](TensorId id) { return lang::is_float(sweep.program.tensor(id).dtype); };
   std::vector<TensorId> inputs = rule.operands;
   for (TensorId id : rule.operands)
@@ -71,8 +71,9 @@ void apply(Sweep& sweep, const Rule& rule, lang::Diagnostics& diagnostics) {
   std::vector<Wish> wishes;
   for (TensorId id : rule.targets)
     if (is_float(id)) wishes.push_back({id, tangent_name(sweep.program.tensor(id).name)});
-  const Spliced spliced = splice(sweep.program, *rule.tangent, inputs, wishes);
-  for (std::size_t k = 0; k < wishes.size(); ++k) sweep.tangents[at(wishes[k].like)] = spliced.results[k];
+  const Spliced spliced = splice(sweep.program, sweep.program.derivatives->at(*rule.tangent), inputs, wishes);
+  for (std::size_t k = 0; k < wishes.size(); ++k)
+    if (!is_zero(sweep.program, spliced.results[k])) sweep.tangents[at(wishes[k].like)] = spliced.results[k];
   sweep.made.insert(sweep.made.end(), spliced.results.begin(), spliced.results.end());
   sweep.helpers.insert(sweep.helpers.end(), spliced.helpers.begin(), spliced.helpers.end());
 }

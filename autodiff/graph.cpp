@@ -34,6 +34,17 @@ Statement* writer_of(Program& program, TensorId id) {
   return nullptr;
 }
 
+bool is_zero(Program& program, TensorId id) {
+  const Statement* statement = writer_of(program, id);
+  const auto* fill = statement ? std::get_if<poly::Number>(&statement->fill) : nullptr;
+  const auto zero = [](const poly::Number& number) { return number.integer == 0 && number.real == 0; };
+  const auto zero_value = [&](const poly::Expr& value, const auto& again) -> bool {
+    return value.match([&](const poly::Number& number) { return zero(number); }, [&](const poly::Cast& cast) { return again(cast.operand, again); },
+                       [&](const poly::Read& read) { return is_zero(program, statement->reads[at(read.read)].tensor); }, [](const auto&) { return false; });
+  };
+  return fill && zero(*fill) && zero_value(statement->value, zero_value);
+}
+
 const Rule* rule_of(const Program& program, TensorId target) {
   for (const Rule& rule : program.rules)
     if (std::find(rule.targets.begin(), rule.targets.end(), target) != rule.targets.end()) return &rule;

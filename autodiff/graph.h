@@ -16,6 +16,7 @@ inline std::size_t at(poly::TensorId id) { return static_cast<std::size_t>(id); 
 std::vector<poly::TensorId> targets(const poly::Node& node);
 std::vector<poly::TensorId> operands(const poly::Node& node);
 poly::Statement* writer_of(poly::Program& program, poly::TensorId id);  // null when an intrinsic or nothing makes it
+bool is_zero(poly::Program& program, poly::TensorId id);               // made of the number 0 alone
 
 // The rule that says what a tensor's derivative is, before the statements that make it; null for most.
 const poly::Rule* rule_of(const poly::Program& program, poly::TensorId target);

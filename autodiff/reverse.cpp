@@ -79,7 +79,7 @@ void step(Sweep& sweep, const Intrinsic& intrinsic, lang::Diagnostics&) {
 
 // Cotangents of all operands of a rule, by the rule.
 void apply(Sweep& sweep, const Rule& rule, lang::Diagnostics& diagnostics) {
-  if (!rule.gradient) return report_missing(rule, Mode::Gradient, diagnostics);
+  if (!rule.gradient) return report_missing(sweep.gradient, rule, Mode::Gradient, diagnostics);
   const auto is_float = [&](TensorId id) { return lang::is_float(sweep.gradient.tensor(id).dtype); };
   std::vector<TensorId> inputs = rule.operands;
   inputs.insert(inputs.end(), rule.targets.begin(), rule.targets.end());
@@ -88,9 +88,9 @@ void apply(Sweep& sweep, const Rule& rule, lang::Diagnostics& diagnostics) {
   std::vector<Wish> wishes;
   for (TensorId id : rule.operands)
     if (is_float(id)) wishes.push_back({id, cotangent_name(sweep.gradient.tensor(id).name)});
-  const Spliced spliced = splice(sweep.gradient, *rule.gradient, inputs, wishes);
+  const Spliced spliced = splice(sweep.gradient, sweep.gradient.derivatives->at(*rule.gradient), inputs, wishes);
   for (std::size_t k = wishes.size(); k-- > 0;)
-    if (sweep.active[at(wishes[k].like)]) prepend(sweep, wishes[k].like, {spliced.results[k], std::nullopt});
+    if (sweep.active[at(wishes[k].like)] && !is_zero(sweep.gradient, spliced.results[k])) prepend(sweep, wishes[k].like, {spliced.results[k], std::nullopt});
     else sweep.helpers.push_back(spliced.results[k]);
   sweep.helpers.insert(sweep.helpers.begin(), spliced.helpers.begin(), spliced.helpers.end());
 }

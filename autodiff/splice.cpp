@@ -88,7 +88,6 @@ Spliced splice(Program& program, const Program& part, const std::vector<TensorId
       for (TensorId& id : *ids) id = where[at(id)];
     program.rules.push_back(std::move(rule));
   }
-  for (const auto& requirement : part.requirements) program.requirements.push_back(requirement);
 
   std::set<TensorId> used(inputs.begin(), inputs.end());
   for (std::size_t k = 0; k < results.size(); ++k) {
@@ -104,9 +103,9 @@ Spliced splice(Program& program, const Program& part, const std::vector<TensorId
   return spliced;
 }
 
-void report_missing(const Rule& rule, Mode mode, lang::Diagnostics& diagnostics) {
+void report_missing(const Program& program, const Rule& rule, Mode mode, lang::Diagnostics& diagnostics) {
   const bool gradient = mode == Mode::Gradient;
-  const Program& other = gradient ? *rule.tangent : *rule.gradient;
+  const Program& other = program.derivatives->at(gradient ? *rule.tangent : *rule.gradient);
   const auto names = [&](const std::vector<TensorId>& ids, std::size_t from, std::size_t count) {
     std::vector<std::string> all;
     for (std::size_t k = from; k < from + count; ++k) all.push_back(other.tensor(ids.at(k)).name);

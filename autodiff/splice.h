@@ -28,6 +28,6 @@ Spliced splice(poly::Program& program, const poly::Program& part, const std::vec
 enum class Mode { Gradient, Tangent };
 
 // Reports that a rule has the other mode's derivative only, with the signature of what is missing.
-void report_missing(const poly::Rule& rule, Mode mode, lang::Diagnostics& diagnostics);
+void report_missing(const poly::Program& program, const poly::Rule& rule, Mode mode, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::autodiff

@@ -74,7 +74,7 @@ class Calls {
     if (c.arguments.size() != f->inputs.size())
       diagnostics_.report(span, messages::argument_count, c.function.text, counted(f->inputs.size(), "input"), std::to_string(c.arguments.size())).label(f->span_of_head(), "declared here");
     if (c.parameters.size() > f->parameters.size())
-      diagnostics_.report(span, messages::parameter_count, c.function.text, counted(f->parameters.size(), "compile-time parameter") + fmt::format(", but {} given", c.parameters.size() == 1 ? "1 is" : fmt::format("{} are", c.parameters.size())))
+      diagnostics_.report(span, messages::parameter_count, c.function.text, counted(f->parameters.size(), "compile-time parameter") + fmt::format(", but {} given", are(c.parameters.size())))
           .label(f->span_of_head(), "declared here");
     for (std::size_t k = c.parameters.size(); k < f->parameters.size(); ++k)
       if (!f->parameters[k].value)
@@ -99,7 +99,7 @@ class Calls {
       if (!c || is_parameter(f, c->function)) continue;
       const auto found = definitions(file_, c->function);
       if (found.size() != 1 || found[0].function->results.size() == tuple->targets.size()) continue;
-      diagnostics_.report(tuple->value.span(), messages::result_count, c->function.text, counted(found[0].function->results.size(), "result"), std::to_string(tuple->targets.size()))
+      diagnostics_.report(tuple->value.span(), messages::result_count, c->function.text, counted(found[0].function->results.size(), "result"), are(tuple->targets.size()))
           .label(found[0].function->span_of_head(), "declared here");
     }
   }

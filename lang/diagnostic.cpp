@@ -34,6 +34,8 @@ bool Diagnostics::has_errors() const {
   return std::any_of(all_.begin(), all_.end(), [](const Diagnostic& d) { return d.severity == Severity::Error; });
 }
 
+std::string are(std::size_t count) { return fmt::format("{} {}", count, count == 1 ? "is" : "are"); }
+
 std::string counted(std::size_t count, const std::string& noun) {
   if (count == 1) return "1 " + noun;
   return fmt::format("{} {}", count, noun == "index" ? "indices" : noun + "s");

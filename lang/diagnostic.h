@@ -63,6 +63,7 @@ class Diagnostics {
 };
 
 std::string counted(std::size_t count, const std::string& noun);  // "1 index", "3 indices"
+std::string are(std::size_t count);                    // "1 is", "3 are"
 
 // Broken invariant: our bug. Caught only in the C API and cli/main.cpp.
 struct InternalError : std::runtime_error { using std::runtime_error::runtime_error; };

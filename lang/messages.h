@@ -52,7 +52,7 @@ inline constexpr Message<Text, Text> parameter_count{"E0125", Severity::Error, "
 inline constexpr Message<Text, Text> parameter_missing{"E0126", Severity::Error, "compile-time parameter `{}` of `{}` has no value"};
 inline constexpr Message<Text, Text, Text> parameter_kind{"E0127", Severity::Error, "compile-time parameter `{}` is {}, which cannot be {}"};
 inline constexpr Message<Text, Text> derivative_of_nothing{"E0128", Severity::Error, "this file has no function `{}` for the {}"};
-inline constexpr Message<Text, Text, Text> result_count{"E0129", Severity::Error, "`{}` gives {}, but {} are taken"};
+inline constexpr Message<Text, Text, Text> result_count{"E0129", Severity::Error, "`{}` gives {}, but {} taken"};
 inline constexpr Message<Text, Text, Text> dimensions_mix{"E0130", Severity::Error, "`dim` keeps `{}` and `{}` apart, but {}"};
 inline constexpr Message<Text, Text> attribute_values{"E0131", Severity::Error, "`[[{}]]` {}"};
 inline constexpr Message<Text, Text> attribute_idle{"W0106", Severity::Warning, "`[[{}]]` has no effect {}"};

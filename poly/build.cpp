@@ -117,6 +117,7 @@ std::optional<Program> build_once(const lang::File& file, const lang::Function& 
   if (!scope.failed) own_derivatives(file, function, parameters, scope);
   wanted = scope.assumed->wanted;
   if (scope.failed || diagnostics.has_errors()) return std::nullopt;
+  list_derivatives(scope);
   return std::move(scope.program);
 }
 
@@ -126,14 +127,15 @@ std::optional<Program> build(const lang::File& file, const Signature& signature,
   const auto* function = chosen_function(file, signature, diagnostics);
   if (!function) return std::nullopt;
   Signature known = signature;
-  std::optional<lang::Diagnostics> first;               // what is told when no types help
+  std::optional<lang::Diagnostics> first;               // what is told unless other types leave less to tell
   for (;;) {
     lang::Diagnostics found;
     std::map<std::string, DType> wanted;
     auto program = build_once(file, *function, known, found, wanted);
     if (!first) first = found;
     if (program || wanted.empty()) {
-      for (const auto& diagnostic : (program ? found : *first).all()) diagnostics.add(diagnostic);
+      const bool helped = program || found.all().size() < first->all().size();
+      for (const auto& diagnostic : (helped ? found : *first).all()) diagnostics.add(diagnostic);
       return diagnostics.has_errors() ? std::nullopt : std::move(program);
     }
     for (const auto& [name, type] : wanted) known = with_type(std::move(known), *function, name, type);

@@ -71,8 +71,8 @@ std::optional<Factor> factor(Scope& scope, const Invocation& invocation, DType t
 
 struct Input { std::string name; TensorId like; };
 
-// A derivative as a Program over the caller's sizes.
-std::shared_ptr<const Program> derivative(const Scope& scope, const std::vector<Input>& inputs, const std::string& results, const std::string& body) {
+// A derivative as a Program over the caller's sizes, by its position among those of the program.
+std::size_t derivative(Scope& scope, const std::vector<Input>& inputs, const std::string& results, const std::string& body) {
   Signature signature;
   Texts names;
   for (const auto& [name, like] : inputs) {
@@ -83,7 +83,8 @@ std::shared_ptr<const Program> derivative(const Scope& scope, const std::vector<
   const auto file = lang::parse({"<built-in>", fmt::format("function ({}) -> ({}) {{ {} }}", listed(names), results, body)}, faults);
   auto program = file ? build(*file, signature, faults) : std::nullopt;
   if (!program) throw lang::InternalError("the derivative of a built-in: " + faults.all()[0].message);
-  return std::make_shared<const Program>(std::move(*program));
+  scope.derivations->push_back({.made = std::move(*program)});
+  return scope.derivations->size() - 1;
 }
 
 }  // namespace
@@ -161,7 +162,7 @@ std::optional<Named> reverse_grad(Scope& scope, const Invocation& invocation) {
   const TensorId y = made->tensor;
   const bool reads = c->tensor.has_value(), differentiates = reads && lang::is_float(scope.tensor(*c->tensor).dtype);
   std::vector<Input> gradient{{"X", *x}}, tangent{{"X", *x}};
-  Rule rule{.name = "reverse_grad", .operands = {*x}, .targets = {y}, .gradient = nullptr, .tangent = nullptr, .span = invocation.span};
+  Rule rule{.name = "reverse_grad", .operands = {*x}, .targets = {y}, .gradient = {}, .tangent = {}, .span = invocation.span};
   if (reads) {
     rule.operands.push_back(*c->tensor);
     gradient.push_back({"C", *c->tensor}), tangent.push_back({"C", *c->tensor});

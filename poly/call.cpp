@@ -125,7 +125,7 @@ Named tuple_of(std::vector<Named> elements, Span span) {
 class Callee {
  public:
   Callee(Scope& caller, const lang::Definition& callee, Span span)
-      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .assumed = caller.assumed, .depth = caller.depth + 1, .taken = caller.taken} {}
+      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .assumed = caller.assumed, .derivations = caller.derivations, .nested = caller.nested, .depth = caller.depth + 1, .taken = caller.taken} {}
   Callee(const Callee&) = delete;
   Callee& operator=(const Callee&) = delete;
   ~Callee() {
@@ -145,7 +145,7 @@ class Callee {
 };
 
 bool too_deep(Scope& scope, const lang::Call& call, Span span) {
-  if (scope.depth < most_nested) return false;
+  if (scope.depth + scope.nested < most_nested) return false;
   scope.diagnostics.report(span, messages::recursion, fmt::format("calls are nested more than {} deep in `{}`", most_nested, call.function.text));
   return true;
 }
@@ -229,7 +229,7 @@ std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::s
     const auto parts = value->kind == Named::Kind::Tuple ? value->elements : std::vector<Named>{*value};
     returned = parts.size();
     if (returned > state.size()) {
-      scope.diagnostics.report(span, messages::result_count, function->text, counted(returned, "result"), std::to_string(state.size())).hint("`iterate` feeds results back into the first inputs");
+      scope.diagnostics.report(span, messages::result_count, function->text, counted(returned, "result"), lang::are(state.size())).hint("`iterate` feeds results back into the first inputs");
       return std::nullopt;
     }
     for (std::size_t part = 0; part < returned; ++part) scope.names[state[part]] = parts[part];
@@ -308,7 +308,7 @@ std::optional<Named> made_by(Scope& scope, const lang::Call& written, const std:
 bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& values, const Scope& caller, Span span) {
   if (values.size() > function.parameters.size()) {
     scope.diagnostics.report(span, messages::parameter_count, function.name ? function.name->text : "function",
-                             fmt::format("{}, but {} {} given", counted(function.parameters.size(), "compile-time parameter"), values.size(), values.size() == 1 ? "is" : "are"));
+                             fmt::format("{}, but {} given", counted(function.parameters.size(), "compile-time parameter"), lang::are(values.size())));
     return false;
   }
   for (std::size_t k = 0; k < function.parameters.size(); ++k) {

@@ -11,7 +11,7 @@ namespace {
 class Inside {
  public:
   Inside(Scope& caller, lang::Diagnostics& faults)
-      : scope{.diagnostics = faults, .program = std::move(caller.program), .depth = caller.depth + 1, .taken = caller.taken}, caller_(caller) {}
+      : scope{.diagnostics = faults, .program = std::move(caller.program), .derivations = caller.derivations, .nested = caller.nested, .depth = caller.depth + 1, .taken = caller.taken}, caller_(caller) {}
   ~Inside() { caller_.program = std::move(scope.program); }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -110,12 +111,13 @@ struct Requirement { Size left, right; Condition condition = Condition::Equal; s
 struct Program;
 // The derivative of a call whose function has a `gradient` or `tangent` of its own: cotangents of `targets` reach `operands` by
 // this rule and not through the statements that make the targets. Each target has one rule at most, and is no operand of it.
-// The derivatives are whole Programs over the caller's sizes; a float operand or target is one of a float type.
+// The derivatives are whole Programs over the caller's sizes, listed once for all rules, so that one may be the derivative of a
+// rule inside it; a float operand or target is one of a float type.
 struct Rule {
   std::string name;                                    // of the function
   std::vector<TensorId> operands, targets;
-  std::shared_ptr<const Program> gradient;             // operands, targets, a cotangent per float target ⇒ a cotangent per float operand; null: none
-  std::shared_ptr<const Program> tangent;              // operands, a tangent per float operand, targets ⇒ a tangent per float target; null: none
+  std::optional<std::size_t> gradient;                 // in Program::derivatives: operands, targets, a cotangent per float target ⇒ a cotangent per float operand
+  std::optional<std::size_t> tangent;                  // operands, a tangent per float operand, targets ⇒ a tangent per float target
   Span span;
 };
 
@@ -127,6 +129,7 @@ struct Program {
   std::vector<std::string> sizes;                      // size names still free, in order of first appearance; scalar inputs used as sizes included
   std::vector<Requirement> requirements;
   std::vector<Rule> rules;                             // read by reverse and forward, which bind ends
+  std::shared_ptr<const std::vector<Program>> derivatives = {};  // of the rules, and of the rules in these, which have no list of their own
 
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
 };

@@ -21,18 +21,21 @@ bool has_rule(const Program& program, TensorId id) {
   return std::any_of(program.rules.begin(), program.rules.end(), [&](const Rule& rule) { return std::find(rule.targets.begin(), rule.targets.end(), id) != rule.targets.end(); });
 }
 
-// One tensor for each result, of which nothing else is known.
+// One tensor for each result, of which nothing else is known. It has the result's name, unless an argument has that.
 bool separate_results(Scope& scope, const std::vector<Named>& arguments, std::vector<Named>& results) {
   std::vector<TensorId> seen;
   for (const auto& argument : arguments)
     if (argument.kind == Named::Kind::Tensor) seen.push_back(argument.tensor);
   for (auto& result : results) {
     if (result.kind != Named::Kind::Tensor) continue;
-    if (has_rule(scope.program, result.tensor) || std::find(seen.begin(), seen.end(), result.tensor) != seen.end()) {
+    const bool given = std::find(seen.begin(), seen.end(), result.tensor) != seen.end();
+    if (given || has_rule(scope.program, result.tensor)) {
       const auto name = fresh(scope, scope.tensor(result.tensor).name);
       auto copy = copied(scope, result.tensor, {.name = name, .span = result.span});
       if (!copy) return false;
-      scope.names[name] = *copy;
+      auto& tensors = scope.program.tensors;
+      if (!given) std::swap(tensors[static_cast<std::size_t>(copy->tensor)].name, tensors[static_cast<std::size_t>(result.tensor)].name);
+      scope.names[name] = given ? *copy : result;
       result = *copy;
     }
     seen.push_back(result.tensor);
@@ -40,88 +43,168 @@ bool separate_results(Scope& scope, const std::vector<Named>& arguments, std::ve
   return true;
 }
 
+// Of calls that share a derivative the places differ.
+Named placeless(Named named) {
+  named.span = {};
+  return named;
+}
+
+// The values that a derivative takes or gives: those of the call, or what they change by.
+struct Values { const std::vector<Named>& of; bool change = false; };
+
 // A derivative as a Program of its own: its inputs are tensors like those of the call.
 class Derivative {
  public:
   Derivative(Scope& caller, const lang::Definition& definition, Span call)
-      : caller_(caller), definition_(definition), call_(call), inside_{.diagnostics = found_, .file = definition.file} {
+      : caller_(caller), definition_(definition), call_(call),
+        inside_{.diagnostics = found_, .file = definition.file, .derivations = caller.derivations, .nested = caller.nested + caller.depth + 1} {
     inside_.program.sizes = caller.program.sizes;
   }
 
-  const lang::Function& function() const { return *definition_.function; }
-  Scope& scope() { return inside_; }
+  // What it gives for each float tensor of `wanted`, of the same shape and type, by its position among the program's derivatives.
+  std::optional<std::size_t> make(const std::vector<Values>& inputs, const std::vector<Named>& wanted, const lang::Call& call) {
+    const auto made = begin(inputs, wanted, call) ? known_or_built(wanted) : std::nullopt;
+    for (auto diagnostic : found_.all()) {
+      const bool said = std::any_of(diagnostic.labels.begin(), diagnostic.labels.end(), [&](const lang::Label& label) { return label.span == call_; });
+      if (!said) diagnostic.labels.push_back({call_, "used by this call"});
+      caller_.diagnostics.add(std::move(diagnostic));
+    }
+    return found_.has_errors() ? std::nullopt : made;
+  }
 
-  // The next input: a tensor like `like`, or what is no tensor as it is.
-  void take(const Named& like) {
+ private:
+  const lang::Function& function() const { return *definition_.function; }
+
+  bool begin(const std::vector<Values>& inputs, const std::vector<Named>& wanted, const lang::Call& call) {
+    const auto& parameters = function().parameters.empty() ? std::vector<lang::Argument>{} : call.parameters;
+    if (!counts(inputs, wanted) || !bind_parameters(inside_, function(), parameters, caller_, call_)) return false;
+    like_.definition = definition_;
+    for (const auto& [name, number] : inside_.names) like_.numbers[name] = placeless(number);
+    like_.parameters = inside_.parameters;
+    find_declared(function(), inside_);
+    find_used_as_size(function(), inside_);
+    inside_.taken->names.insert(inside_.declared.begin(), inside_.declared.end());
+    for (const auto& values : inputs)
+      for (const auto& named : values.of) take(named, values.change);
+    for (const auto& argument : arguments_) like_.arguments.push_back(placeless(argument));
+    for (const auto& tensor : inside_.program.tensors) like_.tensors.emplace_back(tensor.dtype, tensor.shape);
+    return true;
+  }
+
+  // One text may serve calls of other types if it has a change for every value; else it has one for each float.
+  bool counts(const std::vector<Values>& inputs, const std::vector<Named>& wanted) {
+    std::size_t fewest = 0, most = 0;
+    for (const auto& values : inputs) {
+      most += values.of.size();
+      fewest += values.change ? floats(values.of) : values.of.size();
+    }
+    const auto takes = function().inputs.size(), gives = function().results.size();
+    every_change_ = takes == most;
+    const std::string name = fmt::format("{} {}", function().role == lang::Function::Role::Gradient ? "gradient" : "tangent", function().name->text);
+    const bool taken = takes == fewest || takes == most, given = gives == floats(wanted) || gives == wanted.size();
+    if (!taken) found_.report(function().name->span, messages::argument_count, name, counted(fewest, "input") + " for this call", std::to_string(takes));
+    else if (!given) found_.report(function().name->span, messages::result_count, name, counted(gives, "result"), lang::are(floats(wanted))).hint("one for each tensor of a float type");
+    return taken && given;
+  }
+
+  std::size_t floats(const std::vector<Named>& all) const {
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Named& named) { return is_float_tensor(caller_.program, named); }));
+  }
+
+  // The next input: a tensor like `like`, or what is no tensor as it is. Only floats change; of the rest a text that asks gets 0.
+  void take(const Named& like, bool change) {
+    if (change && !is_float_tensor(caller_.program, like)) {
+      if (every_change_) arguments_.push_back(zero(like));
+      return;
+    }
     if (like.kind != Named::Kind::Tensor) return arguments_.push_back(like);
     const Tensor tensor = caller_.tensor(like.tensor);
-    const auto name = arguments_.size() < function().inputs.size() ? function().inputs[arguments_.size()].target.name.spelled() : tensor.name;
-    const auto id = add_tensor(inside_, {name, tensor.dtype, tensor.shape, tensor.span});
+    const auto id = add_tensor(inside_, {function().inputs[arguments_.size()].target.name.spelled(), tensor.dtype, tensor.shape, tensor.span});
     inside_.program.inputs.push_back(id);
     arguments_.push_back(Named::of_tensor(id, like.span));
   }
 
-  // What it gives for each tensor of `wanted`, of the same shape and type.
-  std::shared_ptr<const Program> make(const std::vector<Named>& wanted, const lang::Call& call) {
-    auto program = build(wanted, call);
-    for (auto diagnostic : found_.all()) {
-      diagnostic.labels.push_back({call_, "used by this call"});
-      caller_.diagnostics.add(std::move(diagnostic));
-    }
-    return found_.has_errors() ? nullptr : program;
+  Named zero(const Named& like) {
+    Named none;
+    none.kind = Named::Kind::Weak;
+    none.scalar = float_literal(0);
+    none.span = like.span;
+    const auto& shape = like.kind == Named::Kind::Tensor ? caller_.tensor(like.tensor).shape : std::vector<Size>{};
+    const ElementwiseTarget target{.name = fresh(inside_, "Zero"), .span = like.span};
+    const auto id = shape.empty() ? std::nullopt : stored(inside_, none, target);
+    return id ? spread(inside_, *id, shape, {.name = fresh(inside_, "Zero"), .span = like.span}).value_or(none) : none;
   }
 
- private:
-  bool counts(const std::vector<Named>& wanted) {
-    const std::string name = fmt::format("{} {}", function().role == lang::Function::Role::Gradient ? "gradient" : "tangent", function().name->text);
-    const bool inputs = function().inputs.size() == arguments_.size(), results = function().results.size() == wanted.size();
-    if (!inputs) found_.report(function().name->span, messages::argument_count, name, counted(arguments_.size(), "input") + " for this call", std::to_string(function().inputs.size()));
-    else if (!results) found_.report(function().name->span, messages::result_count, name, counted(function().results.size(), "result"), std::to_string(wanted.size())).hint("one for each tensor of a float type");
-    return inputs && results;
+  // Noted before it is built: a call of the same function inside finds it.
+  std::optional<std::size_t> known_or_built(const std::vector<Named>& wanted) {
+    auto& all = *caller_.derivations;
+    const auto same = [&](const Derivation& each) {
+      return each.definition == like_.definition && each.numbers == like_.numbers && each.parameters == like_.parameters && each.arguments == like_.arguments && each.tensors == like_.tensors;
+    };
+    const auto at = static_cast<std::size_t>(std::find_if(all.begin(), all.end(), same) - all.begin());
+    if (at < all.size()) return at;
+    all.push_back(like_);
+    auto program = build(wanted);
+    if (!program) return std::nullopt;
+    all[at].made = std::move(program);
+    return at;
   }
 
-  std::shared_ptr<const Program> build(const std::vector<Named>& wanted, const lang::Call& call) {
-    if (!counts(wanted)) return nullptr;
-    const auto& parameters = function().parameters.empty() ? std::vector<lang::Argument>{} : call.parameters;
-    if (!bind_parameters(inside_, function(), parameters, caller_, call_)) return nullptr;
-    find_declared(function(), inside_);
-    find_used_as_size(function(), inside_);
-    inside_.taken->names.insert(inside_.declared.begin(), inside_.declared.end());
+  std::optional<Program> build(const std::vector<Named>& wanted) {
     declare_arguments(function(), arguments_, inside_);
     for (const auto& statement : function().statements) add_statement(inside_, function(), statement);
-    for (std::size_t k = 0; k < wanted.size() && !inside_.failed; ++k) add_result(function().results[k], caller_.tensor(wanted[k].tensor));
-    if (inside_.failed) return nullptr;
-    auto& requirements = caller_.program.requirements;
-    requirements.insert(requirements.end(), inside_.program.requirements.begin(), inside_.program.requirements.end());
-    return std::make_shared<const Program>(std::move(inside_.program));
+    const bool every = function().results.size() == wanted.size();
+    std::size_t at = 0;
+    for (const auto& named : wanted) {
+      const bool is_float = is_float_tensor(caller_.program, named);
+      if (is_float && !inside_.failed) add_result(function().results[at], caller_.tensor(named.tensor));
+      if (is_float || every) ++at;
+    }
+    if (inside_.failed) return std::nullopt;
+    for (const auto& requirement : inside_.program.requirements) require(requirement);
+    return std::move(inside_.program);
+  }
+
+  void require(const Requirement& requirement) {
+    auto& known = caller_.program.requirements;
+    const auto same = [&](const Requirement& each) { return each.assertion == requirement.assertion && each.left == requirement.left && each.right == requirement.right; };
+    if (std::none_of(known.begin(), known.end(), same)) known.push_back(requirement);
   }
 
   void add_result(const lang::Target& result, const Tensor& like) {
-    inside_.failed = true;
-    const auto* named = find(inside_, result.name, result.span);
-    if (!named || named->kind == Named::Kind::Tuple) return;
-    const auto id = stored(inside_, *named, {.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span});
+    const auto id = result_of(result, like);
+    inside_.failed = !id;
     if (!id) return;
+    call_it(*id, result.name.spelled());
+    inside_.program.outputs.push_back(*id);
+  }
+
+  std::optional<TensorId> result_of(const lang::Target& result, const Tensor& like) {
+    const auto* named = find(inside_, result.name, result.span);
+    if (!named || named->kind == Named::Kind::Tuple) return std::nullopt;
+    const auto id = stored(inside_, *named, {.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span});
+    if (!id) return std::nullopt;
     const Tensor tensor = inside_.tensor(*id);
     const ElementwiseTarget whole{.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span};
-    if (tensor.shape.empty() && !like.shape.empty()) {   // one number for all elements
-      if (const auto all = spread(inside_, *id, like.shape, whole)) {
-        inside_.program.outputs.push_back(all->tensor);
-        inside_.failed = false;
-      }
-      return;
-    }
+    const auto made = [](const std::optional<Named>& tensor_made) { return tensor_made ? std::optional(tensor_made->tensor) : std::nullopt; };
+    if (tensor.shape.empty() && !like.shape.empty()) return made(spread(inside_, *id, like.shape, whole));  // one number for all elements
     bool same = tensor.shape.size() == like.shape.size();
     for (std::size_t d = 0; same && d < like.shape.size(); ++d)
       same = require_equal(inside_, tensor.shape[d], like.shape[d], fmt::format("`{}` has the shape of what it is the derivative of", result.name.text), result.span);
     if (!same) {
       found_.report(result.span, messages::derivative_shape, result.name.text, shape_text(tensor.shape), shape_text(like.shape)).label(like.span, "the other is this");
-      return;
+      return std::nullopt;
     }
-    inside_.failed = false;
-    auto converted = tensor.dtype == like.dtype ? std::optional(Named::of_tensor(*id, result.span)) : copied(inside_, *id, whole);
-    inside_.failed = !converted;
-    if (converted) inside_.program.outputs.push_back(converted->tensor);
+    return tensor.dtype == like.dtype ? id : made(copied(inside_, *id, whole));
+  }
+
+  // A result has the name of the text, which E0310 shows; what it was converted from may have had it.
+  void call_it(TensorId id, const std::string& name) {
+    auto& tensors = inside_.program.tensors;
+    auto& own = tensors[static_cast<std::size_t>(id)].name;
+    const auto holder = std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& tensor) { return tensor.name == name; });
+    if (holder != tensors.end()) std::swap(holder->name, own);
+    else own = name;
   }
 
   Scope& caller_;
@@ -130,28 +213,15 @@ class Derivative {
   lang::Diagnostics found_;
   Scope inside_;
   std::vector<Named> arguments_;
+  Derivation like_;
+  bool every_change_ = false;
 };
-
-std::vector<Named> float_tensors(const Scope& scope, const std::vector<Named>& all) {
-  std::vector<Named> some;
-  for (const auto& named : all)
-    if (is_float_tensor(scope.program, named)) some.push_back(named);
-  return some;
-}
 
 std::vector<TensorId> tensors(const std::vector<Named>& all) {
   std::vector<TensorId> ids;
   for (const auto& named : all)
     if (named.kind == Named::Kind::Tensor) ids.push_back(named.tensor);
   return ids;
-}
-
-std::shared_ptr<const Program> derivative(Scope& scope, const lang::Definition& definition, const std::vector<std::vector<Named>>& inputs, const std::vector<Named>& wanted,
-                                          const lang::Call& call, Span span) {
-  Derivative made(scope, definition, span);
-  for (const auto& list : inputs)
-    for (const auto& named : list) made.take(named);
-  return made.make(wanted, call);
 }
 
 }  // namespace
@@ -174,18 +244,25 @@ bool store_arguments(Scope& scope, std::vector<Named>& arguments) {
 }
 
 bool attach_rule(Scope& scope, const Derivatives& derivatives, const lang::Call& call, const std::vector<Named>& arguments, std::vector<Named>& results, Span span) {
+  const auto has_float = [&](const std::vector<Named>& all) { return std::any_of(all.begin(), all.end(), [&](const Named& named) { return is_float_tensor(scope.program, named); }); };
+  if (!has_float(arguments) || !has_float(results)) return true;  // nothing that has a derivative
   if (!separate_results(scope, arguments, results)) return false;
-  const auto in = float_tensors(scope, arguments), out = float_tensors(scope, results);
-  if (out.empty()) return true;                         // nothing that has a derivative
-  Rule rule{.name = call.function.text, .operands = tensors(arguments), .targets = tensors(results), .gradient = nullptr, .tangent = nullptr, .span = span};
-  if (derivatives.gradient.function) rule.gradient = derivative(scope, derivatives.gradient, {arguments, results, out}, in, call, span);
-  if (derivatives.tangent.function) rule.tangent = derivative(scope, derivatives.tangent, {arguments, in, results}, out, call, span);
-  if ((derivatives.gradient.function && !rule.gradient) || (derivatives.tangent.function && !rule.tangent)) {
+  Rule rule{.name = call.function.text, .operands = tensors(arguments), .targets = tensors(results), .gradient = {}, .tangent = {}, .span = span};
+  const auto& [gradient, tangent] = derivatives;
+  if (gradient.function) rule.gradient = Derivative(scope, gradient, span).make({{arguments}, {results}, {results, true}}, arguments, call);
+  if (tangent.function) rule.tangent = Derivative(scope, tangent, span).make({{arguments}, {arguments, true}, {results}}, results, call);
+  if ((gradient.function && !rule.gradient) || (tangent.function && !rule.tangent)) {
     scope.failed = true;
     return false;
   }
   scope.program.rules.push_back(std::move(rule));
   return true;
+}
+
+void list_derivatives(Scope& scope) {
+  std::vector<Program> all;
+  for (auto& derivation : *scope.derivations) all.push_back(std::move(derivation.made.value()));
+  if (!all.empty()) scope.program.derivatives = std::make_shared<const std::vector<Program>>(std::move(all));
 }
 
 }  // namespace tilec::poly

@@ -20,6 +20,9 @@ struct Derivatives {
 
 Derivatives derivatives_of(const lang::Definition& function);  // beside it, in its file
 
+// Once all is built: the derivatives that its rules name.
+void list_derivatives(Scope& scope);
+
 // Scalars that are computed at run time become tensors, which a rule can name.
 bool store_arguments(Scope& scope, std::vector<Named>& arguments);
 bool attach_rule(Scope& scope, const Derivatives& derivatives, const lang::Call& call, const std::vector<Named>& arguments, std::vector<Named>& results, Span span);

@@ -40,6 +40,7 @@ struct Named {
   std::vector<Size> shape = {};                        // of Element, in an elementwise statement
   Span span = {};
 
+  bool operator==(const Named&) const = default;
   static Named of_tensor(TensorId id, Span span, bool weak = false);
   static Named of_size(Size size, Span span, bool literal = false);
 };
@@ -49,6 +50,7 @@ struct Parameter {
   std::optional<lang::Definition> function = {};
   std::string builtin = {};                            // a built-in function of this name
   std::optional<Aggregation> aggregation = {};
+  bool operator==(const Parameter&) const = default;
 };
 
 // Inputs whose type nothing says are taken for f32. Where one must be something else, it is noted, and build starts again.
@@ -56,6 +58,16 @@ struct Assumed { std::set<TensorId> inputs = {}; std::map<std::string, DType> wa
 
 // Every tensor's name, and what the function declares; `tried`: for a name, how many of `name_1`, `name_2`, … are among them.
 struct TakenNames { std::set<std::string> names = {}; std::map<std::string, int> tried = {}; };
+
+// The `gradient` or `tangent` of a function for arguments of one kind. Calls that agree in all this share it, and so does a call inside it.
+struct Derivation {
+  lang::Definition definition = {};
+  std::map<std::string, Named> numbers = {};           // its compile-time parameters, like `parameters`
+  std::map<std::string, Parameter> parameters = {};
+  std::vector<Named> arguments = {};                   // without places; tensors by their position among `tensors`
+  std::vector<std::pair<DType, std::vector<Size>>> tensors = {};
+  std::optional<Program> made = {};                    // nothing while it is being made, and after an error
+};
 
 struct Scope {
   lang::Diagnostics& diagnostics;
@@ -68,6 +80,8 @@ struct Scope {
   std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`, a width in `as_float(X, V)`: a size, or a tensor that has it
   bool failed = false;
   std::shared_ptr<Assumed> assumed = std::make_shared<Assumed>();
+  std::shared_ptr<std::vector<Derivation>> derivations = std::make_shared<std::vector<Derivation>>();  // of a program's scopes and of those of its derivatives
+  int nested = 0;                                      // calls around this derivative
   // Of a function that is being inlined: its tensors get names nobody has, the same one each time it spells a name.
   int depth = 0;
   std::map<std::string, std::string> unique = {};

@@ -24,6 +24,7 @@ struct Scalar {
   Expr expr;
   Weak weak = Weak::No;
   bool literal = false;                                // weak, and made of literals alone: i32 rather than i64 on its own
+  bool operator==(const Scalar&) const = default;
 };
 
 // `count` is the number of indices of the statement.

@@ -18,10 +18,17 @@ TensorId named(const Program& program, const std::string& name) {
   return -1;
 }
 
-std::shared_ptr<const Program> shared(const std::string& text) { return text.empty() ? nullptr : std::make_shared<const Program>(built(text)); }
+std::size_t listed(Program& program, Program derivative) {
+  auto all = program.derivatives ? *program.derivatives : std::vector<Program>();
+  all.push_back(std::move(derivative));
+  program.derivatives = std::make_shared<const std::vector<Program>>(std::move(all));
+  return program.derivatives->size() - 1;
+}
+
+std::optional<std::size_t> derivative(Program& program, const std::string& text) { return text.empty() ? std::nullopt : std::optional(listed(program, built(text))); }
 
 void add_rule(Program& program, std::string name, const Names& operands, const Names& targets, const std::string& gradient, const std::string& tangent) {
-  Rule rule{std::move(name), {}, {}, shared(gradient), shared(tangent), {}};
+  Rule rule{std::move(name), {}, {}, derivative(program, gradient), derivative(program, tangent), {}};
   for (const auto& operand : operands) rule.operands.push_back(named(program, operand));
   for (const auto& target : targets) rule.targets.push_back(named(program, target));
   program.rules.push_back(rule);
@@ -111,9 +118,9 @@ TEST_CASE("rules stay for the next derivative, those within a gradient too") {
   CHECK(at(twice, 1, {{x}, {1}, {1}})[0].reals[0] == doctest::Approx(std::cos(x) * std::sin(x)));
 
   // A gradient whose body has a rule: Z = DY doubled, with a gradient of its own that multiplies by 1000.
-  auto inner = std::make_shared<Program>(built("function g(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { Z = DY * 2.0; DX = Z * 3.0; }"));
-  add_rule(*inner, "inner", {"DY"}, {"Z"}, "function inner(f64 DY[N], f64 Z[N], f64 DZ[N]) -> (DDY) { DDY = DZ * 1000.0; }", "");
-  program.rules[0].gradient = inner;
+  Program inner = built("function g(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { Z = DY * 2.0; DX = Z * 3.0; }");
+  inner.rules.push_back({"inner", {named(inner, "DY")}, {named(inner, "Z")}, derivative(program, "function inner(f64 DY[N], f64 Z[N], f64 DZ[N]) -> (DDY) { DDY = DZ * 1000.0; }"), {}, {}});
+  program.rules[0].gradient = listed(program, inner);
   const Program nested = gradient_of(program);
   CHECK(nested.rules.size() == 1);
   CHECK(at(nested, 1, {{1}, {1}})[0].reals == Doubles{6});

@@ -88,13 +88,13 @@ TEST_CASE("the name a call's result gets is not one its own statements take") {
 TEST_CASE("reverse_grad has a rule each way") {
   const auto program = built("function (X[N], C[]) -> (Y, Z) { Y = reverse_grad(X, 2); Z = reverse_grad(X, C); }");
   REQUIRE(program.rules.size() == 2);
-  CHECK(statements(*program.rules[0].gradient) == "  DX[i: N] = =(-2.0 * DY[i]);\n}\n");
-  CHECK(statements(*program.rules[0].tangent) == "  TY[i: N] = =(-2.0 * TX[i]);\n}\n");
-  CHECK(program.rules[0].gradient->inputs.size() == 3);
+  CHECK(statements(program.derivatives->at(*program.rules[0].gradient)) == "  DX[i: N] = =(-2.0 * DY[i]);\n}\n");
+  CHECK(statements(program.derivatives->at(*program.rules[0].tangent)) == "  TY[i: N] = =(-2.0 * TX[i]);\n}\n");
+  CHECK(program.derivatives->at(*program.rules[0].gradient).inputs.size() == 3);
   CHECK(program.rules[1].operands.size() == 2);
-  CHECK(statements(*program.rules[1].gradient) == "  DX[i: N] = =(-C[] * DY[i]);\n  DC[] = =(0.0);\n}\n");
-  CHECK(program.rules[1].gradient->inputs.size() == 4);
-  CHECK(program.rules[1].tangent->inputs.size() == 5);
+  CHECK(statements(program.derivatives->at(*program.rules[1].gradient)) == "  DX[i: N] = =(-C[] * DY[i]);\n  DC[] = =(0.0);\n}\n");
+  CHECK(program.derivatives->at(*program.rules[1].gradient).inputs.size() == 4);
+  CHECK(program.derivatives->at(*program.rules[1].tangent).inputs.size() == 5);
   CHECK(built("function (i32 X[N]) -> (Y) { Y = reverse_grad(X, 2); }").rules.empty());
 }
 

@@ -124,9 +124,9 @@ TEST_CASE("a chain of assignments is one where no rounding is lost between them"
 
 TEST_CASE("the target of a rule is neither merged nor read through, and rules follow the numbers of their tensors") {
   auto program = built("function f(X[N], D[N]) -> (Y, Z) { C = exp(X); S = exp(X); T = X; Y = S * 2; Z = T + S; }");
-  program.rules.push_back({"mine", {named(program, "X"), named(program, "D")}, {named(program, "S")}, nullptr, nullptr, {}});
-  program.rules.push_back({"other", {named(program, "X")}, {named(program, "T")}, nullptr, nullptr, {}});
-  program.rules.push_back({"dead", {named(program, "X")}, {named(program, "C")}, nullptr, nullptr, {}});
+  program.rules.push_back({"mine", {named(program, "X"), named(program, "D")}, {named(program, "S")}, {}, {}, {}});
+  program.rules.push_back({"other", {named(program, "X")}, {named(program, "T")}, {}, {}, {}});
+  program.rules.push_back({"dead", {named(program, "X")}, {named(program, "C")}, {}, {}, {}});
   const auto small = simplify(program);
   REQUIRE(small.rules.size() == 2);
   CHECK(small.tensor(small.rules[0].targets[0]).name == "S");
@@ -137,7 +137,7 @@ TEST_CASE("the target of a rule is neither merged nor read through, and rules fo
 
 TEST_CASE("a rule keeps what its derivative reads alive") {
   auto program = built("function f(X[N]) -> (Y) { L = log(X); P = sin(X); Y = exp(X); }");
-  program.rules.push_back({"mine", {named(program, "X"), named(program, "L")}, {named(program, "Y"), named(program, "P")}, nullptr, nullptr, {}});
+  program.rules.push_back({"mine", {named(program, "X"), named(program, "L")}, {named(program, "Y"), named(program, "P")}, {}, {}, {}});
   CHECK(statements(simplify(program)) == 3);
 }
 
