@@ -167,7 +167,7 @@ class Derivative {
 
   void require(const Requirement& requirement) {
     auto& known = caller_.program.requirements;
-    const auto same = [&](const Requirement& each) { return each.assertion == requirement.assertion && each.left == requirement.left && each.right == requirement.right; };
+    const auto same = [&](const Requirement& each) { return each.condition == requirement.condition && each.left == requirement.left && each.right == requirement.right; };
     if (std::none_of(known.begin(), known.end(), same)) known.push_back(requirement);
   }
 

@@ -207,10 +207,16 @@ Value* Math::log(Value* x) {
   return b.CreateSelect(b.CreateFCmpOLT(x, c(0)), c(std::numeric_limits<double>::quiet_NaN()), result);
 }
 
-// 1/(1 + e) for x >= 0 and e/(1 + e) below, with e = exp(-|x|) <= 1: nothing overflows, subnormal results come out.
+// 1/(1 + e) for x >= 0 and e/(1 + e) below, with e = exp(-|x|) <= 1: nothing overflows, subnormal results come out. The roundings
+// of 1 + e and of the quotient q are known exactly and made good, so that only those of e and of the result remain; what divides
+// them again, 1/(1 + e), is q or 1 - q.
 Value* Math::sigmoid(Value* x) {
-  Value* e = exp(b.CreateFNeg(abs(x)));
-  return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, c(0)), e, c(1)), b.CreateFAdd(e, c(1)));
+  Value *e = exp(b.CreateFNeg(abs(x))), *below = b.CreateFCmpOLT(x, c(0));
+  Value *top = b.CreateSelect(below, e, c(1)), *bottom = b.CreateFAdd(e, c(1));
+  Value* lost = b.CreateFAdd(b.CreateFSub(c(1), bottom), e);
+  Value* q = b.CreateFDiv(top, bottom);
+  Value* rest = fma(b.CreateFNeg(q), lost, fma(b.CreateFNeg(q), bottom, top));
+  return fma(rest, b.CreateSelect(below, b.CreateFSub(c(1), q), q), q);
 }
 
 Value* Math::tanh32(Value* x) {

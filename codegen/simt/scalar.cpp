@@ -246,8 +246,12 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::Mod: return call(function("fmod", t), o);
     case Op::Recip: return fmt::format("({} / {})", one, o[0]);
     case Op::Relu: return shared("relu", fmt::format("return a < {0} ? {0} : a;", zero));
-    // exp(-a) overflows where the sigmoid is a small number still
-    case Op::Sigmoid: return shared("sigmoid", fmt::format("{0} e = {2}(-{3}(a)); return (a < 0 ? e : {1}) / ({1} + e);", T, one, function("exp", t), function("fabs", t)));
+    // exp(-a) overflows where the sigmoid is a small number still; the roundings of 1 + e and of the quotient are made good
+    case Op::Sigmoid: {
+      const std::string f = function("fma", t);
+      return shared("sigmoid", fmt::format("{0} e = {2}(-{3}(a)), top = a < 0 ? e : {1}, bottom = {1} + e, lost = ({1} - bottom) + e, q = top / bottom; "
+                                           "return {4}({4}(-q, lost, {4}(-q, bottom, top)), a < 0 ? {1} - q : q, q);", T, one, function("exp", t), function("fabs", t), f));
+    }
     case Op::Sin: case Op::Cos:                        // CUDA keeps 2 ulp over all floats, OpenCL allows 4
       if (t == DType::F32 && dialect_ == Dialect::OpenCl) return shared(lang::info(op).name.data(), by_double(op, o.size()));
       return call(function(std::string(lang::info(op).name), t), o);
