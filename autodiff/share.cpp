@@ -21,7 +21,10 @@ using poly::Statement;
 using poly::TensorId;
 using poly::Ties;
 
-bool is_extreme(const Statement& statement) { return statement.aggregation == Aggregation::Max || statement.aggregation == Aggregation::Min; }
+// Of one point it is that point.
+bool is_extreme(const Statement& statement) {
+  return (statement.aggregation == Aggregation::Max || statement.aggregation == Aggregation::Min) && !one_point_each(statement);
+}
 
 // v == O, as stored.
 Expr hit(const Companion& companion, Statement& statement) {

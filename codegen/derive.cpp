@@ -26,7 +26,7 @@ std::string unique(const std::string& wish, const std::set<std::string>& taken) 
   return name;
 }
 
-// `prefix` + each name. One source has one result, however often it is asked for, but a parameter for each time.
+// `prefix` + each name without its mark. One source has one result, however often it is asked for, but a parameter for each time.
 void add_ports(std::vector<std::string>& to, const std::vector<std::string>& sources, const char* prefix, bool parameters, std::set<std::string>& taken) {
   for (std::size_t k = 0; k < sources.size(); ++k) {
     const auto earlier = std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(k), sources[k]) - sources.begin();
@@ -34,7 +34,7 @@ void add_ports(std::vector<std::string>& to, const std::vector<std::string>& sou
       to.push_back(to[static_cast<std::size_t>(earlier)]);
       continue;
     }
-    to.push_back(unique(prefix + sources[k], taken));
+    to.push_back(unique(prefix + autodiff::without_mark(sources[k]), taken));
     taken.insert(to.back());
   }
 }
@@ -44,15 +44,16 @@ Ports derived(const Ports& ports, const Derivative& derivative, std::set<std::st
   const auto& wrt = derivative.wrt.empty() ? ports.inputs : derivative.wrt;
   const char* const prefix = derivative.forward ? "t" : "d";
   Ports result{ports.inputs, {}};
-  taken.insert(ports.inputs.begin(), ports.inputs.end());
+  for (const auto& input : ports.inputs) taken.insert(autodiff::without_mark(input));
   add_ports(result.inputs, derivative.forward ? wrt : of, prefix, true, taken);
   add_ports(result.outputs, derivative.forward ? of : wrt, prefix, false, taken);
   return result;
 }
 
+// As the text spells them: `#a` and `a` are two.
 std::vector<std::string> names(const Program& program, const std::vector<TensorId>& ids) {
   std::vector<std::string> list;
-  for (const TensorId id : ids) list.push_back(autodiff::without_mark(program.tensor(id).name));
+  for (const TensorId id : ids) list.push_back(program.tensor(id).name);
   return list;
 }
 

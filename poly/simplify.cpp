@@ -108,11 +108,6 @@ void fold_to_assign(const Program& program, Statement& s) {
   if (s.value.type() != type) s.value = Cast{s.value, type};
 }
 
-bool is_copy(const Program& program, const Statement& s, const View& view) {
-  if (!view.access || program.tensor(view.access->tensor).shape != program.tensor(s.target.tensor).shape) return false;
-  return view.access->element == s.target.element;
-}
-
 // A condition on an index that the rows decide: of `i - M >= 0` under 0 <= i < M nothing is left.
 std::optional<bool> decided(const Statement& s, const Apply& condition) {
   const auto* index = condition.operands[0].as<Index>();
@@ -246,9 +241,16 @@ class Simplifier {
 
   // Reads of a view become reads of what it shows. The reader has the rows of its access; they are the rows of the new one.
   // A rule belongs to its tensor, whatever that shows.
+  // What is no statement reads tensors as they are: of a copy, what that copies.
   void look_through() {
     std::vector<std::optional<View>> views(p_.tensors.size());
-    each_statement([&](Statement& s) {
+    for (auto& node : p_.nodes) {
+      if (auto* intrinsic = std::get_if<Intrinsic>(&node)) {
+        for (auto& operand : intrinsic->operands)
+          if (const auto& view = views[position(operand)]; view && copies(operand, *view)) operand = view->access->tensor;
+        continue;
+      }
+      auto& s = std::get<Statement>(node);
       for (auto& read : s.reads) {
         const auto& view = views[position(read.tensor)];
         if (!view || !view->access) continue;
@@ -266,7 +268,16 @@ class Simplifier {
       if (const auto* tensor = std::get_if<TensorId>(&s.fill))
         if (const auto& view = views[position(*tensor)]; view && view->number && !view->box) s.fill = *view->number;
       if (!has_rule_[position(s.target.tensor)]) views[position(s.target.tensor)] = view_of(p_, s);
-    });
+    }
+  }
+
+  // Does the view show another tensor as it is?
+  bool copies(TensorId id, const View& view) const {
+    if (!view.access || p_.tensor(view.access->tensor).shape != p_.tensor(id).shape) return false;
+    const auto& element = view.access->element;
+    for (std::size_t d = 0; d < element.size(); ++d)
+      if (element[d] != Affine::index(d, element.size())) return false;
+    return true;
   }
 
   // Y = =(S) with Y an output and S made here: S's statement makes Y.
@@ -277,7 +288,7 @@ class Simplifier {
       const auto* s = std::get_if<Statement>(&node);
       const auto to = s ? s->target.tensor : -1;
       const auto view = s && is_output_[position(to)] && !has_rule_[position(to)] ? view_of(p_, *s) : std::nullopt;
-      const auto from = view && is_copy(p_, *s, *view) ? position(view->access->tensor) : p_.tensors.size();
+      const auto from = view && copies(to, *view) ? position(view->access->tensor) : p_.tensors.size();
       if (from == p_.tensors.size() || is_input_[from] || is_output_[from] || table[from] != view->access->tensor) kept.push_back(std::move(node));
       else table[from] = to;
     }
