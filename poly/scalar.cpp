@@ -11,6 +11,7 @@
 #include "lang/print.h"
 #include "poly/call.h"
 #include "poly/elementwise.h"
+#include "poly/tuples.h"
 
 namespace tilec::poly {
 namespace {
@@ -68,22 +69,33 @@ const Named* made_before(const Body& body, const lang::Expr& expr) {
   return nullptr;
 }
 
-// What a call that makes tensors stands for: made when first asked for, so its nodes stand before the statement.
-const Named* made_once(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
-  if (const auto* known = made_before(body, expr)) return known;
+// What `make` makes for an expression, under a name of its own.
+template <class Make> const Named* noted(Body& body, const lang::Expr& expr, const std::string& name, const Make& make) {
   const auto own = fresh(body.scope, name);
   body.scope.names[own] = {};                           // taken: the same expression may call again
-  auto named = made_by(body.scope, call, own, expr.span());
+  auto named = make(own);
   if (!named) return nullptr;
   body.scope.names[own] = *named;
   body.made.emplace_back(expr, std::move(*named));
   return &body.made.back().second;
 }
 
+// What a call that makes tensors stands for: made when first asked for, so its nodes stand before the statement.
+const Named* made_once(Body& body, const lang::Call& call, const lang::Expr& expr, const std::string& name) {
+  if (const auto* known = made_before(body, expr)) return known;
+  return noted(body, expr, name, [&](const std::string& own) { return made_by(body.scope, call, own, expr.span()); });
+}
+
 // The k-th component of a tuple, or what a name stands for.
 const Named* named_value(Body& body, const lang::Expr& expr) {
   if (const auto* variable = expr.as<lang::Variable>()) return find(body.scope, variable->name, expr.span());
+  if (const auto* made = made_before(body, expr)) return made;
+  if (makes_tuple(body.scope, expr)) return noted(body, expr, "T", [&](const std::string& own) { return tuple_made(body.scope, expr, own); });
   const auto* call = expr.as<lang::Call>();
+  if (call && call->function.text != "element" && !body.result && mentions_index(body.scope, expr)) {
+    refuse(body, expr.span(), call->function.text + "(…)", "give its result a name first: a contraction reads elements");
+    return nullptr;
+  }
   if (call && makes_tensors(body.scope, *call)) return made_once(body, *call, expr, "T");
   if (!call || call->function.text != "element") {
     body.scope.diagnostics.report(expr.span(), messages::not_elementwise, lang::print(expr)).hint("`element` takes a tuple apart");

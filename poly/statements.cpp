@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lang/messages.h"
+#include "lang/print.h"
 #include "poly/call.h"
 #include "poly/contraction.h"
 #include "poly/elementwise.h"
@@ -59,12 +60,6 @@ std::optional<Keep> read_keep(const lang::Statement& statement, Scope& scope) {
   return save ? Keep::Save : recompute ? Keep::Recompute : Keep::Free;
 }
 
-bool cannot_keep(const lang::Statement& statement, Keep keep, const std::string& name, std::string_view is, Scope& scope) {
-  const auto* word = attribute(statement, keep == Keep::Save ? "save" : "recompute");
-  scope.diagnostics.report(word->span, messages::keep_nothing, word->name.text, name, is).hint("put it before the statement that computes the tensor");
-  return false;
-}
-
 // Marks the statement that makes the tensor just assigned. `Y = X;` makes none: its statement copies, and goes.
 bool keep_assigned(const lang::Statement& statement, Keep keep, const lang::Target& target, std::size_t nodes_before, Scope& scope) {
   const auto at = scope.names.find(target.name.spelled());
@@ -78,7 +73,10 @@ bool keep_assigned(const lang::Statement& statement, Keep keep, const lang::Targ
     s->keep = keep;
     return true;
   }
-  return cannot_keep(statement, keep, target.name.spelled(), called ? "moved by a call, which is not computed" : "a name for what exists already", scope);
+  const auto* word = attribute(statement, keep == Keep::Save ? "save" : "recompute");
+  scope.diagnostics.report(word->span, messages::keep_nothing, word->name.text, target.name.spelled(), called ? "moved by a call, which is not computed" : "a name for what exists already")
+      .hint("put it before the statement that computes the tensor");
+  return false;
 }
 
 }  // namespace
@@ -98,25 +96,6 @@ bool written_type(Scope& scope, const lang::Function& function, const lang::Targ
 }
 
 namespace {
-
-std::optional<Named> tuple_of(Scope& scope, const lang::Call& call, const std::string& name, Span span) {
-  Named tuple;
-  tuple.kind = Named::Kind::Tuple;
-  tuple.span = span;
-  for (const auto& argument : call.arguments) {
-    const auto* variable = argument.as<lang::Variable>();
-    const auto* known = variable ? find(scope, variable->name, argument.span()) : nullptr;
-    if (variable && !known) return std::nullopt;
-    if (known) {
-      tuple.elements.push_back(*known);
-      continue;
-    }
-    const auto id = tensor_of(scope, argument, fresh(scope, name));
-    if (!id) return std::nullopt;
-    tuple.elements.push_back(Named::of_tensor(*id, argument.span()));
-  }
-  return tuple;
-}
 
 // `Y = cumsum(X);`: the tensor that a call has made is Y itself. What it passes through, or of another type, is copied.
 std::optional<Named> called_as(Scope& scope, const Named& made, TensorId before, const ElementwiseTarget& target) {
@@ -141,19 +120,6 @@ std::optional<Named> assigned_call(Scope& scope, const lang::Call& call, const E
   return id ? std::optional(Named::of_tensor(*id, target.span)) : std::nullopt;
 }
 
-// U = relu(T); of a tuple T: a tuple.
-std::optional<Named> mapped(Scope& scope, const std::string& name, const lang::Expr& expr, std::size_t width) {
-  Named tuple;
-  tuple.kind = Named::Kind::Tuple;
-  tuple.span = expr.span();
-  for (std::size_t k = 0; k < width; ++k) {
-    const auto id = tensor_of(scope, of_component(scope, expr, k), fresh(scope, name));
-    if (!id) return std::nullopt;
-    tuple.elements.push_back(Named::of_tensor(*id, expr.span()));
-  }
-  return tuple;
-}
-
 // What a name that sizes or indices use is assigned: an integer known before the run. Comparisons count as 0 and 1 here.
 std::optional<Named> as_size(Scope& scope, const lang::Expr& value, Span span) {
   const auto size = size_of(scope, value);
@@ -169,8 +135,8 @@ std::optional<Named> assignment(Scope& scope, const lang::Function& function, co
     scope.diagnostics.report(ties->span, messages::ties_misplaced, "=");
     return std::nullopt;
   }
-  if (const auto* call = a.value.as<lang::Call>(); call && call->function.text == "tuple") return tuple_of(scope, *call, target.name, a.target.span);
-  if (const auto width = tuple_width(scope, a.value); width && !a.value.as<lang::Variable>()) return mapped(scope, target.name, a.value, *width);
+  if (makes_tuple(scope, a.value)) return tuple_made(scope, a.value, target.name);
+  if (const auto* tuple = known_tuple(scope, a.value); tuple && !a.value.as<lang::Variable>()) return *tuple;
   if (const auto* call = a.value.as<lang::Call>(); call && makes_tensors(scope, *call)) return assigned_call(scope, *call, target, a);
   if (!target.dtype && (scope.used_as_size.contains(target.name) || is_assertion(a.value)) && is_size_expression(scope, a.value)) return as_size(scope, a.value, a.target.span);
   return elementwise(scope, target, a.value);
@@ -197,26 +163,35 @@ std::optional<Named> component(Scope& scope, const lang::Function& function, con
   return id ? std::optional(Named::of_tensor(*id, written.span)) : std::nullopt;
 }
 
+// What stands on the right of `(A, B) = …`. Of one target it may be what that is assigned alone.
+std::optional<Named> tuple_assigned(Scope& scope, const lang::Expr& value, const std::string& stem) {
+  const auto* call = value.as<lang::Call>();
+  if (makes_tuple(scope, value)) return tuple_made(scope, value, stem);
+  if (const auto* tuple = known_tuple(scope, value)) return *tuple;
+  if (call && makes_tensors(scope, *call)) return made_by(scope, *call, fresh(scope, stem), value.span());
+  if (const auto* variable = value.as<lang::Variable>()) {
+    const auto* known = find(scope, variable->name, value.span());
+    return known ? std::optional(*known) : std::nullopt;
+  }
+  scope.diagnostics.report(value.span(), messages::not_elementwise, lang::print(value)).hint("a tuple is made by `tuple(A, B)`, or by a function or an operator on tuples alone");
+  return std::nullopt;
+}
+
+// Its components, one for each target.
+std::optional<std::vector<Named>> components(Scope& scope, const Named& value, const lang::TupleAssignment& t) {
+  if (value.kind != Named::Kind::Tuple && t.targets.size() == 1) return std::vector{value};
+  if (value.kind != Named::Kind::Tuple) scope.diagnostics.report(t.value.span(), messages::not_elementwise, lang::print(t.value)).label(value.span, "it is no tuple").hint("a tuple is made by `tuple(A, B)`");
+  else if (value.elements.size() != t.targets.size()) scope.diagnostics.report(t.value.span(), messages::result_count, lang::print(t.value), counted(value.elements.size(), "component"), lang::are(t.targets.size()));
+  else return value.elements;
+  return std::nullopt;
+}
+
 // (A, B) = tuple(X, Y);   (V, I) = top_k<3>(X);
-void tuple_assigned(Scope& scope, const lang::Function& function, const lang::TupleAssignment& t) {
+void assign_tuple(Scope& scope, const lang::Function& function, const lang::TupleAssignment& t) {
   const auto before = static_cast<TensorId>(scope.program.tensors.size());
-  const auto* call = t.value.as<lang::Call>();
-  std::optional<Named> tuple;
-  const auto stem = t.targets.empty() ? "T" : t.targets[0].name.spelled();
-  if (call && call->function.text == "tuple") tuple = tuple_of(scope, *call, stem, t.value.span());
-  else if (const auto width = tuple_width(scope, t.value); width && !t.value.as<lang::Variable>()) tuple = mapped(scope, stem, t.value, *width);
-  else if (call && makes_tensors(scope, *call)) {
-    tuple = made_by(scope, *call, fresh(scope, stem), t.value.span());
-    if (!tuple) scope.failed = true;
-  }
-  else if (const auto* variable = t.value.as<lang::Variable>()) {
-    if (const auto* known = find(scope, variable->name, t.value.span())) tuple = *known;
-  } else scope.diagnostics.report(t.value.span(), messages::not_elementwise, call ? call->function.text + "(…)" : "this").hint("a tuple is made by `tuple(A, B)`");
-  if (tuple && (tuple->kind != Named::Kind::Tuple || tuple->elements.size() != t.targets.size())) {
-    scope.diagnostics.report(t.value.span(), messages::argument_count, "tuple", counted(t.targets.size(), "component"), std::to_string(tuple->elements.size()));
-    tuple.reset();
-  }
-  for (std::size_t k = 0; k < t.targets.size(); ++k) declare(scope, t.targets[k], tuple ? component(scope, function, t.targets[k], tuple->elements[k], before) : std::nullopt);
+  const auto value = tuple_assigned(scope, t.value, t.targets.empty() ? "T" : t.targets[0].name.spelled());
+  const auto parts = value ? components(scope, *value, t) : std::nullopt;
+  for (std::size_t k = 0; k < t.targets.size(); ++k) declare(scope, t.targets[k], parts ? component(scope, function, t.targets[k], parts->at(k), before) : std::nullopt);
 }
 
 }  // namespace
@@ -226,17 +201,18 @@ void add_statement(Scope& scope, const lang::Function& function, const lang::Sta
     const auto nodes_before = scope.program.nodes.size();
     const auto keep = read_keep(statement, scope);
     scope.failed |= !keep;
+    const auto keep_it = [&](const lang::Target& target) { scope.failed |= !keep_assigned(statement, keep.value_or(Keep::Free), target, nodes_before, scope); };
     if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) {
       declare(scope, a->target, assignment(scope, function, statement, *a));
-      scope.failed |= !keep_assigned(statement, keep.value_or(Keep::Free), a->target, nodes_before, scope);
+      keep_it(a->target);
     }
     if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) {
       declare(scope, c->target, contracted(scope, function, statement, *c));
-      scope.failed |= !keep_assigned(statement, keep.value_or(Keep::Free), c->target, nodes_before, scope);
+      keep_it(c->target);
     }
     if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) {
-      tuple_assigned(scope, function, *t);
-      if (keep.value_or(Keep::Free) != Keep::Free) scope.failed |= !cannot_keep(statement, *keep, t->targets[0].name.spelled(), "one of several results", scope);
+      assign_tuple(scope, function, *t);
+      std::for_each(t->targets.begin(), t->targets.end(), keep_it);
     }
   } catch (const SizeError& error) {                    // of products and strides formed on the way
     scope.failed = true;
