@@ -312,7 +312,7 @@ TEST_CASE("ranks, sizes and shapes that disagree") {
 }
 
 TEST_CASE("several faults are reported in one run, their consequences are not") {
-  CHECK(faults("function (A[N]) -> (C, D) { B = A & 1; C = B + 1; D[i: N] = +(A[i, i]); }") == "E0214 E0201");
+  CHECK(faults("function (f32 A[N]) -> (C, D) { B = A & 1; C = B + 1; D[i: N] = +(A[i, i]); }") == "E0214 E0201");
 }
 
 TEST_CASE("a fraction that no integer meets is warned about") {
