@@ -69,7 +69,7 @@ bool keep_assigned(const lang::Statement& statement, Keep keep, const lang::Targ
     auto* s = std::get_if<Statement>(&scope.program.nodes[n]);
     called |= s == nullptr;
     if (!s || at->second.kind != Named::Kind::Tensor || s->target.tensor != at->second.tensor) continue;
-    if (std::holds_alternative<lang::Assignment>(statement.node) && s->value.as<Read>()) continue;
+    if (!std::holds_alternative<lang::Contraction>(statement.node) && s->value.as<Read>()) continue;
     s->keep = keep;
     return true;
   }
