@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/rewrite.h"
+#include "codegen/scan.h"
 #include "poly/analysis.h"
 #include "poly/print.h"
 
@@ -65,13 +67,25 @@ std::string explain_plain(const poly::AnalysedPart& part) {
   return fmt::format("    {}: {} of the element, F = {}, one point per element\n", fmt::join(part.indices, ", "), fmt::join(part.elements, " and "), matrix(part.F));
 }
 
+bool is_identity(const poly::lattice::Matrix& m) {
+  for (std::size_t i = 0; i < m.size(); ++i)
+    for (std::size_t k = 0; k < m[i].size(); ++k)
+      if (m[i][k] != (i == k)) return false;
+  return true;
+}
+
 // The lattice of the indices that meet in one element.
 std::string explain_lattice(const poly::AnalysedPart& part) {
   std::string text = fmt::format("    {}: {} of the element, F = {}, f = ({}); several of them meet in one element\n", fmt::join(part.indices, ", "), fmt::join(part.elements, " and "), matrix(part.F), fmt::join(part.f, ", "));
   text += fmt::format("      S, the rows that tell them apart: {}\n", list(part.taps));
   text += fmt::format("      H = {}, U = {}, G = {}, T = {}: with i = U (y; z) the element is f + H y and the taps are G y + T z\n", matrix(part.H), matrix(part.U), matrix(part.G), matrix(part.T));
   if (!part.split) return text + "      not split: the bounds of the reduction depend on the element, no test remains\n";
-  return text + fmt::format("      period lattice V = {}: elements {} apart have the same taps, {}\n", matrix(part.V), fmt::join(part.period, " by "), plural(part.classes, "residue class", "residue classes"));
+  const std::string residues = plural(part.classes, "residue class", "residue classes");
+  if (is_identity(part.H)) return text + fmt::format("      period lattice V = {}: elements {} apart have the same taps, {}\n", matrix(part.V), fmt::join(part.period, " by "), residues);
+  poly::lattice::Matrix between = part.H;              // y by its period, as a step of the element
+  for (auto& row : between)
+    for (std::size_t k = 0; k < row.size(); ++k) row[k] *= part.period[k];
+  return text + fmt::format("      period lattice V = {} of y: y {} apart, which are elements {} apart, have the same taps, {}\n", matrix(part.V), fmt::join(part.period, " by "), matrix(between), residues);
 }
 
 // Nothing was to be done: the output map, and what it leaves to reduce.
@@ -123,7 +137,9 @@ std::string explain_classes(const poly::Analysis& analysis) {
 
 std::string percent(std::int64_t part, std::int64_t whole) { return fmt::format("{:.4g} %", whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole)); }
 
-std::string explain_points(const poly::Analysis& analysis) {
+// `steps`: of a scan, which adds each point to the sum before it.
+std::string explain_points(const poly::Analysis& analysis, std::optional<std::int64_t> steps) {
+  if (steps) return fmt::format("  points: {} valid; as a scan {} steps, one from each element to the next\n", grouped(analysis.valid), grouped(steps));
   std::string text = fmt::format("  points: {} valid, {} executed", grouped(analysis.valid), grouped(analysis.executed));
   if (analysis.valid && analysis.executed) text += fmt::format(", {} useful", percent(*analysis.valid, *analysis.executed));
   if (analysis.valid && analysis.box && *analysis.box != *analysis.valid) text += fmt::format(" (of a box that tests each point: {} of {})", percent(*analysis.valid, *analysis.box), grouped(analysis.box));
@@ -155,13 +171,13 @@ double bytes_of(const Program& program, TensorId id) {
 // memory; on a GPU about 16.
 double balance(const Target& target) { return has_threads(target) ? 16 : target.vector_bytes / 4.0 * 4 / 8; }
 
-std::string explain_work(const Program& program, const Statement& statement, const poly::Analysis& analysis, const Target& target) {
+std::string explain_work(const Program& program, const Statement& statement, std::optional<std::int64_t> points, const Target& target) {
   std::set<TensorId> touched{statement.target.tensor};
   for (const poly::Access& read : statement.reads) touched.insert(read.tensor);
   double bytes = 0;
   for (const TensorId id : touched) bytes += bytes_of(program, id);
-  if (!analysis.valid) return fmt::format("  work: {} that must move at least\n", scaled(bytes, "B"));
-  const double flops = static_cast<double>(*analysis.valid) * (operations(statement.value) + (statement.aggregation == Aggregation::Assign ? 0 : 1));
+  if (!points) return fmt::format("  work: {} that must move at least\n", scaled(bytes, "B"));
+  const double flops = static_cast<double>(*points) * (operations(statement.value) + (statement.aggregation == Aggregation::Assign ? 0 : 1));
   const double intensity = bytes > 0 ? flops / bytes : 0;
   std::string text = fmt::format("  work: {}, {} that must move at least, {:.3g} operations a byte", scaled(flops, " operations"), scaled(bytes, "B"), intensity);
   if (target.family == Target::Family::Reference) return text + "\n";
@@ -172,7 +188,8 @@ std::string explain_work(const Program& program, const Statement& statement, con
 
 std::string explain_statement(const Program& program, const Statement& statement, const Target& target) {
   const poly::Analysis analysis = poly::analyse(program, statement);
-  return text_of(program, statement) + "\n" + explain_parts(statement, analysis) + explain_classes(analysis) + explain_points(analysis) + explain_work(program, statement, analysis, target);
+  const auto steps = scan_of(statement) ? std::optional(static_cast<std::int64_t>(elements(program, statement.target.tensor))) : std::nullopt;
+  return text_of(program, statement) + "\n" + explain_parts(statement, analysis) + explain_classes(analysis) + explain_points(analysis, steps) + explain_work(program, statement, steps ? steps : analysis.valid, target);
 }
 
 // ---- the plan -------------------------------------------------------------------------------------------------------------------

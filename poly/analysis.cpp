@@ -177,7 +177,8 @@ Analysis analyse(const Program& bounded, const Statement& statement, int limit) 
   result.executed = 0;
   const std::vector<std::string> names = named(all.integral.indices);
   if (all.divisions)
-    for (std::size_t k = 0; k < names.size(); ++k) result.divisions.push_back(fmt::format("{} = {}", all.indices[k], affine(all.divisions->l[k], all.divisions->start[k]).print(names)));
+    for (std::size_t k = 0; k < names.size(); ++k)
+      if (const auto value = affine(all.divisions->l[k], all.divisions->start[k]).print(names); value != all.indices[k]) result.divisions.push_back(fmt::format("{} = {}", all.indices[k], value));
   for (std::size_t p = 0; p < all.parts.size(); ++p) result.parts.push_back(part_of(all.integral, names, all.parts[p], all.split[p]));
   for (const Class& one : all.classes) {
     result.classes.push_back(class_of(bounded, one));
