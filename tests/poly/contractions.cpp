@@ -147,7 +147,7 @@ void check(const Program& after, const Points& expected, Effort& effort) {
     collect_indices(s.value, indices);
     const Box box = hull_rows(s);
     Box seen{true, std::vector<Interval>(s.indices.size())};
-    for_each_point(rows_of(s), box, 10'000'000, [&](const Point& p) {
+    const bool complete = for_each_point(rows_of(s), box, 4'000'000'000, [&](const Point& p) {
       const std::vector<Vector> one{at(s.target.element, p), at(indices, p), at(s.reads[0].element, p)};
       const std::pair<std::size_t, Vector> me{c, Vector(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(outputs))};
       REQUIRE(writer.emplace(one[0], me).first->second == me);
@@ -159,6 +159,7 @@ void check(const Program& after, const Points& expected, Effort& effort) {
       }
       return true;
     });
+    REQUIRE(complete);
     effort.loose += !seen.empty && seen.index != box.index;
     const auto counted = points(s, 10'000'000);
     REQUIRE(counted);
