@@ -24,10 +24,11 @@ void build(Session& session, const lang::Function& function) {
 // The function asked for, or all of them; what several of them call is reported once.
 int check_one(const Options& options, const std::string& path) {
   Session session(options, path);
-  const bool all = session.file && !options.function && options.sizes.empty() && options.defines.empty();
-  if (!all && session.entry() != nullptr) build(session, *session.entry());
-  for (const auto& item : all ? session.file->items : decltype(lang::File::items){})
-    if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function) build(session, *function);
+  const bool one = options.function || !options.sizes.empty() || !options.defines.empty();
+  if (one && session.entry() != nullptr) build(session, *session.entry());
+  if (!one && session.file)
+    for (const auto& item : session.file->items)
+      if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function) build(session, *function);
   return session.report();
 }
 
