@@ -27,6 +27,13 @@ struct Step {
 };
 
 struct Package {
+  Package();  // these six are long, so they are compiled once, in a .cpp
+  Package(const Package&);
+  Package(Package&&) noexcept;
+  Package& operator=(const Package&);
+  Package& operator=(Package&&) noexcept;
+  ~Package();
+
   std::string name;
   std::string target;                                  // cpu, opencl, cuda:sm_90a …
   std::vector<Buffer> buffers;                         // inputs first, in the program's order, then outputs, then scratch

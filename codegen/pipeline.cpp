@@ -18,6 +18,20 @@
 
 namespace tilec::codegen {
 
+Request::Request() = default;
+Request::Request(const Request&) = default;
+Request::Request(Request&&) noexcept = default;
+Request& Request::operator=(const Request&) = default;
+Request& Request::operator=(Request&&) noexcept = default;
+Request::~Request() = default;
+
+Stages::Stages() = default;
+Stages::Stages(const Stages&) = default;
+Stages::Stages(Stages&&) noexcept = default;
+Stages& Stages::operator=(const Stages&) = default;
+Stages& Stages::operator=(Stages&&) noexcept = default;
+Stages::~Stages() = default;
+
 namespace {
 
 using poly::Program;

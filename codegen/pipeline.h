@@ -24,6 +24,13 @@
 namespace tilec::codegen {
 
 struct Request {
+  Request();  // these six are long, so they are compiled once, in a .cpp
+  Request(const Request&);
+  Request(Request&&) noexcept;
+  Request& operator=(const Request&);
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+
   poly::Signature signature;                           // function, inputs, defines
   std::map<std::string, std::int64_t> sizes;           // --size N=8
   std::vector<Derivative> derivatives;                 // one after another, each of what the one before it makes
@@ -44,6 +51,13 @@ struct Timing {
 
 // What was computed: for --emit, --dump-to and --time.
 struct Stages {
+  Stages();  // these six are long, so they are compiled once, in a .cpp
+  Stages(const Stages&);
+  Stages(Stages&&) noexcept;
+  Stages& operator=(const Stages&);
+  Stages& operator=(Stages&&) noexcept;
+  ~Stages();
+
   std::optional<poly::Program> contraction, gradient, bound, bounded, reduced;
   std::optional<autodiff::Split> split;                // only when asked for
   std::optional<Plan> plan;

@@ -65,6 +65,13 @@ struct Why {
   std::vector<Leaf> leaves;
 };
 struct Plan {
+  Plan();  // these six are long, so they are compiled once, in a .cpp
+  Plan(const Plan&);
+  Plan(Plan&&) noexcept;
+  Plan& operator=(const Plan&);
+  Plan& operator=(Plan&&) noexcept;
+  ~Plan();
+
   poly::Program program;                               // reduced; the pieces `fuse` rewrote included
   std::string target;
   std::vector<Group> groups;

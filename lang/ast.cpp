@@ -5,6 +5,22 @@
 
 namespace tilec::lang {
 
+Contraction::Contraction() = default;
+Contraction::Contraction(const Contraction&) = default;
+Contraction::Contraction(Contraction&&) noexcept = default;
+Contraction& Contraction::operator=(const Contraction&) = default;
+Contraction& Contraction::operator=(Contraction&&) noexcept = default;
+Contraction::~Contraction() = default;
+
+Function::Function() = default;
+Function::Function(const Function&) = default;
+Function::Function(Function&&) noexcept = default;
+Function& Function::operator=(const Function&) = default;
+Function& Function::operator=(Function&&) noexcept = default;
+Function::~Function() = default;
+
+bool Expr::operator==(const Expr& other) const { return node_.get() == other.node_.get() || *node_ == *other.node_; }
+
 std::string Name::spelled() const {
   const bool reads_as_upper = !text.empty() && text.front() >= 'A' && text.front() <= 'Z';
   const bool reserved = text == "function" || text == "default" || text == "no_defract";

@@ -85,7 +85,6 @@ template <class... Cases> struct Overloaded : Cases... { using Cases::operator()
 template <class... Cases> Overloaded(Cases...) -> Overloaded<Cases...>;
 template <class... Cases> decltype(auto) Expr::match(Cases&&... cases) const { return std::visit(Overloaded{std::forward<Cases>(cases)...}, *node_); }
 template <class T> const T* Expr::as() const { return std::get_if<T>(node_.get()); }
-inline bool Expr::operator==(const Expr& other) const { return node_.get() == other.node_.get() || *node_ == *other.node_; }
 
 // [[ties(first)]], [[plan(tile(i, 8), "x", -1, 0.5)]]
 struct Word;
@@ -108,6 +107,13 @@ struct Default { std::variant<Number, Name> value; Span span; };  // `-inf` is t
 struct Assignment { Target target; Expr value; };
 struct TupleAssignment { std::vector<Target> targets; Expr value; };
 struct Contraction {
+  Contraction();  // these six are long, so they are compiled once, in a .cpp
+  Contraction(const Contraction&);
+  Contraction(Contraction&&) noexcept;
+  Contraction& operator=(const Contraction&);
+  Contraction& operator=(Contraction&&) noexcept;
+  ~Contraction();
+
   Target target;
   std::vector<Expr> element;                           // index expressions of the target
   std::vector<Expr> sizes;                             // after `:`
@@ -128,6 +134,13 @@ struct Statement {
 struct Input { Target target; std::optional<std::vector<Expr>> sizes; Span span; };  // no brackets: nullopt
 struct Parameter { Name name; std::optional<Argument> value; };
 struct Function {
+  Function();  // these six are long, so they are compiled once, in a .cpp
+  Function(const Function&);
+  Function(Function&&) noexcept;
+  Function& operator=(const Function&);
+  Function& operator=(Function&&) noexcept;
+  ~Function();
+
   enum class Role { Function, Gradient, Tangent } role = Role::Function;
   std::vector<Attribute> attributes;
   std::optional<Name> name;                            // none: the file's entry

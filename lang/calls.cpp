@@ -1,5 +1,7 @@
 #include "lang/calls.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 

@@ -9,6 +9,8 @@
 
 #include "lang/check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>

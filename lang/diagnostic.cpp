@@ -1,9 +1,15 @@
 #include "lang/diagnostic.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace tilec::lang {
+
+Diagnostic formatted(std::string_view code, Severity severity, std::string_view format, fmt::format_args arguments, Span span) {
+  return Diagnostic{std::string(code), severity, fmt::vformat(format, arguments), span, {}, {}};
+}
 
 Diagnostics::Entry& Diagnostics::Entry::label(Span span, std::string text) {
   const Label label{span, std::move(text)};

@@ -1,7 +1,7 @@
 // Diagnostics as values: what was seen, where, what to type next.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 
@@ -35,6 +35,9 @@ struct Message {
   std::string_view format;
 };
 
+// The text with its arguments put in: compiled once, where what stands around it is compiled for every message.
+Diagnostic formatted(std::string_view code, Severity severity, std::string_view format, fmt::format_args arguments, Span span = {});
+
 class Diagnostics {
  public:
   // Returned by report() so that labels and hints can be added.
@@ -51,7 +54,7 @@ class Diagnostics {
 
   template <class... Arguments>
   Entry report(Span span, const Message<Arguments...>& message, const std::type_identity_t<Arguments>&... arguments) {
-    return add(Diagnostic{std::string(message.code), message.severity, fmt::format(fmt::runtime(message.format), arguments...), span, {}, {}});
+    return add(formatted(message.code, message.severity, message.format, fmt::make_format_args(arguments...), span));
   }
   Entry add(Diagnostic diagnostic);                    // the same code at the same place is kept once
 

@@ -1,5 +1,7 @@
 #include "lang/dimension.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>

@@ -9,6 +9,8 @@
 //
 // The driver at the end takes items and statements one by one, so recovery is a loop: report, skip, go on.
 
+#include <fmt/format.h>
+
 #include <boost/spirit/home/x3.hpp>
 
 #include <algorithm>

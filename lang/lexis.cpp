@@ -3,6 +3,8 @@
 
 #include "lang/lexis.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lang/messages.h"

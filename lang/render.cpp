@@ -1,5 +1,7 @@
 #include "lang/render.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 

@@ -122,6 +122,13 @@ struct Rule {
 };
 
 struct Program {
+  Program();  // these six are long, so they are compiled once, in a .cpp
+  Program(const Program&);
+  Program(Program&&) noexcept;
+  Program& operator=(const Program&);
+  Program& operator=(Program&&) noexcept;
+  ~Program();
+
   std::string name;
   std::vector<Tensor> tensors;
   std::vector<Node> nodes;
@@ -140,6 +147,5 @@ template <class... Cases> Overloaded(Cases...) -> Overloaded<Cases...>;
 template <class... Cases> decltype(auto) Expr::match(Cases&&... cases) const { return std::visit(Overloaded{std::forward<Cases>(cases)...}, *node_); }
 template <class T> const T* Expr::as() const { return std::get_if<T>(node_.get()); }
 inline DType Expr::type() const { return std::visit([](const auto& n) { return n.type; }, *node_); }
-inline bool Expr::operator==(const Expr& other) const { return node_.get() == other.node_.get() || *node_ == *other.node_; }
 
 }  // namespace tilec::poly

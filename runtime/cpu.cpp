@@ -2,6 +2,8 @@
 //
 // A call costs a mutex, a copy of its pointers into blocks prepared when the package was loaded, and one indirect call per step:
 // nothing is allocated, looked up or checked again. Scratch and blocks are a Frame; concurrent calls each borrow one.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 

@@ -25,14 +25,16 @@ struct RuntimeError : std::runtime_error {
   lang::Diagnostic diagnostic;                         // without a span unless an argument's declaration is known
   Blame blame;
   std::shared_ptr<const std::vector<lang::Source>> sources;  // what the span points into; null: no span
-  RuntimeError(lang::Diagnostic what, Blame whose)
-      : std::runtime_error(what.code + ": " + what.message), diagnostic(std::move(what)), blame(whose) {}
-  RuntimeError& hint(std::string text) { diagnostic.hints.push_back(std::move(text)); return *this; }
+  RuntimeError(lang::Diagnostic what, Blame whose);    // in error.cpp, with the next three: they are long
+  RuntimeError(const RuntimeError&);
+  RuntimeError& operator=(const RuntimeError&);
+  ~RuntimeError() override;
+  RuntimeError& hint(std::string text);
 };
 
 template <class... Arguments>
 RuntimeError error(const lang::Message<Arguments...>& message, Blame blame, const std::type_identity_t<Arguments>&... arguments) {
-  return RuntimeError(lang::Diagnostic{std::string(message.code), message.severity, fmt::format(fmt::runtime(message.format), arguments...), {}, {}, {}}, blame);
+  return RuntimeError(lang::formatted(message.code, message.severity, message.format, fmt::make_format_args(arguments...)), blame);
 }
 
 template <class... Arguments>

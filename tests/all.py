@@ -42,6 +42,8 @@ def counted(text: str) -> tuple[int, int]:
 
 def run_part(name: str) -> tuple[int, int]:
     start = time.monotonic()
+    if sys.stdout.isatty():
+        print("%-8s …" % name, end="\r", flush=True)
     env = dict(os.environ, POCL_CACHE_DIR=str(ROOT / "build/pocl"))
     done = subprocess.run(PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     text = done.stdout.decode("utf-8", "replace")

@@ -4,6 +4,8 @@
 // two disagree the function has a kink there (a tie, a branch) and the element is counted as skipped.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <random>

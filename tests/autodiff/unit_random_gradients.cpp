@@ -2,6 +2,8 @@
 //
 // The print of every derivative is also parsed, built and run: it computes the same. TILEC_SEED and TILEC_CASES choose others.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include "autodiff/forward.h"

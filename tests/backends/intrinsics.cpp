@@ -4,6 +4,8 @@
 //   intrinsics [--target cpu | cpu:x86-64-v3 | opencl | cuda:sm_90a] [--seed S] [--cases N] [--case K] [--long N]
 //
 // --long: one row of N keys, timed. Exit status 77 (skipped) without a device, or without NVRTC.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

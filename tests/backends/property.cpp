@@ -5,6 +5,8 @@
 // Programs of a batch are one module of machine code. Tensors lie against forbidden pages; those of some have strides that are
 // permuted, padded, negative or zero. Each program runs twice, the second time on several threads with --pool, and must give the
 // same bits.
+#include <fmt/format.h>
+
 #include <setjmp.h>
 #include <signal.h>
 
