@@ -12,6 +12,7 @@
 #include "lang/load.h"
 #include "lang/messages.h"
 #include "lang/render.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/find.h"
 #include "runtime/npy.h"
@@ -60,9 +61,9 @@ std::string only_file(const Options& options) {
 }
 
 codegen::Target target_of(const std::string& name) {
-  std::optional<codegen::Target> target = codegen::target_named(name);
+  std::optional<codegen::Target> target = runtime::target_here(name);
   if (target) return *target;
-  const std::optional<std::string> near = lang::nearest(name, {"cpu", "opencl", "cuda", "reference", "cuda:sm_90a", "cpu:x86-64-v3", "cpu:x86-64-v4"});
+  const std::optional<std::string> near = lang::nearest(name, {"cpu", "opencl", "cuda", "reference", "cuda:sm_90a", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64"});
   throw runtime::argument_error(runtime::messages::unknown_target, name)
       .hint(near ? fmt::format("did you mean `--target {}`?", *near) : std::string("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference"));
 }

@@ -12,6 +12,7 @@ int targets_command(const Options& options) {
 #ifdef TILEC_CPU
   const codegen::Target cpu = target_of("cpu");
   fmt::print("{:<12} {}, {}-bit vectors, L1 {} KiB, L2 {} KiB, L3 {} KiB\n", "cpu", cpu.arch, cpu.vector_bytes * 8, cpu.l1 >> 10, cpu.l2 >> 10, cpu.l3 >> 10);
+  fmt::print("{:<12} an x86-64 or AArch64 CPU by LLVM's name: x86-64-v2, x86-64-v3, x86-64-v4, znver5, aarch64, neoverse-n1, …; --emit=asm and object\n", "cpu:NAME");
 #else
   fmt::print("{:<12} absent: this tilec was built without LLVM\n", "cpu");
 #endif

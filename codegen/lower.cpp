@@ -33,7 +33,7 @@ Nest leaf_nest(const Plan& plan, const Group& group, const Compute& leaf, const 
 class GroupLowering {
  public:
   GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer, std::string kernel)
-      : plan_(plan), group_(group), strides_(strides), storage_{plan, buffer, {}} {
+      : plan_(plan), group_(group), storage_{plan, buffer, {}} {
     kernel_.name = std::move(kernel);
     for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan, group, leaf, strides));
   }
@@ -222,7 +222,6 @@ class GroupLowering {
 
   const Plan& plan_;
   const Group& group_;
-  const Strides& strides_;
   Storage storage_;
   Function kernel_;
   Names names_;

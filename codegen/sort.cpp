@@ -210,21 +210,22 @@ class Sort {
             stmt(For{step, Kind::Serial, Expr(steps), {}, std::move(turn)}), stmt(Let{taken, low})};
   }
 
-  // `count` results from `to_first` on, the runs read from `left` and `right` on.
+  // `count` results from `to_first` on, the runs read from `left` and `right` on. A run that is used up is read at its end again: what
+  // lies beyond may be another thread's, who is writing it.
   Body merged(const Pair& from, const Pair& to, const Merge& merge, const Expr& left, const Expr& right, const Expr& to_first, const Expr& count) {
     const std::string i = names_.fresh("i"), j = names_.fresh("j"), k = names_.fresh("k"), p = names_.fresh("left_at"), q = names_.fresh("right_at"), x = names_.fresh("x"), y = names_.fresh("y"),
-                      take = names_.fresh("take");
-    const Expr zero(std::int64_t{0}), last(length_ - 1), at = to_first + var(k);
+                      take = names_.fresh("take"), left_end = names_.fresh("left_end"), right_end = names_.fresh("right_end");
+    const Expr zero(std::int64_t{0}), at = to_first + var(k);
     const Expr chosen = Variable{take, DType::Bool}, a = Variable{x, type_}, b = Variable{y, type_};
     const auto pick = [&](const Expr& yes, const Expr& no) { return Expr(Operation{Op::Select, {chosen, yes, no}, yes.type()}); };
     const Expr left_over = at_least(var(q), merge.high);
     const Expr first = both(less(var(p), merge.middle), Operation{Op::Or, {left_over, left_first(a, b)}, DType::Bool});
-    Body turn{stmt(Let{p, Load{i, zero, DType::I64}}), stmt(Let{q, Load{j, zero, DType::I64}}), stmt(Let{x, key(from, minimum(var(p), last))}), stmt(Let{y, key(from, minimum(var(q), last))}),
+    Body turn{stmt(Let{p, Load{i, zero, DType::I64}}), stmt(Let{q, Load{j, zero, DType::I64}}), stmt(Let{x, key(from, minimum(var(p), var(left_end)))}), stmt(Let{y, key(from, minimum(var(q), var(right_end)))}),
               stmt(Let{take, first}), stmt(Store{to.keys, at, pick(a, b)}),
               stmt(Store{to.positions, at, Load{from.positions, pick(var(p), var(q)), DType::I32}}),
               stmt(Store{i, zero, pick(var(p) + Expr(1), var(p))}), stmt(Store{j, zero, pick(var(q), var(q) + Expr(1))})};
     return {stmt(Allocate{i, DType::I64, 1, Memory::Register}), stmt(Allocate{j, DType::I64, 1, Memory::Register}), stmt(Store{i, zero, left}), stmt(Store{j, zero, right}),
-            stmt(For{k, Kind::Serial, count, {}, std::move(turn)})};
+            stmt(Let{left_end, merge.middle - Expr(1)}), stmt(Let{right_end, merge.high - Expr(1)}), stmt(For{k, Kind::Serial, count, {}, std::move(turn)})};
   }
 
   const Nest& nest_;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 
@@ -34,18 +35,19 @@ void add_caches(Target& target) {
 // The empty name is this machine's cpu. Without LLVM only that one is known, as far as explaining plans goes.
 std::optional<Target> cpu(std::string_view arch) {
   Target target;
-  bool wide = false;
 #ifdef TILEC_CPU
-  const std::optional<llvm_backend::Cpu> known = llvm_backend::cpu_named(arch);
+  std::optional<llvm_backend::Cpu> known = llvm_backend::cpu_named(arch);
   if (!known) return std::nullopt;
-  target.arch = known->name;
-  wide = known->wide;
+  target.arch = std::move(known->name);
+  target.triple = std::move(known->triple);
+  target.features = std::move(known->features);
+  target.vector_bytes = known->vector_bytes;
+  target.vector_registers = known->vector_registers;
 #else
   if (!arch.empty()) return std::nullopt;
+  target.vector_bytes = 32, target.vector_registers = 16;
 #endif
-  target.vector_bytes = wide ? 64 : 32;
-  target.vector_registers = wide ? 32 : 16;
-  add_caches(target);
+  if (arch.empty()) add_caches(target);
   return target;
 }
 
@@ -83,7 +85,8 @@ std::optional<Target> target_named(std::string_view text) {
   std::optional<Target> target;
   if (kind == "cpu") target = cpu(arch);
   else if (kind == "cuda") target = cuda(arch.empty() ? "sm_80" : arch);
-  else if ((kind == "opencl" || kind == "reference") && arch.empty()) target = Target();
+  else if (kind == "opencl" && std::all_of(arch.begin(), arch.end(), [](char c) { return c >= '0' && c <= '9'; })) target = Target();
+  else if (kind == "reference" && arch.empty()) target = Target();
   if (!target) return std::nullopt;
   target->family = kind == "cpu" ? Family::Cpu : kind == "cuda" ? Family::Cuda : kind == "opencl" ? Family::OpenCl : Family::Reference;
   target->name = text;

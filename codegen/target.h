@@ -10,10 +10,11 @@ namespace tilec::codegen {
 
 struct Target {
   enum class Family { Reference, Cpu, OpenCl, Cuda } family = Family::Cpu;
-  std::string name;                                    // as the user wrote it: `cpu`, `cpu:x86-64-v3`, `cuda:sm_90a`, `opencl`, `reference`
+  std::string name;                                    // as the user wrote it: `cpu`, `cpu:x86-64-v3`, `cpu:aarch64`, `cuda:sm_90a`, `opencl`, `reference`
   std::string arch;                                    // LLVM cpu name, or sm_90a
-  int vector_bytes = 64;                               // cpu: 64 with AVX-512, else 32
-  int vector_registers = 32;                           // cpu: 32 with AVX-512, else 16
+  std::string triple, features;                        // cpu: LLVM's triple, and features without which its code must do: `-avx512vnni`
+  int vector_bytes = 64;                               // cpu: 64 with AVX-512, 32 with AVX, else 16 (SSE, NEON)
+  int vector_registers = 32;                           // cpu: 16 with SSE and AVX, else 32
   std::int64_t l1 = 32768, l2 = 1 << 20, l3 = 32 << 20;  // bytes
   int max_threads = 1024;                              // simt: per block
   std::int64_t shared_bytes = 48 << 10;                // simt: per block
@@ -22,7 +23,8 @@ struct Target {
 
 inline bool has_threads(const Target& target) { return target.family == Target::Family::OpenCl || target.family == Target::Family::Cuda; }
 
-// Null when no such target exists; the error text is the caller's. `cpu` looks at this machine (CPUID and the cache sizes).
+// Null when no such target exists; the error text is the caller's. `cpu` looks at this machine (its features and cache sizes);
+// `cpu:NAME` is what LLVM says of that CPU, wherever tilec runs.
 std::optional<Target> target_named(std::string_view text);
 
 }  // namespace tilec::codegen

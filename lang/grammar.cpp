@@ -368,7 +368,7 @@ template <Op op> constexpr auto negate = [](auto& context) { x3::_val(context) =
 
 template <class Id, class T> using rule = x3::rule<Id, T>;
 
-constexpr Mark open("`(`"), close("`)`"), bracket("`[`", "["), unbracket("`]`"), brace("`{`"), unbrace("`}`");
+constexpr Mark open("`(`"), close("`)`"), bracket("`[`", "["), unbracket("`]`"), brace("`{`");
 constexpr Mark comma("`,`"), semicolon("`;`"), colon("`:`"), question("`?`"), arrow("`->`"), minus("`-`", ">"), tilde("`~`");
 constexpr Mark equals("`=`", "="), twice("`==`"), less("`<`", "=<"), greater("`>`"), at_most("`<=`"), at_least("`>=`"), plus("`+`"), star("`*`");
 constexpr Mark attribute_open("`[[`"), attribute_close("`]]`");

@@ -11,6 +11,7 @@
 #include "lang/load.h"
 #include "lang/parse.h"
 #include "lang/render.h"
+#include "runtime/device.h"
 #include "runtime/emit.h"
 #include "runtime/error.h"
 #include "runtime/find.h"
@@ -122,7 +123,7 @@ codegen::Request request_of(const tilec_options& options) {
     request.sizes.emplace(fmt::format("#{}", options.sizes[k].name), options.sizes[k].value);  // a size the text spells in lower case
   }
   const std::string target = options.target != nullptr ? options.target : "cpu";
-  const std::optional<codegen::Target> named = codegen::target_named(target);
+  const std::optional<codegen::Target> named = runtime::target_here(target);
   if (!named) throw runtime::argument_error(messages::unknown_target, target).hint("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference");
   request.target = *named;
   request.threads_hint = options.threads;
@@ -418,7 +419,7 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
     }
     if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
     request.split = stage->name == "report-text";
-    if (stage->family && *stage->family != request.target.family) request.target = *codegen::target_named(runtime::default_target(*stage, request.target.name, false));
+    if (stage->family && *stage->family != request.target.family) request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
     codegen::Stages stages;
     if (stage->needs_program) {
       auto computed = codegen::compile(callable.file(), request, stage->until, diagnostics);

@@ -59,8 +59,8 @@ class CpuModule final : public Module {
   struct Step { EntryPoint entry; std::size_t first_view; };
 
   static std::vector<std::string> objects_of(const codegen::Package& package, const codegen::Target& target) {
-    const auto cpu = codegen::llvm_backend::cpu_named(target.arch);
-    if (cpu && !cpu->lacking.empty()) throw machine_error(messages::no_device, target.name, fmt::format("this machine lacks {}", cpu->lacking));
+    if (const std::string why = codegen::llvm_backend::cannot_run(target); !why.empty())
+      throw machine_error(messages::no_device, target.name, why).hint("`--emit=asm` and `--emit=object` need no such machine");
     std::vector<const codegen::Loops*> kernels;
     std::vector<std::string_view> seen;
     for (const codegen::Step& step : package.steps) {

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 #include <map>
 #include <mutex>
 
 #include "codegen/simt/emit.h"
+#include "runtime/library.h"
 #include "runtime/nvrtc.h"
 
 namespace tilec::runtime {
@@ -22,6 +22,7 @@ namespace {
 using codegen::simt::Dialect;
 using codegen::simt::Launch;
 
+inline constexpr lang::Message<std::string_view, std::string_view, int> old_driver{"E0526", lang::Severity::Error, "the driver of {} is of CUDA {} and does not load code of NVRTC {}"};  // XXX
 // The driver's types, as cuda.h has them.
 using Result = int;
 using DeviceNumber = int;
@@ -32,15 +33,15 @@ struct Function_; using Function = Function_*;
 struct Stream_; using Stream = Stream_*;
 struct Event_; using Event = Event_*;
 
-constexpr int compute_capability_major = 75, compute_capability_minor = 76;  // CUdevice_attribute
+constexpr int multiprocessor_count = 16, compute_capability_major = 75, compute_capability_minor = 76, max_shared_optin = 97;  // CUdevice_attribute
 constexpr int max_dynamic_shared = 8;                  // CUfunction_attribute
 constexpr Result out_of_memory_result = 2;             // CUDA_ERROR_OUT_OF_MEMORY
 
 // The names are the library's: `_v2` is what cuda.h's macros make of cuMemAlloc and its like.
 #define TILEC_CUDA_FUNCTIONS(X)                                                                                                      \
-  X(cuInit, Result (*)(unsigned)) X(cuDeviceGetCount, Result (*)(int*)) X(cuDeviceGet, Result (*)(DeviceNumber*, int))               \
+  X(cuInit, Result (*)(unsigned)) X(cuDriverGetVersion, Result (*)(int*)) X(cuDeviceGetCount, Result (*)(int*)) X(cuDeviceGet, Result (*)(DeviceNumber*, int))               \
   X(cuDeviceGetName, Result (*)(char*, int, DeviceNumber)) X(cuDeviceGetAttribute, Result (*)(int*, int, DeviceNumber))              \
-  X(cuDevicePrimaryCtxRetain, Result (*)(Context*, DeviceNumber))                                                                    \
+  X(cuDevicePrimaryCtxRetain, Result (*)(Context*, DeviceNumber)) X(cuDevicePrimaryCtxRelease_v2, Result (*)(DeviceNumber))          \
   X(cuCtxPushCurrent_v2, Result (*)(Context)) X(cuCtxPopCurrent_v2, Result (*)(Context*)) X(cuCtxSynchronize, Result (*)())         \
   X(cuMemAlloc_v2, Result (*)(Address*, std::size_t)) X(cuMemFree_v2, Result (*)(Address))                                           \
   X(cuMemcpyHtoD_v2, Result (*)(Address, const void*, std::size_t)) X(cuMemcpyDtoH_v2, Result (*)(void*, Address, std::size_t))      \
@@ -60,36 +61,72 @@ struct Api {
   std::string missing;
 };
 
-const Api& api() {
-  static const Api functions = [] {
-    Api a;
-    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-      a.missing = fmt::format("the NVIDIA driver is not installed ({})", dlerror());
-      return a;
-    }
-#define X(name, ...) a.name = reinterpret_cast<Pointer<__VA_ARGS__>>(dlsym(library, #name)); if (!a.name) a.missing = "libcuda.so.1 has no " #name;
-    TILEC_CUDA_FUNCTIONS(X)
-#undef X
-    if (a.missing.empty() && a.cuInit(0) != 0) a.missing = "the NVIDIA driver finds no GPU";
+Api find_driver() {
+  Api a;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    a.missing = fmt::format("the NVIDIA driver is not installed ({})", dlerror());
     return a;
-  }();
-  return functions;
+  }
+#define X(name, ...) a.name = reinterpret_cast<Pointer<__VA_ARGS__>>(dlsym(library, #name)); if (!a.name) a.missing = "libcuda.so.1 has no " #name ": the NVIDIA driver is too old";
+  TILEC_CUDA_FUNCTIONS(X)
+#undef X
+  if (!a.missing.empty()) dlclose(library);
+  return a;
 }
 
-struct Gpu {                                           // one GPU, as long as anything of it is in use
-  DeviceNumber number = 0;
-  Context context = nullptr;
-  int major = 0, minor = 0;
-  std::string name;
-};
+const Api& api() { return found_once<Api, find_driver>(); }
 
-void check(Result result, const char* function, const std::string& device) {
-  if (result == 0) return;
+std::string result_text(Result result) {
   const char* text = nullptr;
   if (api().cuGetErrorString(result, &text) != 0 || !text) text = "unknown error";
-  throw machine_error(messages::device_call, function, device, fmt::format("{} ({})", text, result));
+  return fmt::format("{} ({})", text, result);
 }
+
+void check(Result result, const char* function, const std::string& device) {
+  if (result != 0) throw machine_error(messages::device_call, function, device, result_text(result));
+}
+
+// The first GPU. What the driver said last time is asked again: it may have been starting, or busy.
+std::optional<DeviceNumber> first_gpu(std::string& why) {
+  why = api().missing;
+  if (!why.empty()) return std::nullopt;
+  int count = 0;
+  DeviceNumber first = 0;
+  if (const Result result = api().cuInit(0); result != 0) why = "the NVIDIA driver does not start: " + result_text(result);
+  else if (const Result counted = api().cuDeviceGetCount(&count); counted != 0) why = "the NVIDIA driver counts no GPUs: " + result_text(counted);
+  else if (count == 0) why = "the NVIDIA driver finds no GPU";
+  else if (const Result got = api().cuDeviceGet(&first, 0); got != 0) why = "the NVIDIA driver does not give the first GPU: " + result_text(got);
+  if (!why.empty()) return std::nullopt;
+  return first;
+}
+
+// sm_90a: Hopper's own instructions are in the set with the letter, and it runs that.
+std::string architecture_of(int major, int minor) { return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : ""); }
+
+// What the driver says of a GPU; nothing of it is in use yet.
+struct Facts { std::string name, architecture; int major = 0, minor = 0, multiprocessors = 0, shared_bytes = 0; };
+
+Facts facts_of(DeviceNumber number) {
+  Facts f;
+  char name[256] = {};
+  check(api().cuDeviceGetName(name, sizeof name - 1, number), "cuDeviceGetName", "the GPU");
+  const std::pair<int*, int> attributes[] = {{&f.major, compute_capability_major}, {&f.minor, compute_capability_minor}, {&f.multiprocessors, multiprocessor_count}, {&f.shared_bytes, max_shared_optin}};
+  for (const auto& [value, attribute] : attributes) check(api().cuDeviceGetAttribute(value, attribute, number), "cuDeviceGetAttribute", name);
+  f.architecture = architecture_of(f.major, f.minor);
+  f.name = fmt::format("{} ({})", name, f.architecture);
+  return f;
+}
+
+struct Gpu : Facts {                                   // one GPU, as long as anything of it is in use
+  DeviceNumber number;
+  Context context = nullptr;
+
+  Gpu(DeviceNumber of, Facts facts) : Facts(std::move(facts)), number(of) { check(api().cuDevicePrimaryCtxRetain(&context, number), "cuDevicePrimaryCtxRetain", name); }
+  ~Gpu() { api().cuDevicePrimaryCtxRelease_v2(number); }
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+};
 
 // Makes the GPU's context current while it lives.
 class Current {
@@ -100,26 +137,23 @@ class Current {
   Current& operator=(const Current&) = delete;
 };
 
-// sm_90a: Hopper's own instructions are in the set with the letter, and it runs that.
-std::string architecture_of(int major, int minor) { return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : ""); }
-
-std::string gpu_name(DeviceNumber number) {
-  char name[256] = {};
-  int major = 0, minor = 0;
-  api().cuDeviceGetName(name, sizeof name - 1, number);
-  api().cuDeviceGetAttribute(&major, compute_capability_major, number);
-  api().cuDeviceGetAttribute(&minor, compute_capability_minor, number);
-  return fmt::format("{} ({})", name, architecture_of(major, minor));
-}
-
 // Whether code for `architecture` (sm_80, sm_90a) runs on a GPU of that capability: same major number, no later minor; with a
 // letter, that very GPU.
-bool runs_on(std::string_view architecture, const Gpu& gpu) {
-  const std::string own = architecture_of(gpu.major, gpu.minor);
-  if (architecture == own) return true;
+bool runs_on(std::string_view architecture, const Facts& gpu) {
+  if (architecture == gpu.architecture) return true;
   if (architecture.back() < '0' || architecture.back() > '9') return false;
   const int number = std::atoi(std::string(architecture.substr(3)).c_str());
   return number / 10 == gpu.major && number % 10 <= gpu.minor;
+}
+
+// Machine code of a toolkit runs on drivers of its major version or a later one.
+void check_driver(const Gpu& gpu) {
+  int driver = 0;
+  check(api().cuDriverGetVersion(&driver), "cuDriverGetVersion", gpu.name);
+  const int compiler = nvrtc_major();
+  if (compiler > driver / 1000)
+    throw machine_error(old_driver, gpu.name, fmt::format("{}.{}", driver / 1000, driver % 1000 / 10), compiler)
+        .hint(fmt::format("update the driver, or set TILEC_NVRTC to a folder with libnvrtc.so.{}", driver / 1000));
 }
 
 struct Started { Function function = nullptr; Launch launch; std::vector<int> buffers; };
@@ -131,7 +165,8 @@ struct CudaKernels : Kernels {
 
   ~CudaKernels() override {
     if (modules.empty() || api().cuCtxPushCurrent_v2(gpu->context) != 0) return;
-    for (Module m : modules) api().cuModuleUnload(m);
+    api().cuCtxSynchronize();                          // a launch may be under way after a call that failed
+    for (Module m : modules) if (m) api().cuModuleUnload(m);
     Context before = nullptr;
     api().cuCtxPopCurrent_v2(&before);
   }
@@ -187,30 +222,33 @@ void Cuda::copy_out(void* to, const Memory& from, std::int64_t bytes) {
   check(api().cuMemcpyDtoH_v2(to, address(from), static_cast<std::size_t>(bytes)), "cuMemcpyDtoH", gpu_->name);
 }
 
-// One program per kernel, compiled side by side: NVRTC's time is linear in the text, and it may be called from several threads.
+// One program per kernel, compiled side by side. Nothing of the device is held meanwhile: others launch.
 std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
   auto kernels = std::make_shared<CudaKernels>();
   kernels->gpu = gpu_;
   if (package.steps.empty()) return kernels;
+  check_driver(*gpu_);
   kernels->source = codegen::simt::emit(package, Dialect::Cuda);
-  std::map<std::string, std::future<CudaObject>> objects;
+  std::map<std::string, std::size_t> position;         // of each kernel's text
+  std::vector<std::string> texts;
   for (const codegen::Step& step : package.steps) {
-    if (objects.contains(step.kernel)) continue;
-    const std::string text = codegen::simt::emit(std::vector<const codegen::Loops*>{&step.loops}, Dialect::Cuda);
-    objects[step.kernel] = std::async(std::launch::async, [text, architecture = architecture_] { return compile_cuda(text, architecture); });
+    const Launch launch = codegen::simt::launch(step.loops, Dialect::Cuda);
+    if (launch.shared > gpu_->shared_bytes)
+      throw machine_error(messages::unsupported_on_device, gpu_->name, fmt::format("{} bytes of shared memory for a block (it has {})", launch.shared, gpu_->shared_bytes));
+    if (position.emplace(step.kernel, texts.size()).second) texts.push_back(codegen::simt::emit(std::vector<const codegen::Loops*>{&step.loops}, Dialect::Cuda));
+    kernels->steps.push_back({nullptr, launch, step.buffers});
   }
+  const std::vector<CudaObject> objects = compile_cuda(texts, architecture_);
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
-  std::map<std::string, Function> functions;
-  for (auto& [name, object] : objects) {
-    Module loaded = nullptr;
-    check(api().cuModuleLoadData(&loaded, object.get().cubin.data()), "cuModuleLoadData", gpu_->name);
-    kernels->modules.push_back(loaded);
-    check(api().cuModuleGetFunction(&functions[name], loaded, codegen::simt::symbol(name).c_str()), "cuModuleGetFunction", gpu_->name);
+  for (const CudaObject& object : objects) {
+    kernels->modules.push_back(nullptr);
+    check(api().cuModuleLoadData(&kernels->modules.back(), object.cubin.data()), "cuModuleLoadData", gpu_->name);
   }
-  for (const codegen::Step& step : package.steps) {
-    kernels->steps.push_back({functions[step.kernel], codegen::simt::launch(step.loops, Dialect::Cuda), step.buffers});
-    const Started& s = kernels->steps.back();
+  for (std::size_t k = 0; k < kernels->steps.size(); ++k) {
+    Started& s = kernels->steps[k];
+    const std::string& name = package.steps[k].kernel;
+    check(api().cuModuleGetFunction(&s.function, kernels->modules[position.at(name)], codegen::simt::symbol(name).c_str()), "cuModuleGetFunction", gpu_->name);
     if (s.launch.dynamic_shared > 0) check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)), "cuFuncSetAttribute", gpu_->name);
   }
   return kernels;
@@ -227,6 +265,39 @@ void Cuda::start(const Started& step, std::span<const Memory> memory) {
                              n(step.launch.dynamic_shared), nullptr, arguments.data(), nullptr), "cuLaunchKernel", gpu_->name);
 }
 
+// Events between the steps of a timed call.
+class Events {
+ public:
+  Events(std::size_t count, const std::string& device) : device_(device), events_(count) {
+    for (Event& e : events_) {
+      if (const Result result = api().cuEventCreate(&e, 0); result != 0) destroy(), check(result, "cuEventCreate", device_);
+    }
+  }
+  ~Events() { destroy(); }
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+  void record(std::size_t k) { check(api().cuEventRecord(events_[k], nullptr), "cuEventRecord", device_); }
+  std::vector<double> times() {
+    std::vector<double> milliseconds;
+    check(api().cuEventSynchronize(events_.back()), "cuEventSynchronize", device_);
+    for (std::size_t k = 0; k + 1 < events_.size(); ++k) {
+      float time = 0;
+      check(api().cuEventElapsedTime(&time, events_[k], events_[k + 1]), "cuEventElapsedTime", device_);
+      milliseconds.push_back(static_cast<double>(time));
+    }
+    return milliseconds;
+  }
+
+ private:
+  void destroy() {
+    for (Event& e : events_) if (e) api().cuEventDestroy_v2(e);
+    events_.clear();
+  }
+
+  const std::string& device_;
+  std::vector<Event> events_;
+};
+
 void Cuda::run(const Kernels& kernels, std::span<const Memory> memory, std::vector<double>* milliseconds) {
   const auto& mine = dynamic_cast<const CudaKernels&>(kernels);
   const std::lock_guard lock(mutex_);
@@ -235,21 +306,13 @@ void Cuda::run(const Kernels& kernels, std::span<const Memory> memory, std::vect
     for (const Started& step : mine.steps) start(step, memory);
     return;
   }
-  milliseconds->clear();
-  std::vector<Event> events(mine.steps.size() + 1);
-  for (Event& e : events) check(api().cuEventCreate(&e, 0), "cuEventCreate", gpu_->name);
+  Events events(mine.steps.size() + 1, gpu_->name);
   for (std::size_t i = 0; i < mine.steps.size(); ++i) {
-    check(api().cuEventRecord(events[i], nullptr), "cuEventRecord", gpu_->name);
+    events.record(i);
     start(mine.steps[i], memory);
   }
-  check(api().cuEventRecord(events.back(), nullptr), "cuEventRecord", gpu_->name);
-  check(api().cuEventSynchronize(events.back()), "cuEventSynchronize", gpu_->name);
-  for (std::size_t i = 0; i < mine.steps.size(); ++i) {
-    float time = 0;
-    check(api().cuEventElapsedTime(&time, events[i], events[i + 1]), "cuEventElapsedTime", gpu_->name);
-    milliseconds->push_back(static_cast<double>(time));
-  }
-  for (Event e : events) api().cuEventDestroy_v2(e);
+  events.record(mine.steps.size());
+  *milliseconds = events.times();
 }
 
 void Cuda::wait() {
@@ -258,39 +321,32 @@ void Cuda::wait() {
   check(api().cuCtxSynchronize(), "cuCtxSynchronize", gpu_->name);
 }
 
-std::shared_ptr<Gpu> open_gpu(std::string_view target) {
-  int count = 0;
-  std::string why = api().missing;
-  if (why.empty() && (api().cuDeviceGetCount(&count) != 0 || count == 0)) why = "the NVIDIA driver finds no GPU";
-  if (!why.empty()) throw machine_error(messages::no_device, target, why).hint("`--emit=cubin` and `--emit=cuda` need no GPU");
-  auto gpu = std::make_shared<Gpu>();
-  check(api().cuDeviceGet(&gpu->number, 0), "cuDeviceGet", "the GPU");
-  gpu->name = gpu_name(gpu->number);
-  check(api().cuDeviceGetAttribute(&gpu->major, compute_capability_major, gpu->number), "cuDeviceGetAttribute", gpu->name);
-  check(api().cuDeviceGetAttribute(&gpu->minor, compute_capability_minor, gpu->number), "cuDeviceGetAttribute", gpu->name);
-  check(api().cuDevicePrimaryCtxRetain(&gpu->context, gpu->number), "cuDevicePrimaryCtxRetain", gpu->name);
-  return gpu;
-}
-
 }  // namespace
 
-std::string cuda_device(std::string& why) {
-  int count = 0;
-  DeviceNumber first = 0;
-  why = api().missing;
-  if (why.empty() && (api().cuDeviceGetCount(&count) != 0 || count == 0 || api().cuDeviceGet(&first, 0) != 0)) why = "the NVIDIA driver finds no GPU";
-  return why.empty() ? gpu_name(first) : std::string();
+std::optional<CudaGpu> cuda_gpu(std::string& why) {
+  try {
+    const std::optional<DeviceNumber> number = first_gpu(why);
+    if (!number) return std::nullopt;
+    const Facts f = facts_of(*number);
+    return CudaGpu{f.name, f.architecture, f.multiprocessors, f.shared_bytes};
+  } catch (const RuntimeError& e) {
+    why = e.diagnostic.message;
+    return std::nullopt;
+  }
 }
 
 std::shared_ptr<Device> open_cuda(std::string_view target) {
-  auto gpu = open_gpu(target);
-  std::string architecture = architecture_of(gpu->major, gpu->minor);
+  std::string why;
+  const std::optional<DeviceNumber> number = first_gpu(why);
+  if (!number) throw machine_error(messages::no_device, target, why).hint("`--emit=cubin` and `--emit=cuda` need no GPU");
+  Facts facts = facts_of(*number);
+  std::string architecture = facts.architecture;
   if (target.starts_with("cuda:")) {
     architecture = target.substr(5);
     if (!architecture.starts_with("sm_") || architecture.size() < 5) throw argument_error(messages::unknown_target, target).hint("write `cuda:sm_80` or `cuda:sm_90a`");
-    if (!runs_on(architecture, *gpu)) throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", gpu->name)).hint("use `--target cuda`");
+    if (!runs_on(architecture, facts)) throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name)).hint("use `--target cuda`");
   }
-  return std::make_shared<Cuda>(std::move(gpu), std::move(architecture));
+  return std::make_shared<Cuda>(std::make_shared<Gpu>(*number, std::move(facts)), std::move(architecture));
 }
 
 }  // namespace tilec::runtime

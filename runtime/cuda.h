@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,8 +10,9 @@
 
 namespace tilec::runtime {
 
-// The first GPU, as describe() names it; empty if there is none, and then `why` says what is missing.
-std::string cuda_device(std::string& why);
+// The first GPU, as describe() names it, and what a plan must know of it. Null if there is none, and then `why` says what is missing.
+struct CudaGpu { std::string name, architecture; int multiprocessors = 0; std::int64_t shared_bytes = 0; };
+std::optional<CudaGpu> cuda_gpu(std::string& why);
 
 // `target`: "cuda", or "cuda:sm_90a" to compile for that architecture, which the GPU must be able to run. RuntimeError E0520 without a GPU.
 std::shared_ptr<Device> open_cuda(std::string_view target);

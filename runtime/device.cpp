@@ -1,5 +1,6 @@
 #include "runtime/device.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <mutex>
@@ -10,15 +11,21 @@
 namespace tilec::runtime {
 namespace {
 
+// "opencl", "opencl:1"; null: no such name.
+std::optional<std::size_t> opencl_position(std::string_view target) {
+  if (target == "opencl") return 0;
+  std::size_t position = 0;
+  const std::string_view number = target.starts_with("opencl:") ? target.substr(7) : std::string_view();
+  const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), position);
+  if (number.empty() || fault != std::errc() || end != number.data() + number.size()) return std::nullopt;
+  return position;
+}
+
 std::shared_ptr<Device> open_new(std::string_view target) {
   if (target == "cuda" || target.starts_with("cuda:")) return open_cuda(target);
-  int position = 0;
-  if (target != "opencl") {
-    const std::string_view number = target.starts_with("opencl:") ? target.substr(7) : std::string_view();
-    const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), position);
-    if (number.empty() || fault != std::errc() || end != number.data() + number.size()) throw argument_error(messages::unknown_target, target).hint("`tilec targets` lists them");
-  }
-  return open_opencl(position);
+  const std::optional<std::size_t> position = opencl_position(target);
+  if (!position) throw argument_error(messages::unknown_target, target).hint("`tilec targets` lists them");
+  return open_opencl(*position);
 }
 
 }  // namespace
@@ -32,14 +39,48 @@ std::shared_ptr<Device> open_device(std::string_view target) {
   return open.emplace(std::string(target), open_new(target)).first->second;
 }
 
+namespace {
+
+// What the GPU is, where there is one.
+void fit_cuda(codegen::Target& target) {
+  std::string why;
+  const std::optional<CudaGpu> gpu = cuda_gpu(why);
+  if (!gpu) return;
+  const std::optional<codegen::Target> found = codegen::target_named("cuda:" + gpu->architecture);
+  if (!found) return;
+  const std::string name = target.name;
+  target = *found;
+  target.name = name;
+  target.multiprocessors = gpu->multiprocessors;
+  target.shared_bytes = gpu->shared_bytes;
+}
+
+void fit_opencl(codegen::Target& target) {
+  std::string why;
+  const std::vector<OpenClDevice> devices = opencl_devices(why);
+  const std::optional<std::size_t> position = opencl_position(target.name);
+  if (!position || *position >= devices.size()) return;
+  target.shared_bytes = std::min(target.shared_bytes, devices[*position].shared_bytes);
+  target.max_threads = static_cast<int>(std::min<std::int64_t>(target.max_threads, devices[*position].largest_group));
+}
+
+}  // namespace
+
+std::optional<codegen::Target> target_here(std::string_view name) {
+  std::optional<codegen::Target> target = codegen::target_named(name);
+  if (target && name == "cuda") fit_cuda(*target);
+  if (target && target->family == codegen::Target::Family::OpenCl) fit_opencl(*target);
+  return target;
+}
+
 std::vector<DeviceLine> list_devices() {
   std::vector<DeviceLine> lines;
   std::string why;
-  const std::vector<std::string> opencl = opencl_devices(why);
-  for (std::size_t i = 0; i < opencl.size(); ++i) lines.push_back({i == 0 ? "opencl" : "opencl:" + std::to_string(i), opencl[i], true});
+  const std::vector<OpenClDevice> opencl = opencl_devices(why);
+  for (std::size_t i = 0; i < opencl.size(); ++i) lines.push_back({i == 0 ? "opencl" : "opencl:" + std::to_string(i), opencl[i].name, true});
   if (opencl.empty()) lines.push_back({"opencl", why, false});
-  const std::string gpu = cuda_device(why);
-  lines.push_back(gpu.empty() ? DeviceLine{"cuda", why, false} : DeviceLine{"cuda", gpu, true});
+  const std::optional<CudaGpu> gpu = cuda_gpu(why);
+  lines.push_back(gpu ? DeviceLine{"cuda", gpu->name, true} : DeviceLine{"cuda", why, false});
   return lines;
 }
 

@@ -13,12 +13,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "codegen/package.h"
+#include "codegen/target.h"
 #include "runtime/error.h"
 
 namespace tilec::runtime {
@@ -47,6 +49,9 @@ class Device {
 
 // "opencl", "opencl:1" (the second device), "cuda", "cuda:sm_90a" (the first GPU). Opened once per process and target.
 std::shared_ptr<Device> open_device(std::string_view target);
+
+// codegen's target of that name, as this machine has it: `cuda` and `opencl` are planned for the device that runs them, where there is one.
+std::optional<codegen::Target> target_here(std::string_view name);
 
 // A line per device that could be opened, for `tilec targets`: {"opencl", "pthread-… "}. Never throws.
 struct DeviceLine { std::string target, description; bool present = true; };  // absent: description says why

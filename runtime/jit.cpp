@@ -12,6 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifdef __x86_64__
+// Of libgcc: f16 on CPUs without F16C. Their types have no name in C++20; only their addresses are wanted.
+extern "C" void __extendhfsf2();
+extern "C" void __truncsfhf2();
+#endif
+
 namespace tilec::runtime {
 
 namespace {
@@ -50,6 +56,10 @@ const Known known[] = {
     {"memcpy", address(&std::memcpy)},
     {"memset", address(&std::memset)},
     {"memmove", address(&std::memmove)},
+#ifdef __x86_64__
+    {"__extendhfsf2", address(&__extendhfsf2)},
+    {"__truncsfhf2", address(&__truncsfhf2)},
+#endif
 };
 #undef TILEC_LIBM_1
 #undef TILEC_LIBM_2

@@ -10,12 +10,17 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <sstream>
+#include <system_error>
+#include <thread>
 
+#include "runtime/library.h"
 #include "runtime/saved.h"
 
 namespace tilec::runtime {
@@ -43,9 +48,10 @@ struct Api {
   TILEC_NVRTC_FUNCTIONS(X)
 #undef X
   std::string description, missing;
+  int major = 0;                                       // of its version
 };
 
-constexpr int invalid_option = 5;                      // NVRTC_ERROR_INVALID_OPTION
+constexpr int invalid_option = 5, refused_text = 6;    // NVRTC_ERROR_INVALID_OPTION, NVRTC_ERROR_COMPILATION
 
 // ---- finding the library
 
@@ -145,37 +151,60 @@ void* open_library(std::string& name, std::string& fault) {
   return nullptr;
 }
 
-const Api& api() {
-  static const Api functions = [] {
-    Api a;
-    std::string name;
-    void* library = open_library(name, a.missing);
-    if (!library) return a;
-    a.missing.clear();
+Api find_compiler() {
+  Api a;
+  std::string name;
+  void* library = open_library(name, a.missing);
+  if (!library) return a;
+  a.missing.clear();
 #define X(function, type) a.function = reinterpret_cast<Pointer<type>>(dlsym(library, #function)); if (!a.function) a.missing = name + " has no " #function;
-    TILEC_NVRTC_FUNCTIONS(X)
+  TILEC_NVRTC_FUNCTIONS(X)
 #undef X
-    if (!a.missing.empty()) return a;
-    int major = 0, minor = 0;
-    a.nvrtcVersion(&major, &minor);
-    a.description = fmt::format("NVRTC {}.{}, {}", major, minor, name);
-    return a;
-  }();
-  return functions;
+  int minor = 0;
+  if (a.missing.empty() && a.nvrtcVersion(&a.major, &minor) != 0) a.missing = name + " does not say its version";
+  if (!a.missing.empty()) dlclose(library);
+  else a.description = fmt::format("NVRTC {}.{}, {}", a.major, minor, name);
+  return a;
 }
+
+const Api& api() { return found_once<Api, find_compiler>(); }
 
 // ---- compiling
 
 std::string version_text() { return api().description.substr(0, api().description.find(',')); }
 
-std::string log_of(Program program) {
-  std::size_t size = 0;
-  if (api().nvrtcGetProgramLogSize(program, &size) != 0 || size == 0) return {};
-  std::string log(size, '\0');
-  api().nvrtcGetProgramLog(program, log.data());
-  while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
-  return log;
+void check(int error, const char* function) {
+  if (error != 0) throw machine_error(messages::device_call, function, version_text(), api().nvrtcGetErrorString(error));
 }
+
+// A text being compiled.
+class Compilation {
+ public:
+  explicit Compilation(const std::string& source) { check(api().nvrtcCreateProgram(&program_, source.c_str(), "tilec.cu", 0, nullptr, nullptr), "nvrtcCreateProgram"); }
+  ~Compilation() { api().nvrtcDestroyProgram(&program_); }
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+
+  int compile(const std::vector<const char*>& options) { return api().nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data()); }
+  std::string cubin() const { return bytes(api().nvrtcGetCUBINSize, "nvrtcGetCUBINSize", api().nvrtcGetCUBIN, "nvrtcGetCUBIN"); }
+  std::string ptx() const { return without_end(bytes(api().nvrtcGetPTXSize, "nvrtcGetPTXSize", api().nvrtcGetPTX, "nvrtcGetPTX")); }
+  std::string log() const { return without_end(bytes(api().nvrtcGetProgramLogSize, "nvrtcGetProgramLogSize", api().nvrtcGetProgramLog, "nvrtcGetProgramLog")); }
+
+ private:
+  std::string bytes(int (*size_of)(Program, std::size_t*), const char* size_name, int (*get)(Program, char*), const char* name) const {
+    std::size_t size = 0;
+    check(size_of(program_, &size), size_name);
+    std::string bytes(size, '\0');
+    if (size > 0) check(get(program_, bytes.data()), name);
+    return bytes;
+  }
+  static std::string without_end(std::string text) {
+    while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) text.pop_back();
+    return text;
+  }
+
+  Program program_ = nullptr;
+};
 
 // The number before `word` in `line`: ("128 bytes spill stores, …", " bytes spill stores") ⇒ 128.
 int number_before(std::string_view line, std::string_view word) {
@@ -215,14 +244,6 @@ std::vector<KernelStats> parse_stats(const std::string& log) {
   return kernels;
 }
 
-std::string bytes_of(Program program, int (*size_of)(Program, std::size_t*), int (*get)(Program, char*)) {
-  std::size_t size = 0;
-  if (size_of(program, &size) != 0) return {};
-  std::string bytes(size, '\0');
-  if (size > 0) get(program, bytes.data());
-  return bytes;
-}
-
 // sm_90a; what follows `sm_` must be what NVRTC takes, which it checks itself.
 void check_architecture(std::string_view architecture) {
   const bool plain = architecture.size() > 3 && architecture.starts_with("sm_") && std::all_of(architecture.begin() + 3, architecture.end(), [](char c) { return (c >= '0' && c <= '9') || c == 'a' || c == 'f'; });
@@ -236,30 +257,53 @@ std::string nvrtc_library(std::string& why) {
   return api().description;
 }
 
+int nvrtc_major() { return api().major; }
+
 CudaObject compile_cuda(const std::string& source, std::string_view architecture, CudaOutput output) {
   check_architecture(architecture);
-  if (!api().missing.empty()) throw machine_error(messages::no_nvrtc, api().missing).hint("`pip install nvidia-cuda-nvrtc`, or set TILEC_NVRTC to the folder that holds it");
+  if (const std::string missing = api().missing; !missing.empty()) throw machine_error(messages::no_nvrtc, missing).hint("`pip install nvidia-cuda-nvrtc`, or set TILEC_NVRTC to the folder that holds it");
   const bool binary = output == CudaOutput::Cubin;
   const std::string target = fmt::format("--gpu-architecture={}{}", binary ? "sm_" : "compute_", architecture.substr(3));
   // fmad: Loops say where a multiplication and an addition are one
   std::vector<const char*> options = {target.c_str(), "--std=c++17", "-default-device", "--fmad=false"};
   if (binary) options.push_back("--ptxas-options=-v");
-  Program program = nullptr;
-  int error = api().nvrtcCreateProgram(&program, source.c_str(), "tilec.cu", 0, nullptr, nullptr);
-  if (error != 0) throw machine_error(messages::device_call, "nvrtcCreateProgram", version_text(), api().nvrtcGetErrorString(error));
-  error = api().nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
-  CudaObject object;
-  object.log = log_of(program);
-  if (error == 0) {
-    if (binary) object.cubin = bytes_of(program, api().nvrtcGetCUBINSize, api().nvrtcGetCUBIN);
-    object.ptx = bytes_of(program, api().nvrtcGetPTXSize, api().nvrtcGetPTX);
-    while (!object.ptx.empty() && object.ptx.back() == '\0') object.ptx.pop_back();
-    object.kernels = parse_stats(object.log);
-  }
-  api().nvrtcDestroyProgram(&program);
+  Compilation compilation(source);
+  const int error = compilation.compile(options);
   if (error == invalid_option) throw machine_error(messages::no_nvrtc, fmt::format("{} does not know the architecture {}", version_text(), architecture));
-  if (error != 0) throw machine_error(messages::device_compile, version_text(), save_text(source, ".cu"), object.log.empty() ? std::string(api().nvrtcGetErrorString(error)) : object.log);
+  CudaObject object;
+  object.log = compilation.log();
+  if (error == refused_text) throw machine_error(messages::device_compile, version_text(), save_text(source, ".cu"), object.log.empty() ? std::string(api().nvrtcGetErrorString(error)) : object.log);
+  check(error, "nvrtcCompileProgram");
+  if (binary) object.cubin = compilation.cubin();
+  object.ptx = compilation.ptx();
+  object.kernels = parse_stats(object.log);
   return object;
+}
+
+std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, std::string_view architecture) {
+  std::vector<CudaObject> objects(sources.size());
+  std::vector<std::exception_ptr> faults(sources.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t k = next++; k < sources.size(); k = next++) {
+      try {
+        objects[k] = compile_cuda(sources[k], architecture);
+      } catch (...) {
+        faults[k] = std::current_exception();
+        next = sources.size();                         // the others are of no use
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      while (others.size() + 1 < std::min<std::size_t>(sources.size(), std::max(1u, std::thread::hardware_concurrency()))) others.emplace_back(work);
+    } catch (const std::system_error&) {               // no more threads: those there are do all
+    }
+    work();
+  }
+  for (const std::exception_ptr& fault : faults) if (fault) std::rethrow_exception(fault);
+  return objects;
 }
 
 }  // namespace tilec::runtime

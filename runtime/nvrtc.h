@@ -29,8 +29,13 @@ struct CudaObject {
 enum class CudaOutput { Cubin, Ptx };
 
 // `architecture`: sm_80, sm_90a … Faults are RuntimeErrors: E0524 when there is no NVRTC or it does not know the architecture,
-// E0521 when it refuses the text, which is then saved to a file that the message names.
+// E0521 when it refuses the text, which is then saved to a file that the message names, E0522 when it fails.
 CudaObject compile_cuda(const std::string& source, std::string_view architecture, CudaOutput output = CudaOutput::Cubin);
+
+// Several texts into machine code, in as many threads as there are cores: NVRTC's time is linear in the text.
+std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, std::string_view architecture);
+
+int nvrtc_major();                                     // of the version that is found; 0: none is
 
 // "NVRTC 13.0, /…/libnvrtc.so.13"; empty if there is none, and then `why` lists where it was looked for.
 std::string nvrtc_library(std::string& why);

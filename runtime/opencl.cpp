@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "codegen/simt/emit.h"
+#include "runtime/library.h"
 #include "runtime/saved.h"
 
 namespace tilec::runtime {
@@ -35,21 +36,21 @@ struct Api {
   std::string missing;                                 // empty: all functions are there
 };
 
-const Api& api() {
-  static const Api functions = [] {
-    Api a;
-    void* library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-      a.missing = fmt::format("the OpenCL loader is not installed ({})", dlerror());
-      return a;
-    }
-#define X(name) a.name = reinterpret_cast<decltype(a.name)>(dlsym(library, #name)); if (!a.name) a.missing = "libOpenCL.so.1 has no " #name;
-    TILEC_OPENCL_FUNCTIONS(X)
-#undef X
+Api find_loader() {
+  Api a;
+  void* library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    a.missing = fmt::format("the OpenCL loader is not installed ({})", dlerror());
     return a;
-  }();
-  return functions;
+  }
+#define X(name) a.name = reinterpret_cast<decltype(a.name)>(dlsym(library, #name)); if (!a.name) a.missing = "libOpenCL.so.1 has no " #name;
+  TILEC_OPENCL_FUNCTIONS(X)
+#undef X
+  if (!a.missing.empty()) dlclose(library);
+  return a;
 }
+
+const Api& api() { return found_once<Api, find_loader>(); }
 
 std::string error_name(cl_int error) {
   switch (error) {
@@ -105,13 +106,13 @@ std::vector<Found> find_devices(std::string& why) {
     return found;
   }
   std::vector<cl_platform_id> platforms(count);
-  api().clGetPlatformIDs(count, platforms.data(), nullptr);
+  if (api().clGetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) platforms.clear();
   for (cl_platform_id platform : platforms) {
     char vendor[256] = {};
-    api().clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof vendor - 1, vendor, nullptr);
+    api().clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof vendor - 1, vendor, nullptr);  // a name that does not fit is left out
     if (api().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS || count == 0) continue;
     std::vector<cl_device_id> devices(count);
-    api().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr);
+    if (api().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) != CL_SUCCESS) continue;
     for (cl_device_id device : devices) found.push_back({platform, device, fmt::format("{} ({})", text_of(device, CL_DEVICE_NAME), vendor)});
   }
   if (found.empty()) why = "the OpenCL platforms have no device";
@@ -195,8 +196,10 @@ Memory OpenCl::allocate(std::int64_t bytes) {
   const std::lock_guard lock(q_->mutex);
   cl_int error = CL_SUCCESS;
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 16));
-  cl_mem memory = size > fact<cl_ulong>(q_->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE) ? nullptr : api().clCreateBuffer(q_->context, CL_MEM_READ_WRITE, size, nullptr, &error);
-  if (!memory) throw machine_error(messages::device_memory, bytes, q_->description);
+  if (size > fact<cl_ulong>(q_->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE)) throw machine_error(messages::device_memory, bytes, q_->description);
+  cl_mem memory = api().clCreateBuffer(q_->context, CL_MEM_READ_WRITE, size, nullptr, &error);
+  if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_INVALID_BUFFER_SIZE) throw machine_error(messages::device_memory, bytes, q_->description);
+  check(error, "clCreateBuffer", q_->description);
   return Memory(memory, [q = q_](void* m) {
     const std::lock_guard release(q->mutex);
     api().clReleaseMemObject(static_cast<cl_mem>(m));
@@ -233,6 +236,9 @@ Compiled OpenCl::compiled(const OpenClKernels& kernels, const codegen::Step& ste
   Compiled c{nullptr, codegen::simt::launch(step.loops, Dialect::OpenCl), step.buffers, codegen::simt::symbol(step.kernel)};
   if (static_cast<std::size_t>(c.launch.threads) > q_->largest_group) {
     throw machine_error(messages::unsupported_on_device, q_->description, fmt::format("groups of {} work items (it has {})", c.launch.threads, q_->largest_group));
+  }
+  if (static_cast<cl_ulong>(c.launch.shared) > q_->shared_memory) {
+    throw machine_error(messages::unsupported_on_device, q_->description, fmt::format("{} bytes of local memory for a work group (it has {})", c.launch.shared, q_->shared_memory));
   }
   cl_int error = CL_SUCCESS;
   c.kernel = api().clCreateKernel(kernels.program, c.name.c_str(), &error);
@@ -285,21 +291,22 @@ void OpenCl::wait() {
 
 }  // namespace
 
-std::vector<std::string> opencl_devices(std::string& why) {
-  std::vector<std::string> names;
-  for (const Found& f : find_devices(why)) names.push_back(f.description);
-  return names;
+std::vector<OpenClDevice> opencl_devices(std::string& why) {
+  std::vector<OpenClDevice> devices;
+  for (const Found& f : find_devices(why))
+    devices.push_back({f.description, static_cast<std::int64_t>(fact<cl_ulong>(f.device, CL_DEVICE_LOCAL_MEM_SIZE)), static_cast<std::int64_t>(fact<std::size_t>(f.device, CL_DEVICE_MAX_WORK_GROUP_SIZE))});
+  return devices;
 }
 
-std::shared_ptr<Device> open_opencl(int position) {
+std::shared_ptr<Device> open_opencl(std::size_t position) {
   std::string why;
   const std::vector<Found> found = find_devices(why);
   const std::string target = position == 0 ? "opencl" : fmt::format("opencl:{}", position);
   if (found.empty()) throw machine_error(messages::no_device, target, why).hint("install an OpenCL driver, for a CPU `apt-get install pocl-opencl-icd`");
-  if (position < 0 || static_cast<std::size_t>(position) >= found.size()) {
+  if (position >= found.size()) {
     throw machine_error(messages::no_device, target, fmt::format("{} OpenCL device{} here", found.size(), found.size() == 1 ? " is" : "s are")).hint("`tilec targets` lists them");
   }
-  return std::make_shared<OpenCl>(found[static_cast<std::size_t>(position)]);
+  return std::make_shared<OpenCl>(found[position]);
 }
 
 }  // namespace tilec::runtime

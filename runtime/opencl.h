@@ -9,10 +9,11 @@
 
 namespace tilec::runtime {
 
-// Devices of all platforms, GPUs first, as describe() names them. Without any, `why` says what is missing.
-std::vector<std::string> opencl_devices(std::string& why);
+// Devices of all platforms, GPUs first: as describe() names them, and what a plan must know. Without any, `why` says what is missing.
+struct OpenClDevice { std::string name; std::int64_t shared_bytes = 0, largest_group = 0; };
+std::vector<OpenClDevice> opencl_devices(std::string& why);
 
 // The device of that position. RuntimeError E0520 if there is none.
-std::shared_ptr<Device> open_opencl(int position);
+std::shared_ptr<Device> open_opencl(std::size_t position);
 
 }  // namespace tilec::runtime

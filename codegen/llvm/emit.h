@@ -26,12 +26,16 @@ Module emit(const std::vector<const Loops*>& kernels, const Target& target, cons
 // The same machine code as several objects, made by as many threads: what a process loads at once.
 std::vector<std::string> objects(const std::vector<const Loops*>& kernels, const Target& target);
 
-// What LLVM knows of a cpu; the empty name is this machine's. Null: there is no cpu of that name.
+// What LLVM knows of a CPU: of x86-64 (`x86-64-v3`, `znver5`) or AArch64 (`aarch64`, `neoverse-n1`); the empty name is this machine's.
+// Null: there is no such CPU, or it has no 64-bit code.
 struct Cpu {
-  std::string name;
-  bool wide = false;                                   // 512-bit vectors with masks, for every element width
-  std::string lacking;                                 // a feature of it that this machine does not have; empty: its code runs here
+  std::string name, triple;
+  std::string features;                                // of this machine's: what LLVM believes of the CPU but the machine hides, `-rdpru`
+  int vector_bytes = 16, vector_registers = 16;
 };
 std::optional<Cpu> cpu_named(std::string_view name);
+
+// Why code for a target does not run in this process: "this machine lacks avx512f"; empty if it does.
+std::string cannot_run(const Target& target);
 
 }  // namespace tilec::codegen::llvm_backend

@@ -16,6 +16,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include <array>
 #include <initializer_list>
@@ -150,7 +151,7 @@ Math::Reduced Math::reduce(Value* x, double inverse, std::initializer_list<doubl
 Value* Math::scale(Value* p, const Reduced& x) {
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type_);
   const llvm::Function* function = b.GetInsertBlock()->getParent();
-  const bool wide = function->getFnAttribute("prefer-vector-width").getValueAsString() == "512";
+  const bool wide = llvm::Triple(function->getParent()->getTargetTriple()).isX86() && function->getFnAttribute("prefer-vector-width").getValueAsString() == "512";
   if (wide && vector && vector->getPrimitiveSizeInBits() == 512) {
     const auto id = double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
     Value* all = double_ ? static_cast<Value*>(b.getInt8(0xff)) : b.getInt16(0xffff);

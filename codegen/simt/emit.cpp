@@ -178,7 +178,7 @@ void Kernel::shared_pool() {
   const std::int64_t bytes = shared_bytes(function_.body);
   const auto uses = [](const Stmt& s) { return std::holds_alternative<For>(s.node) && shared_bytes(std::get<For>(s.node).body) > 0; };
   const bool siblings = std::count_if(function_.body.begin(), function_.body.end(), uses) > 1 || (!grid_.chained && bytes > 0);
-  const bool dynamic = cuda_ && bytes > static_shared_limit;
+  const bool dynamic = cuda_ && bytes + fold_bytes(function_.body, by_warps()) > static_shared_limit;
   pooled_ = bytes > 0 && (siblings || dynamic);
   if (!pooled_) return;
   if (dynamic) declarations_ += "  extern __shared__ __align__(16) unsigned char tc_pool[];\n";
@@ -555,8 +555,9 @@ Launch launch(const Loops& kernel, Dialect dialect) {
   Launch launch;
   std::copy(grid.extent, grid.extent + 3, launch.grid);
   launch.threads = threads_of(body);
-  const std::int64_t shared = shared_bytes(body);
-  if (dialect == Dialect::Cuda && shared > static_shared_limit) launch.dynamic_shared = shared;
+  const std::int64_t pool = shared_bytes(body);
+  launch.shared = pool + fold_bytes(body, dialect == Dialect::Cuda && launch.threads % 32 == 0);
+  if (dialect == Dialect::Cuda && launch.shared > static_shared_limit) launch.dynamic_shared = pool;
   return launch;
 }
 

@@ -31,7 +31,8 @@ std::string emit(const Package& package, Dialect dialect);
 struct Launch {
   std::int64_t grid[3] = {1, 1, 1};                    // a zero: nothing to do
   std::int64_t threads = 1;
-  std::int64_t dynamic_shared = 0;                     // bytes; CUDA, beyond the 48 KB a kernel may declare
+  std::int64_t shared = 0;                             // bytes of shared memory of a block, of its Folds too
+  std::int64_t dynamic_shared = 0;                     // how many of them are asked for at launch; CUDA, beyond the 48 KB a kernel may declare
 };
 Launch launch(const Loops& kernel, Dialect dialect);
 

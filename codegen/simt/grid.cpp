@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
 #include "lang/diagnostic.h"
 
@@ -101,6 +103,18 @@ std::int64_t shared_bytes(const Body& body) {
     }
   }
   return own + blocks;
+}
+
+// An array per type, as the emitter declares it for its first Fold of that type.
+std::int64_t fold_bytes(const Body& kernel, bool by_warps) {
+  const std::int64_t threads = threads_of(kernel), count = by_warps ? threads / 32 : threads;
+  std::set<DType> types;
+  any(kernel, [&](const Stmt& s) {
+    if (const Fold* fold = std::get_if<Fold>(&s.node)) types.insert(fold->value.type());
+    return false;
+  });
+  if (count <= 1) return 0;
+  return std::accumulate(types.begin(), types.end(), std::int64_t{0}, [&](std::int64_t sum, DType type) { return sum + (count * lang::bytes(type) + 15) / 16 * 16; });
 }
 
 bool synchronises(const Body& body) {

@@ -24,6 +24,7 @@ Grid grid_of(const Body& kernel);
 std::int64_t blocks_of(const Body& body);              // of the Block loops in it, siblings added, nested multiplied; 1 if there are none
 std::int64_t threads_of(const Body& body);             // the largest Thread loop
 std::int64_t shared_bytes(const Body& body);           // of Allocate in shared memory, siblings under Block overlaid
+std::int64_t fold_bytes(const Body& kernel, bool by_warps);  // of the shared memory through which Folds go
 bool synchronises(const Body& body);                   // a Barrier or Fold within
 bool has_block(const Body& body);
 bool has_thread(const Body& body);

@@ -1,7 +1,7 @@
 // Random programs and gradients on a device against the interpreter, many kernels to a translation unit: a compiler start costs
-// more than a kernel. For CUDA without a GPU the text is compiled only.
+// more than a kernel. For CUDA without a GPU the text is compiled only, and so is machine code for a foreign CPU without its emulator.
 //
-//   devices [--target opencl | cuda:sm_90a] [--seed S] [--cases N] [--gradients N] [--case K [--gradient]]
+//   devices [--target opencl | cuda:sm_90a | cpu:aarch64] [--seed S] [--cases N] [--gradients N] [--case K [--gradient]]
 //
 // Exit status 77 (skipped) without a device, or without NVRTC.
 #include <fmt/format.h>
@@ -11,6 +11,9 @@
 
 #include "case.h"
 #include "codegen/simt/emit.h"
+#ifdef TILEC_CPU
+#include "emulated.h"
+#endif
 #include "runtime/device.h"
 #include "runtime/nvrtc.h"
 
@@ -167,6 +170,17 @@ template <class F> int all(const Options& options, F work) {
 int main(int argc, char** argv) {
   const Options options = arguments(argc, argv);
   std::string why;
+#ifdef TILEC_CPU
+  if (options.target.starts_with("cpu:")) {
+    const codegen::Target target = *codegen::target_named(options.target);
+    if (const std::string missing = Emulated::missing(); !missing.empty()) {
+      std::cout << "compiled only: " << missing << "\n";
+      return all(options, [&](std::vector<Ready>& batch) { object_of(merged(batch), target), passes += static_cast<int>(batch.size()); });
+    }
+    Emulated device;
+    return all(options, [&](std::vector<Ready>& batch) { run_batch(batch, device); });
+  }
+#endif
   try {
     const auto device = runtime::open_device(options.target);
     return all(options, [&](std::vector<Ready>& batch) { run_batch(batch, *device); });

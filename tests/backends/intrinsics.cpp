@@ -1,7 +1,7 @@
 // Random Gathers, Scatters and Sorts, as Programs made by hand: the interpreter against the definition, a backend against the
 // interpreter.
 //
-//   intrinsics [--target cpu | cpu:x86-64-v3 | opencl | cuda:sm_90a] [--seed S] [--cases N] [--case K] [--long N]
+//   intrinsics [--target cpu | cpu:x86-64-v3 | cpu:aarch64 | opencl | cuda:sm_90a] [--seed S] [--cases N] [--case K] [--long N]
 //
 // --long: one row of N keys, timed. Exit status 77 (skipped) without a device, or without NVRTC.
 #include <fmt/format.h>
@@ -16,6 +16,9 @@
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
 #include "codegen/simt/emit.h"
+#ifdef TILEC_CPU
+#include "emulated.h"
+#endif
 #include "poly/bounds.h"
 #include "poly/verify.h"
 #include "runtime/device.h"
@@ -220,11 +223,19 @@ std::string against_definition(const Trial& t) {
 
 // ---- backends
 
+// Not in this process: on row-major copies of the tensors.
+bool elsewhere(const codegen::Target& target) {
+#ifdef TILEC_CPU
+  if (target.family == codegen::Target::Family::Cpu) return !codegen::llvm_backend::cannot_run(target).empty();
+#endif
+  return codegen::has_threads(target);
+}
+
 codegen::Package package_of(const Trial& t, const codegen::Target& target) {
   codegen::Strides strides;
   for (const auto& tensor : t.program.tensors) {
     const auto given = t.request.strides.find(tensor.name);
-    strides.push_back(given == t.request.strides.end() || codegen::has_threads(target) ? codegen::row_major(codegen::extents(tensor)) : given->second);
+    strides.push_back(given == t.request.strides.end() || elsewhere(target) ? codegen::row_major(codegen::extents(tensor)) : given->second);
   }
   const codegen::Fused fused = codegen::fuse(t.program, strides, {}, target);
   const codegen::Plan plan = codegen::schedule(fused, target);
@@ -303,10 +314,13 @@ void run_on_device(std::vector<Trial>& trials, runtime::Device& device) {
   }
 }
 
-void compile_for_cuda(std::vector<Trial>& trials, const std::string& architecture) {
+void compile_only(std::vector<Trial>& trials, const codegen::Target& target) {
   std::vector<std::size_t> first;
   const codegen::Package together = merged(trials, first);
-  if (!together.steps.empty()) runtime::compile_cuda(codegen::simt::emit(together, codegen::simt::Dialect::Cuda), architecture, runtime::CudaOutput::Ptx);
+#ifdef TILEC_CPU
+  if (target.family == codegen::Target::Family::Cpu) object_of(together, target);
+#endif
+  if (!together.steps.empty() && codegen::has_threads(target)) runtime::compile_cuda(codegen::simt::emit(together, codegen::simt::Dialect::Cuda), target.arch, runtime::CudaOutput::Ptx);
   passes += static_cast<int>(trials.size());
 }
 
@@ -354,11 +368,17 @@ int main(int argc, char** argv) {
       if (target.family != codegen::Target::Family::Cuda || runtime::nvrtc_library(why).empty()) return std::cout << "skipped: " << why << "\n", 77;
     }
   }
+#ifdef TILEC_CPU
+  if (elsewhere(target) && !codegen::has_threads(target)) {
+    if (const std::string missing = Emulated::missing(); missing.empty()) device = std::make_shared<Emulated>();
+    else std::cout << "compiled only: " << missing << "\n";
+  }
+#endif
   std::vector<Trial> batch;
   const auto flush = [&] {
     if (batch.empty()) return;
     try {
-      device ? run_on_device(batch, *device) : compile_for_cuda(batch, options.target.substr(5));
+      device ? run_on_device(batch, *device) : compile_only(batch, target);
     } catch (const std::exception& e) {
       fail(batch.front(), std::string("a batch from this case on: ") + e.what());
     }
@@ -373,7 +393,7 @@ int main(int argc, char** argv) {
       if (const auto wrong = options.length ? "" : against_definition(t); !wrong.empty()) fail(t, "the interpreter: " + wrong);
       t.package = package_of(t, target);
       const auto start = std::chrono::steady_clock::now();
-      if (codegen::has_threads(target)) batch.push_back(std::move(t));
+      if (elsewhere(target)) batch.push_back(std::move(t));
       else run_on_cpu(t, target);
       if (options.length) std::cout << fmt::format("{:.3f} s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     } catch (const std::exception& e) {

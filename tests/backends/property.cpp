@@ -33,7 +33,11 @@ struct Options {
   std::optional<std::uint64_t> only;
   bool gradient = false, show = false, pool = false;
   std::string kind;                                    // only programs that start so: `lattice`
+#ifdef __aarch64__
+  std::vector<std::string> targets{"cpu", "cpu:aarch64"};
+#else
   std::vector<std::string> targets{"cpu", "cpu:x86-64-v3"};
+#endif
 };
 
 int failures = 0, passes = 0;

@@ -1,7 +1,7 @@
 """Every program of regressions/, called as its first line says, and every program of samples/ on every backend, forward and gradient, at shapes that do not divide: `tilec run --check` compares
-with the interpreter. For CUDA the text is compiled by NVRTC; a GPU is not needed.
+with the interpreter. For CUDA the text is compiled by NVRTC and needs no GPU; machine code for the CPUs that this machine is not is emitted only.
 
-    samples.py [--tilec PATH] [--targets cpu,cpu:x86-64-v3,opencl,cuda:sm_90a] [WORD ...]
+    samples.py [--tilec PATH] [--targets cpu,cpu:x86-64-v3,cpu:aarch64,opencl,cuda:sm_90a] [WORD ...]
 
 Shapes come from the parameter list: each size name gets a number, the same wherever it stands. A target that this machine lacks
 (exit status 3) is left out.
@@ -9,6 +9,7 @@ Shapes come from the parameter list: each size name gets a number, the same wher
 import argparse
 import itertools
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -57,16 +58,21 @@ def run(tilec, *words):
 def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--tilec", default=str(HERE.parent.parent / "build/cli/tilec"))
-    options.add_argument("--targets", default="cpu,cpu:x86-64-v3,opencl,cuda:sm_90a")
+    options.add_argument("--targets", default="cpu,cpu:x86-64-v3,cpu:aarch64,opencl,cuda:sm_90a")
     options.add_argument("words", nargs="*")
     options = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         return check_all(options, scratch)
 
 
+def emitted_only(target: str) -> bool:
+    arm = platform.machine() == "aarch64"
+    return target.startswith("cuda") or (target.startswith("cpu:") and (target == "cpu:aarch64") != arm)
+
+
 def check_regressions(options, report) -> None:
     for path, target in itertools.product(sorted((HERE / "regressions").glob("*.tile")), options.targets.split(",")):
-        if options.words and not any(w in path.name for w in options.words) or target.startswith("cuda"):
+        if options.words and not any(w in path.name for w in options.words) or emitted_only(target):
             continue
         words = path.read_text().splitlines()[0].split("  ")[1].split()
         report(f"{path.name} on {target}: {' '.join(words)}", target, *run(options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *words))
@@ -93,12 +99,12 @@ def check_all(options, scratch: str) -> int:
         words = values(declared, sizes)
         grad = ["--grad"] if gradient else []
         more = cotangents(options.tilec, str(path), words) if gradient else []
-        if target.startswith("cuda"):
+        if emitted_only(target):
             flat = {d: sizes.get(d, sizes["default"]) for _, dims in declared for d in dims or []}
             flat |= {name: SCALARS[name] for name, dims in declared if not dims and name in "SDP"}
             copy = pathlib.Path(scratch) / path.name       # a bare scalar has no rank until it is called
             copy.write_text(path.read_text())
-            code, text = run(options.tilec, str(copy), "--emit=cubin", "--target", target, "-o", "/dev/null", *grad,
+            code, text = run(options.tilec, str(copy), "--emit=cubin" if target.startswith("cuda") else "--emit=object", "--target", target, "-o", "/dev/null", *grad,
                              "--size", ",".join(f"{k}={v}" for k, v in flat.items()))
         else:
             code, text = run(options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *grad, *words, *more)

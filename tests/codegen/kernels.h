@@ -14,6 +14,13 @@ namespace kernels {
 
 using namespace tilec::codegen;
 
+// Narrower than most machines, by name: its code runs here.
+#ifdef __aarch64__
+inline constexpr const char* narrow_cpu = "cpu:aarch64";
+#else
+inline constexpr const char* narrow_cpu = "cpu:x86-64-v3";
+#endif
+
 inline Expr number(double x, DType type = DType::F32) { return Constant{type, 0, x}; }
 inline Expr integer(std::int64_t x, DType type) { return Constant{type, x, 0}; }
 inline Expr at(std::string view, Expr offset, DType type = DType::F32) { return Load{std::move(view), std::move(offset), type}; }

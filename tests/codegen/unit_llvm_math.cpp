@@ -98,15 +98,15 @@ template <class T> double distance(T got, long double want) {
 
 template <class T> void check(Op op, DType type, double limit) {
   CAPTURE(tilec::lang::info(op).name);
-  std::vector<T> x = sweep<T>(op), z = sweep<T>(Op::Mod), y(x.size()), one(x.size()), v3(x.size());
+  std::vector<T> x = sweep<T>(op), z = sweep<T>(Op::Mod), y(x.size()), one(x.size()), narrow(x.size());
   z.resize(x.size());
   std::shuffle(z.begin(), z.end(), std::mt19937(3));
   const auto count = static_cast<std::int64_t>(x.size());
   Run(map_of(op, type, 16, count))(x.data(), z.data(), y.data());
   Run(map_of(op, type, 0, count))(x.data(), z.data(), one.data());
-  Run(map_of(op, type, 8, count), "cpu:x86-64-v3")(x.data(), z.data(), v3.data());
+  Run(map_of(op, type, 8, count), narrow_cpu)(x.data(), z.data(), narrow.data());
   CHECK(std::memcmp(y.data(), one.data(), y.size() * sizeof(T)) == 0);
-  CHECK(std::memcmp(y.data(), v3.data(), y.size() * sizeof(T)) == 0);
+  CHECK(std::memcmp(y.data(), narrow.data(), y.size() * sizeof(T)) == 0);
   double worst = 0;
   std::size_t where = 0;
   for (std::size_t i = 0; i < x.size(); ++i)

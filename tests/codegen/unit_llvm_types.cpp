@@ -207,7 +207,7 @@ TEST_CASE("casts to f16 and bf16 round once, to the nearest even; back they are 
   std::vector<float> single(x.begin(), x.end());
   for (const DType to : {DType::F16, DType::BF16})
     for (const DType from : {DType::F64, DType::F32})
-      for (const char* target : {"cpu", "cpu:x86-64-v3"}) {
+      for (const char* target : {"cpu", narrow_cpu}) {
         const Context c{from, to};
         std::vector<std::uint16_t> y(2 * count);
         const Run run(both_ways(value, &c, from, to, count), target);

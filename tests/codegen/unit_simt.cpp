@@ -100,6 +100,27 @@ TEST_CASE("a guard that always holds is not printed") {
   CHECK(!holds(text(guarded(0), Dialect::Cuda), "X[i]"));
 }
 
+TEST_CASE("the shared memory of Folds counts: what a kernel may declare, what is asked for at launch, what a block takes") {
+  const std::int64_t limit = 48 << 10, folds = 16 + 8 * 4;  // eight warps: 8 bytes of u8 and 32 of f32, each in 16s
+  const auto with_pool = [](std::int64_t bytes) {
+    Loops loops = softmax("rows", 4, 1000, 256);
+    Body& block = std::get<For>(loops.functions[0].body[0].node).body;
+    Body& thread = std::get<For>(block.back().node).body;
+    thread.push_back(fold("any", Aggregation::Max, op(Op::Select, {op(Op::Lt, {typed("sm", DType::F32), number(DType::F32, 1)}), Expr(Constant{DType::U8, 1, 0}), Expr(Constant{DType::U8, 0, 0})}), "t"));
+    block.insert(block.begin(), allocate("pool", DType::F32, bytes / 4, Memory::Shared));
+    return loops;
+  };
+  const auto fits = simt::launch(with_pool(limit - folds), Dialect::Cuda), beyond = simt::launch(with_pool(limit - folds + 16), Dialect::Cuda);
+  CHECK(fits.shared == limit);
+  CHECK(fits.dynamic_shared == 0);
+  CHECK(beyond.shared == limit + 16);
+  CHECK(beyond.dynamic_shared == limit - folds + 16);
+  CHECK(!holds(text(with_pool(limit - folds), Dialect::Cuda), "extern __shared__"));
+  CHECK(holds(text(with_pool(limit - folds + 16), Dialect::Cuda), "extern __shared__"));
+  CHECK(simt::launch(with_pool(1024), Dialect::OpenCl).shared == 1024 + 256 + 256 * 4);  // a tree over all threads
+  CHECK(simt::launch(softmax("warp", 4, 1000, 32), Dialect::Cuda).shared == 0);           // a warp needs none
+}
+
 TEST_CASE("two kernels of one name") {
   const Loops loops = map_kernel(4);
   CHECK_THROWS_AS(simt::emit({&loops, &loops}, Dialect::Cuda), lang::InternalError);

@@ -4,6 +4,7 @@ Every 40,009th float by default; TILEC_STRIDE=1 takes all of them (an hour). `py
 """
 import math
 import os
+import platform
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import tilec
 
 STRIDE = int(os.environ.get("TILEC_STRIDE", 40009))
 CHUNK = 1 << 22
-TARGETS = ["cpu", "cpu:x86-64-v3", "opencl", "reference"]
+TARGETS = ["cpu", "cpu:aarch64" if platform.machine() == "aarch64" else "cpu:x86-64-v3", "opencl", "reference"]
 ONE = {name: getattr(np, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "ceil", "floor", "trunc", "sign", "abs")}
 ONE |= {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "recip": lambda x: 1 / x,
         "erf": np.vectorize(math.erf, otypes=[np.float64]), "sigmoid": lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x))),

@@ -1,0 +1,109 @@
+#include <cstdlib>
+#include <cstring>
+
+#include "fake.h"
+
+namespace {
+
+Fake& fake = *fake_cuda();
+thread_local int pushed = 0;
+
+constexpr int invalid_value = 1, out_of_memory = 2, invalid_context = 201, invalid_handle = 400;
+
+// A call that needs a context.
+int within(const char* name) {
+  if (const int told = fake.told(name)) return told;
+  return pushed > 0 ? 0 : invalid_context;
+}
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+extern "C" __attribute__((visibility("default"))) Fake* fake_cuda() {
+  static Fake* the = new Fake;
+  return the;
+}
+
+API cuInit(unsigned) { return fake.told("cuInit"); }
+API cuDriverGetVersion(int* version) { *version = fake.version; return fake.told("cuDriverGetVersion"); }
+API cuDeviceGetCount(int* count) { *count = fake.devices; return fake.told("cuDeviceGetCount"); }
+API cuDeviceGet(int* device, int) { *device = 0; return fake.told("cuDeviceGet"); }
+API cuDeviceGetName(char* name, int size, int) { std::strncpy(name, "Fake GPU", static_cast<std::size_t>(size)); return fake.told("cuDeviceGetName"); }
+API cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 75 ? fake.major.load() : attribute == 76 ? fake.minor.load() : attribute == 16 ? fake.multiprocessors.load() : attribute == 97 ? fake.shared.load() : 0;
+  return fake.told("cuDeviceGetAttribute");
+}
+API cuDevicePrimaryCtxRetain(void** context, int) {
+  if (const int told = fake.told("cuDevicePrimaryCtxRetain")) return told;
+  ++fake.contexts, *context = &fake;
+  return 0;
+}
+API cuDevicePrimaryCtxRelease_v2(int) { --fake.contexts; return fake.told("cuDevicePrimaryCtxRelease_v2"); }
+API cuCtxPushCurrent_v2(void* context) {
+  if (const int told = fake.told("cuCtxPushCurrent_v2")) return told;
+  if (context != &fake || fake.contexts == 0) return invalid_context;
+  ++pushed, ++fake.current;
+  return 0;
+}
+API cuCtxPopCurrent_v2(void** context) { *context = &fake, --pushed, --fake.current; return fake.told("cuCtxPopCurrent_v2"); }
+API cuCtxSynchronize() { return within("cuCtxSynchronize"); }
+
+API cuMemAlloc_v2(unsigned long long* address, std::size_t bytes) {
+  if (const int told = within("cuMemAlloc_v2")) return told;
+  if (bytes == 0) return invalid_value;
+  if (static_cast<long long>(bytes) > fake.bytes_left) return out_of_memory;
+  auto* block = static_cast<std::size_t*>(std::malloc(bytes + 16));
+  *block = bytes, fake.bytes_left -= static_cast<long long>(bytes), ++fake.memory;
+  *address = reinterpret_cast<unsigned long long>(block + 2);
+  return 0;
+}
+API cuMemFree_v2(unsigned long long address) {
+  auto* block = reinterpret_cast<std::size_t*>(address) - 2;
+  fake.bytes_left += static_cast<long long>(*block), --fake.memory;
+  std::free(block);
+  return within("cuMemFree_v2");
+}
+API cuMemcpyHtoD_v2(unsigned long long to, const void* from, std::size_t bytes) {
+  if (const int told = within("cuMemcpyHtoD_v2")) return told;
+  return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
+}
+API cuMemcpyDtoH_v2(void* to, unsigned long long from, std::size_t bytes) {
+  if (const int told = within("cuMemcpyDtoH_v2")) return told;
+  return std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0;
+}
+
+// A module is the text it was made of.
+API cuModuleLoadData(void** module, const void* image) {
+  if (const int told = within("cuModuleLoadData")) return told;
+  if (std::strncmp(static_cast<const char*>(image), "fake", 4) != 0) return invalid_value;
+  ++fake.modules, *module = new char;
+  return 0;
+}
+API cuModuleUnload(void* module) { --fake.modules; delete static_cast<char*>(module); return within("cuModuleUnload"); }
+API cuModuleGetFunction(void** function, void* module, const char*) { *function = module; return within("cuModuleGetFunction"); }
+API cuFuncSetAttribute(void*, int, int value) {
+  const int told = within("cuFuncSetAttribute");
+  return told ? told : value > fake.shared ? invalid_value : 0;
+}
+API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned shared, void*, void**, void**) {
+  if (const int told = within("cuLaunchKernel")) return told;
+  if (!function) return invalid_handle;
+  const bool fits = x >= 1 && x <= 2147483647u && y >= 1 && y <= 65535 && z >= 1 && z <= 65535 && threads >= 1 && threads <= 1024 && static_cast<int>(shared) <= fake.shared;
+  ++fake.launches;
+  return fits ? 0 : invalid_value;
+}
+
+API cuEventCreate(void** event, unsigned) {
+  if (const int told = within("cuEventCreate")) return told;
+  ++fake.events, *event = new char;
+  return 0;
+}
+API cuEventDestroy_v2(void* event) { --fake.events; delete static_cast<char*>(event); return within("cuEventDestroy_v2"); }
+API cuEventRecord(void* event, void*) { return event ? within("cuEventRecord") : invalid_handle; }
+API cuEventSynchronize(void* event) { return event ? within("cuEventSynchronize") : invalid_handle; }
+API cuEventElapsedTime(float* time, void*, void*) { *time = 1; return within("cuEventElapsedTime"); }
+API cuGetErrorString(int result, const char** text) {
+  *text = result == out_of_memory ? "out of memory" : "told to fail";
+  return fake.told("cuGetErrorString");
+}

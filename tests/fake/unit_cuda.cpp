@@ -1,0 +1,276 @@
+// tilec's side of the CUDA driver and NVRTC, against libraries that fail when told to (fake.h): every status is looked at, nothing
+// stays alive after a failure, and the next call works. No GPU is needed.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <dlfcn.h>
+
+#include <functional>
+#include <future>
+#include <set>
+#include <thread>
+
+#include "codegen/pipeline.h"
+#include "codegen/simt/emit.h"
+#include "fake.h"
+#include "lang/check.h"
+#include "lang/parse.h"
+#include "runtime/cuda.h"
+#include "runtime/device.h"
+#include "runtime/nvrtc.h"
+#include "runtime/tensor.h"
+
+namespace tilec {
+namespace {
+
+using runtime::Memory;
+using runtime::RuntimeError;
+
+Fake& found(const char* library, const char* name) {
+  void* opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(opened);
+  return *reinterpret_cast<Fake* (*)()>(dlsym(opened, name))();
+}
+Fake& cuda() {
+  static Fake& the = found("libcuda.so.1", "fake_cuda");
+  return the;
+}
+Fake& nvrtc() {
+  static Fake& the = found("libnvrtc.so.13", "fake_nvrtc");
+  return the;
+}
+
+// Rows that are normalised, and a product of what comes out: several kernels, shared memory, scratch.
+constexpr const char* program = R"(
+function f(X[M, K], B[K, N]) -> (C) {
+  S[i: M] = +(X[i, k]);
+  Y[i, k: M, K] = =(X[i, k] / S[i]);
+  C[i, j: M, N] = +(Y[i, k] * B[k, j]);
+}
+)";
+
+codegen::Package package(std::int64_t M = 64, std::int64_t K = 96, std::int64_t N = 80, const char* text = program, const char* target = "cuda:sm_90a") {
+  lang::Diagnostics diagnostics;
+  std::optional<lang::File> file = lang::parse({"f.tile", text}, diagnostics);
+  REQUIRE(file);
+  REQUIRE(lang::check(*file, diagnostics));
+  codegen::Request request;
+  request.sizes = {{"M", M}, {"K", K}, {"N", N}};
+  request.target = *runtime::target_here(target);
+  std::optional<codegen::Stages> stages = codegen::compile(*file, request, codegen::Until::Package, diagnostics);
+  REQUIRE(stages);
+  return *stages->package;
+}
+
+// A call from the first look at the driver to the result.
+void whole_call(const codegen::Package& p, bool timed) {
+  const auto device = runtime::open_cuda("cuda");
+  const auto kernels = device->load(p);
+  std::vector<Memory> memory;
+  for (const codegen::Buffer& b : p.buffers) memory.push_back(device->allocate(b.count() * lang::bytes(b.dtype)));
+  std::vector<float> host(static_cast<std::size_t>(p.buffers[0].count()), 1.0f);
+  device->copy_in(memory[0], host.data(), static_cast<std::int64_t>(host.size() * sizeof(float)));
+  std::vector<double> milliseconds;
+  device->run(*kernels, memory, timed ? &milliseconds : nullptr);
+  if (timed) CHECK(milliseconds.size() == p.steps.size());
+  device->wait();
+  device->copy_out(host.data(), memory[0], static_cast<std::int64_t>(host.size() * sizeof(float)));
+}
+
+lang::Diagnostic fault_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const RuntimeError& e) {
+    return e.diagnostic;
+  }
+  return {};
+}
+
+void check_nothing_lives() {
+  CHECK(cuda().contexts == 0);
+  CHECK(cuda().current == 0);
+  CHECK(cuda().memory == 0);
+  CHECK(cuda().modules == 0);
+  CHECK(cuda().events == 0);
+  CHECK(nvrtc().programs == 0);
+}
+
+// These give back what is no longer wanted: there is no one to tell.
+const std::set<std::string> last_words{"cuCtxPopCurrent_v2", "cuMemFree_v2", "cuModuleUnload", "cuEventDestroy_v2", "cuDevicePrimaryCtxRelease_v2", "nvrtcDestroyProgram", "cuGetErrorString"};
+
+}  // namespace
+
+TEST_CASE("what cuInit says is told, and asked again by the next call") {
+  cuda().fail("cuInit", 0, 802);
+  const lang::Diagnostic fault = fault_of([] { runtime::open_cuda("cuda"); });
+  CHECK(fault.code == "E0520");
+  CHECK(fault.message.find("told to fail (802)") != std::string::npos);
+  std::string why;
+  cuda().fail("cuInit", 0, 100);
+  CHECK(!runtime::cuda_gpu(why));
+  CHECK(why.find("(100)") != std::string::npos);
+  REQUIRE(runtime::cuda_gpu(why));
+  CHECK(runtime::cuda_gpu(why)->name == "Fake GPU (sm_90a)");
+  CHECK(why.empty());
+  CHECK(fault_of([] { runtime::open_cuda("cuda"); }).code.empty());
+  check_nothing_lives();
+}
+
+TEST_CASE("without a GPU, the message says so") {
+  cuda().devices = 0;
+  CHECK(fault_of([] { runtime::open_cuda("cuda"); }).message.find("finds no GPU") != std::string::npos);
+  cuda().devices = 1;
+}
+
+TEST_CASE("an NVRTC that does not work is E0524, and is looked for again") {
+  const codegen::Package p = package();
+  nvrtc().fail("nvrtcVersion", 0, 999, true);
+  CHECK(fault_of([&] { whole_call(p, false); }).code == "E0524");
+  nvrtc().failing.clear();
+  CHECK(fault_of([&] { whole_call(p, false); }).code.empty());
+  check_nothing_lives();
+}
+
+TEST_CASE("each call of the driver and of NVRTC may fail: it is named, nothing stays alive, and the next call works") {
+  const codegen::Package p = package();
+  REQUIRE(p.steps.size() >= 2);
+  for (const bool timed : {false, true}) {
+    cuda().calls.clear(), nvrtc().calls.clear();
+    whole_call(p, timed);
+    check_nothing_lives();
+    int failed = 0;
+    const std::pair<Fake*, std::map<std::string, int>> all[] = {{&cuda(), cuda().calls}, {&nvrtc(), nvrtc().calls}};
+    for (const auto& [fake, calls] : all)
+      for (const auto& [name, count] : calls)
+        for (int k = 0; k < count; ++k) {
+          CAPTURE(name);
+          CAPTURE(k);
+          CAPTURE(timed);
+          fake->fail(name, k);
+          const lang::Diagnostic fault = fault_of([&] { whole_call(p, timed); });
+          const bool late = last_words.contains(name) || name == "cuCtxPushCurrent_v2" || name == "cuCtxSynchronize";  // these serve both sides
+          if (!late) CHECK(!fault.code.empty());
+          if (!late && fake == &cuda()) CHECK(fault.message.find("told to fail (999)") != std::string::npos);
+          if (fault.code == "E0522") CHECK(fault.message.find(name.substr(0, name.find('_'))) != std::string::npos);
+          failed += !fault.code.empty();
+          fake->failing.clear();
+          if (name == "cuCtxPushCurrent_v2") {             // without its context nothing can be freed
+            cuda().memory = 0, cuda().modules = 0;
+          }
+          check_nothing_lives();
+        }
+    CHECK(failed > 20);
+    CHECK(fault_of([&] { whole_call(p, timed); }).code.empty());
+  }
+}
+
+TEST_CASE("memory that is not there is E0523 with its bytes, and what was taken before is given back") {
+  const codegen::Package p = package();
+  const long long all = cuda().bytes_left;
+  cuda().bytes_left = 64 * 96 * 4 + 1000;
+  const lang::Diagnostic fault = fault_of([&] { whole_call(p, false); });
+  CHECK(fault.code == "E0523");
+  CHECK(fault.message.find("30720 bytes") != std::string::npos);
+  cuda().bytes_left = all;
+  check_nothing_lives();
+}
+
+TEST_CASE("a driver older than NVRTC is E0526, before anything is compiled") {
+  const codegen::Package p = package();
+  cuda().version = 12040;
+  const int before = nvrtc().calls["nvrtcCompileProgram"];
+  const lang::Diagnostic fault = fault_of([&] { whole_call(p, false); });
+  CHECK(fault.code == "E0526");
+  CHECK(fault.message.find("CUDA 12.4") != std::string::npos);
+  CHECK(fault.message.find("NVRTC 13") != std::string::npos);
+  CHECK(nvrtc().calls["nvrtcCompileProgram"] == before);
+  cuda().version = 13010;
+  CHECK(fault_of([&] { whole_call(p, false); }).code.empty());
+  cuda().version = 13000;
+  check_nothing_lives();
+}
+
+TEST_CASE("`cuda` is planned for the GPU that is here") {
+  cuda().major = 12, cuda().minor = 0, cuda().multiprocessors = 7, cuda().shared = 101376;
+  const std::optional<codegen::Target> here = runtime::target_here("cuda");
+  REQUIRE(here);
+  CHECK(here->name == "cuda");
+  CHECK(here->arch == "sm_120a");
+  CHECK(here->multiprocessors == 7);
+  CHECK(here->shared_bytes == 101376);
+  CHECK(runtime::target_here("cuda:sm_90a")->shared_bytes == 227 << 10);  // what was asked for
+  cuda().fail("cuInit", 0, 100);
+  CHECK(runtime::target_here("cuda")->arch == "sm_80");
+  cuda().major = 9, cuda().multiprocessors = 132, cuda().shared = 232448;
+}
+
+TEST_CASE("a kernel that wants more shared memory than the GPU has is E0525, not a failing launch") {
+  constexpr const char* sorted = "function f(X[M, K]) -> (Y) { Y = argsort(X); }";
+  const codegen::Package p = package(3, 12000, 0, sorted);
+  std::int64_t shared = 0;
+  for (const codegen::Step& s : p.steps) shared = std::max(shared, codegen::simt::launch(s.loops, codegen::simt::Dialect::Cuda).shared);
+  REQUIRE(shared > 101376);
+  cuda().shared = 101376;
+  const lang::Diagnostic fault = fault_of([&] { whole_call(p, false); });
+  CHECK(fault.code == "E0525");
+  CHECK(fault.message.find("101376") != std::string::npos);
+  CHECK(fault_of([&] { whole_call(package(3, 12000, 0, sorted, "cuda"), false); }).code.empty());  // planned for what is there
+  cuda().shared = 232448;
+  check_nothing_lives();
+}
+
+TEST_CASE("nothing is launched for nothing") {
+  for (const auto& [M, K, N] : {std::tuple(0, 96, 80), std::tuple(64, 96, 0), std::tuple(0, 0, 0)}) {
+    cuda().launches = 0;
+    const codegen::Package p = package(M, K, N);
+    const auto device = runtime::open_cuda("cuda");
+    const auto kernels = device->load(p);
+    std::vector<Memory> memory;
+    for (const codegen::Buffer& b : p.buffers) memory.push_back(device->allocate(b.count() * lang::bytes(b.dtype)));
+    device->copy_in(memory[0], nullptr, 0);
+    device->run(*kernels, memory);
+    device->copy_out(nullptr, memory[0], 0);
+    if (M == 0) CHECK(cuda().launches == 0);
+  }
+  check_nothing_lives();
+}
+
+TEST_CASE("others launch while a package is compiled") {
+  const codegen::Package p = package();
+  const auto device = runtime::open_cuda("cuda");
+  const auto kernels = device->load(p);
+  std::vector<Memory> memory;
+  for (const codegen::Buffer& b : p.buffers) memory.push_back(device->allocate(b.count() * lang::bytes(b.dtype)));
+  nvrtc().closed = true;
+  auto loading = std::async(std::launch::async, [&] { return device->load(p); });
+  while (nvrtc().compiling == 0) std::this_thread::yield();
+  auto running = std::async(std::launch::async, [&] { device->run(*kernels, memory), device->wait(); });
+  CHECK(running.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  nvrtc().closed = false;
+  CHECK(loading.get());
+  running.get();
+}
+
+TEST_CASE("no more texts are compiled at once than there are cores, and the first fault of many is told") {
+  nvrtc().most_compiling = 0;
+  CHECK(runtime::compile_cuda(std::vector<std::string>(200, "text"), "sm_90a").size() == 200);
+  CHECK(nvrtc().most_compiling >= 1);
+  CHECK(nvrtc().most_compiling <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  nvrtc().fail("nvrtcCompileProgram", 37, 6);
+  CHECK(fault_of([] { runtime::compile_cuda(std::vector<std::string>(200, "text"), "sm_90a"); }).code == "E0521");
+  CHECK(runtime::compile_cuda(std::vector<std::string>(), "sm_90a").empty());
+  CHECK(nvrtc().programs == 0);
+}
+
+TEST_CASE("several threads open, load, run and drop at once") {
+  const codegen::Package p = package();
+  std::vector<std::jthread> threads;
+  std::atomic<int> good = 0;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] { for (int k = 0; k < 4; ++k) good += fault_of([&] { whole_call(p, true); }).code.empty(); });
+  threads.clear();
+  CHECK(good == 32);
+  check_nothing_lives();
+}
+
+}  // namespace tilec
