@@ -48,6 +48,8 @@ class Device {
 // "opencl", "opencl:1" (the second device), "cuda", "cuda:sm_90a" (the first GPU). Opened once per process and target.
 std::shared_ptr<Device> open_device(std::string_view target);
 
+RuntimeError device_of_parent(std::string_view target);  // what a process is told that was forked after a device was opened
+
 // A line per device that could be opened, for `tilec targets`: {"opencl", "pthread-… "}. Never throws.
 struct DeviceLine { std::string target, description; bool present = true; };  // absent: description says why
 std::vector<DeviceLine> list_devices();
