@@ -154,10 +154,13 @@ Tensor read_file(const std::string& name, const std::string& path) {
   const auto archive = path.find(".npz");
   if (archive == std::string::npos) return runtime::read_npy(path);
   const std::string file = path.substr(0, archive + 4), member = path.size() > archive + 5 && path[archive + 4] == ':' ? path.substr(archive + 5) : name;
+  const runtime::Npz npz(file);
   std::string held;
-  for (auto& [called, tensor] : runtime::read_npz(file)) {
-    if (called == member) return tensor;
-    held += fmt::format("{}`{}`", held.empty() ? "" : ", ", called);
+  const std::vector<std::string> names = npz.names();
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    if (names[k] == member) return npz.read(k);
+    if (k < 20) held += fmt::format("{}`{}`", held.empty() ? "" : ", ", names[k]);
+    if (k == 20) held += fmt::format(" and {} more", names.size() - 20);
   }
   throw runtime::machine_error(messages::no_member, file, member).hint(held.empty() ? "it is empty" : fmt::format("it holds {}; write `{}={}:…`", held, name, file));
 }

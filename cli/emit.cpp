@@ -52,17 +52,6 @@ void dump(const Session& session, const codegen::Stages& stages, const codegen::
   }
 }
 
-void check_sizes_are_used(const Session& session, const codegen::Stages& stages) {
-  if (!stages.contraction) return;
-  std::vector<std::string> known;
-  for (const std::string& name : stages.contraction->sizes) known.push_back(name[0] == '#' || name[0] == '$' ? name.substr(1) : name);
-  for (const auto& [name, value] : session.options.sizes) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::optional<std::string> near = lang::nearest(name, known);
-    throw UsageError{fmt::format("`{}` is no size of this function", name), near ? fmt::format("did you mean `--size {}={}`?", *near, value) : known.empty() ? "it has none" : fmt::format("its sizes are {}", fmt::join(known, ", "))};
-  }
-}
-
 }  // namespace
 
 int emit_command(const Options& options) {
@@ -81,7 +70,6 @@ int emit_command(const Options& options) {
     std::optional<codegen::Stages> computed = codegen::compile(*session.file, request, stage.until, session.diagnostics);
     if (!computed || session.failed()) return session.report();
     stages = std::move(*computed);
-    check_sizes_are_used(session, stages);
   }
   if (!options.dump_to.empty()) dump(session, stages, request.target);
   if (!options.stage.empty()) {

@@ -19,6 +19,8 @@
 
 namespace tilec::cli {
 
+namespace messages = lang::messages;
+
 bool colour(int descriptor) {
   const char* no = std::getenv("NO_COLOR");
   return ::isatty(descriptor) != 0 && (no == nullptr || *no == '\0');
@@ -92,6 +94,7 @@ codegen::Request Session::request() const {
   request.signature.function = options.function;
   for (const auto& [name, value] : options.defines) request.signature.defines.push_back({name, value});
   request.sizes = options.sizes;
+  for (const auto& [name, value] : options.sizes) request.asked_sizes.push_back(name);
   for (const auto& [name, value] : options.sizes) request.sizes.emplace("#" + name, value);  // a size the text spells in lower case
   for (const auto& [name, value] : options.defines)      // a define that names a scalar input used as a size
     if (const double* number = std::get_if<double>(&value); number && *number == std::floor(*number) && std::fabs(*number) < 0x1p62)
@@ -108,6 +111,8 @@ bool Session::failed() const {
 }
 
 int Session::report() const {
+  for (const lang::Diagnostic& d : diagnostics.all())    // wrong usage, as any other option that does not exist
+    if (d.code == messages::unknown_size.code) throw UsageError{d.message, d.hints.at(0)};
   show(diagnostics, sources, options);
   return failed() ? program_error : success;
 }

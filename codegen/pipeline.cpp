@@ -6,6 +6,7 @@
 
 #include "autodiff/graph.h"
 #include "codegen/accumulate.h"
+#include "codegen/asked_sizes.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
@@ -84,7 +85,7 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   Stages stages;
   Clock timed(stages.timings);
   stages.contraction = timed("build", [&] { return poly::build(file, request.signature, diagnostics); });
-  if (!stages.contraction) return std::nullopt;
+  if (!stages.contraction || !sizes_fit(file, request, *stages.contraction, diagnostics)) return std::nullopt;
   poly::verify(*stages.contraction, Stage::Symbolic);
   // From here on every domain is written out, independent of which operands remain.
   if (until == Until::Contraction) return stages;

@@ -147,6 +147,16 @@ inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};
 inline constexpr Message<Text, Text, Text, std::int64_t> index_out_of_range{"E0540", Severity::Error, "`{}` is {}, but `{}` takes indices from 0 to below {} here"};
 inline constexpr Message<Text, Text> malformed_case{"E0531", Severity::Error, "a test case needs {}, but {}"};
+inline constexpr Message<Text, std::int64_t, Text, std::int64_t, Text> given_size_differs{"E0550", Severity::Error, "`{}` is {} in `{}` but {} in `{}`"};
+inline constexpr Message<Text, Text> unknown_size{"E0551", Severity::Error, "`{}` is no size of {}"};
+inline constexpr Message<Text, Text> outputs_overlap{"E0552", Severity::Error, "outputs `{}` and `{}` share memory"};
+inline constexpr Message<Text> output_overlaps_itself{"E0553", Severity::Error, "several elements of output `{}` lie at one place in memory"};
+inline constexpr Message<Text, Text> bad_call{"E0554", Severity::Error, "`{}`: {}"};
+inline constexpr Message<Text, Text> given_twice{"E0555", Severity::Error, "{} `{}` is given twice"};
+inline constexpr Message<Text, Text, int> misaligned{"E0556", Severity::Error, "`{}` lies at {}, which is no multiple of the {} bytes of its elements"};
+inline constexpr Message<Text, Text, Text> result_type{"E0557", Severity::Error, "output `{}` is `{}` but its memory is `{}`"};
+inline constexpr Message<Text> no_result{"E0558", Severity::Error, "output `{}` has no memory"};
+inline constexpr Message<Text, Text> bad_tensor{"E0559", Severity::Error, "the tensor of `{}` cannot be used: {}"};
 // devices
 inline constexpr Message<Text, Text> no_device{"E0520", Severity::Error, "target `{}` has no device here: {}"};
 inline constexpr Message<Text, Text, Text> device_compile{"E0521", Severity::Error, "the compiler of {} refused the text that was emitted for it, saved as `{}`:\n{}"};

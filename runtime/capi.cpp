@@ -1,7 +1,12 @@
-// The C API over Callable, Module and emit: handles, the per-thread last error, and nothing else.
+// The C API over Callable, Module and emit: handles, the per-thread last error, and what a caller may have got wrong. Nothing that a
+// caller gives is used before it was looked at.
 #include <fmt/format.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <map>
@@ -15,6 +20,8 @@
 #include "runtime/emit.h"
 #include "runtime/error.h"
 #include "runtime/find.h"
+#include "runtime/fork.h"
+#include "runtime/overlap.h"
 #include "runtime/specialise.h"
 #include "tilec/tilec.h"
 
@@ -29,6 +36,7 @@ struct tilec_program {
 struct tilec_kernel {
   std::shared_ptr<const runtime::Module> module;         // null: ports only
   std::vector<runtime::Port> inputs, outputs;
+  std::optional<runtime::Caller> caller;                 // of the module
 };
 struct tilec_buffer { std::string bytes; };
 
@@ -39,6 +47,7 @@ struct Last {
   std::vector<lang::Diagnostic> diagnostics;
   std::vector<std::string> hints;                        // joined, per diagnostic
   std::vector<lang::Source> sources;                     // that the diagnostics point into
+  std::string shown;                                     // what tilec_last_diagnostic_text returned
   std::string name;                                      // what tilec_function_name returned
 };
 thread_local Last last;
@@ -70,9 +79,10 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
   for (const lang::Diagnostic& d : diagnostics.all()) {
     if (d.severity != lang::Severity::Error) continue;
     const auto is = [&](const auto&... m) { return ((d.code == m.code) || ...); };
-    if (is(messages::given_type, messages::missing_input, messages::unknown_argument, messages::not_a_size)) return TILEC_TYPE_ERROR;
+    if (is(messages::given_type, messages::missing_input, messages::unknown_argument, messages::not_a_size, messages::given_twice, messages::result_type)) return TILEC_TYPE_ERROR;
     if (is(messages::size_mismatch, messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape, messages::requirement_fails, messages::negative_size,
-           messages::tensor_too_large, messages::unbound_sizes, messages::bad_value, messages::assertion_fails, messages::size_arithmetic))
+           messages::tensor_too_large, messages::unbound_sizes, messages::bad_value, messages::assertion_fails, messages::size_arithmetic,
+           messages::given_size_differs, messages::unknown_size, messages::output_overlaps_itself))
       return TILEC_ARGUMENT_ERROR;
     return TILEC_PROGRAM_ERROR;
   }
@@ -85,9 +95,8 @@ tilec_status failed(const lang::Diagnostics& diagnostics, const std::vector<lang
 }
 
 // The one place where exceptions become statuses.
-template <class F> tilec_status guarded(F f) noexcept {
+template <class F> tilec_status caught(F f) noexcept {
   try {
-    last = {};
     return f();
   } catch (const runtime::RuntimeError& fault) {
     return fail(fault.blame == runtime::Blame::Machine ? TILEC_DEVICE_ERROR : TILEC_ARGUMENT_ERROR, fault.diagnostic, fault.sources ? *fault.sources : std::vector<lang::Source>{});
@@ -102,26 +111,85 @@ template <class F> tilec_status guarded(F f) noexcept {
   }
 }
 
-tilec_status misuse(std::string what) { return fail(TILEC_ARGUMENT_ERROR, plain("E0509", std::move(what))); }
+template <class F> tilec_status guarded(F f) noexcept {
+  const runtime::Busy busy;
+  return caught([&] {
+    last = {};
+    return f();
+  });
+}
 
-// Fields that the caller's struct is too old to have are absent.
+[[noreturn]] void misuse(const char* function, const std::string& what) { throw runtime::argument_error(messages::bad_call, function, what); }
+
+template <class T> T& need(T* pointer, const char* function, const std::string& parameter) {
+  if (pointer == nullptr) misuse(function, fmt::format("`{}` is NULL", parameter));
+  return *pointer;
+}
+
+void need_list(const void* list, std::size_t count, const char* function, const char* parameter) {
+  if (list == nullptr && count > 0) misuse(function, fmt::format("`{}` is NULL but {} are counted", parameter, count));
+}
+
+std::vector<std::string> names_of(const char* const* list, std::size_t count, const char* function, const char* parameter) {
+  need_list(list, count, function, parameter);
+  std::vector<std::string> names;
+  for (std::size_t k = 0; k < count; ++k) names.emplace_back(&need(list[k], function, fmt::format("{}[{}]", parameter, k)));
+  return names;
+}
+
+std::string text_of(const char* text, std::size_t length, const char* function) {
+  need_list(text, length, function, "text");
+  return length == 0 ? std::string() : std::string(text, length);
+}
+
+// Fields that the caller's struct is too old to have are absent; those that it has and we do not know must be 0.
 tilec_options options_of(const tilec_options* given) {
+  constexpr const char* function = "tilec_compile";
   tilec_options options{};
-  if (given != nullptr) std::memcpy(&options, given, std::min(given->size, sizeof options));
+  if (given == nullptr) return options;
+  constexpr std::size_t ends[] = {
+      offsetof(tilec_options, function), offsetof(tilec_options, target), offsetof(tilec_options, file_name), offsetof(tilec_options, defines), offsetof(tilec_options, define_count),
+      offsetof(tilec_options, sizes), offsetof(tilec_options, size_count), offsetof(tilec_options, threads), offsetof(tilec_options, include), offsetof(tilec_options, include_count),
+      offsetof(tilec_options, checked), offsetof(tilec_options, kernels)};
+  if (given->size < sizeof options && std::ranges::count(ends, given->size) == 0) misuse(function, fmt::format("`options.size` is {}, where no field ends: set it to `sizeof(tilec_options)`", given->size));
+  std::memcpy(&options, given, std::min(given->size, sizeof options));
+  const char* const bytes = reinterpret_cast<const char*>(given);
+  if (given->size > 65536 || std::any_of(bytes + sizeof options, bytes + std::max(given->size, sizeof options), [](char byte) { return byte != 0; }))
+    misuse(function, fmt::format("`options` of {} bytes sets fields that this library, which knows {} bytes, does not have", given->size, sizeof options));
   return options;
+}
+
+std::vector<poly::Define> defines_of(const tilec_options& options) {
+  constexpr const char* function = "tilec_compile";
+  need_list(options.defines, options.define_count, function, "options.defines");
+  std::vector<poly::Define> defines;
+  for (std::size_t k = 0; k < options.define_count; ++k) {
+    const tilec_define& define = options.defines[k];
+    const std::string name = &need(define.name, function, fmt::format("options.defines[{}].name", k));
+    if (std::ranges::count(defines, name, &poly::Define::name) > 0) throw runtime::argument_error(messages::given_twice, "parameter", name);
+    defines.push_back({name, define.text != nullptr ? decltype(poly::Define::value)(define.text) : define.value});
+  }
+  return defines;
+}
+
+void add_sizes(const tilec_options& options, codegen::Request& request) {
+  constexpr const char* function = "tilec_compile";
+  need_list(options.sizes, options.size_count, function, "options.sizes");
+  for (std::size_t k = 0; k < options.size_count; ++k) {
+    const std::string name = &need(options.sizes[k].name, function, fmt::format("options.sizes[{}].name", k));
+    if (!request.sizes.emplace(name, options.sizes[k].value).second) throw runtime::argument_error(messages::given_twice, "size", name);
+    request.asked_sizes.push_back(name);
+  }
+  for (const std::string& name : request.asked_sizes) request.sizes.emplace(fmt::format("#{}", name), request.sizes.at(name));  // a size the text spells in lower case
+  request.sizes_from = "size";
 }
 
 codegen::Request request_of(const tilec_options& options) {
   codegen::Request request;
   if (options.function != nullptr) request.signature.function = options.function;
-  for (std::size_t k = 0; k < options.define_count; ++k) {
-    const tilec_define& define = options.defines[k];
-    request.signature.defines.push_back({define.name, define.text != nullptr ? decltype(poly::Define::value)(define.text) : define.value});
-  }
-  for (std::size_t k = 0; k < options.size_count; ++k) {
-    request.sizes[options.sizes[k].name] = options.sizes[k].value;
-    request.sizes.emplace(fmt::format("#{}", options.sizes[k].name), options.sizes[k].value);  // a size the text spells in lower case
-  }
+  request.signature.defines = defines_of(options);
+  add_sizes(options, request);
+  if (options.threads < 0) misuse("tilec_compile", fmt::format("`options.threads` is {}", options.threads));
   const std::string target = options.target != nullptr ? options.target : "cpu";
   const std::optional<codegen::Target> named = runtime::target_here(target);
   if (!named) throw runtime::argument_error(messages::unknown_target, target).hint("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference");
@@ -131,8 +199,8 @@ codegen::Request request_of(const tilec_options& options) {
   return request;
 }
 
-std::string key_of(const std::vector<lang::Source>& sources, const codegen::Request& r) {
-  std::string key = fmt::format("{}\n{}\n{} {}{}|{}\n", sources[0].name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size());
+std::string key_of(const std::vector<lang::Source>& sources, const codegen::Request& r, std::size_t kernels) {
+  std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", sources[0].name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{} {}|{}\n", d.forward ? "forward" : "reverse", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
@@ -141,14 +209,14 @@ std::string key_of(const std::vector<lang::Source>& sources, const codegen::Requ
 }
 
 // Programs alike share one Callable, and with it what it has compiled, as long as one of them lives.
-std::shared_ptr<const runtime::Callable> shared_callable(const std::vector<lang::Source>& sources, const lang::File& file, const codegen::Request& request) {
+std::shared_ptr<const runtime::Callable> shared_callable(const std::vector<lang::Source>& sources, const lang::File& file, const codegen::Request& request, std::size_t kernels) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<const runtime::Callable>> known;
   const std::lock_guard lock(mutex);
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<const runtime::Callable>& place = known[key_of(sources, request)];
+  std::weak_ptr<const runtime::Callable>& place = known[key_of(sources, request, kernels)];
   std::shared_ptr<const runtime::Callable> callable = place.lock();
-  if (!callable) place = callable = std::make_shared<const runtime::Callable>(sources, file, request);
+  if (!callable) place = callable = std::make_shared<const runtime::Callable>(sources, file, request, kernels);
   return callable;
 }
 
@@ -184,42 +252,79 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
 
 enum class Side { Input, Output };
 
-std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count, const std::vector<std::string>& names, Side side) {
+// What is wrong with a tensor before its type and its strides are looked at; empty: nothing.
+std::string fault_of(const DLTensor& tensor) {
+  constexpr std::int32_t most = 64;                      // NumPy's
+  if (tensor.ndim < 0 || tensor.ndim > most) return fmt::format("it has {} dimensions, where 0 to {} are possible", tensor.ndim, most);
+  if (tensor.ndim > 0 && tensor.shape == nullptr) return "its shape is NULL";
+  for (std::int32_t d = 0; d < tensor.ndim; ++d)
+    if (tensor.shape[d] < 0) return fmt::format("its dimension {} is {}", d + 1, tensor.shape[d]);
+  const auto data = reinterpret_cast<std::uintptr_t>(tensor.data);
+  if (data == 0 && tensor.byte_offset != 0) return "its data is NULL with an offset";
+  if (data + tensor.byte_offset < data) return fmt::format("its byte_offset is {}", tensor.byte_offset);
+  return {};
+}
+
+runtime::Tensor tensor_of(const tilec_argument& given, const std::string& name) {
+  if (given.tensor == nullptr) throw runtime::argument_error(messages::bad_value, name, "its tensor is NULL");
+  if (given.tensor->device.device_type != kDLCPU) throw runtime::argument_error(messages::wrong_device, name, "another device's");
+  if (const std::string fault = fault_of(*given.tensor); !fault.empty()) throw runtime::argument_error(messages::bad_tensor, name, fault);
+  std::optional<runtime::Tensor> tensor = runtime::borrow(*given.tensor);
+  if (!tensor) throw runtime::argument_error(messages::bad_value, name, "its element type is none of Tile's");
+  static_cast<void>(runtime::layout_of(name, tensor->dtype, tensor->shape, tensor->strides));
+  return *std::move(tensor);
+}
+
+runtime::Argument argument_of(const tilec_argument& given, const std::string& name, Side side) {
+  runtime::Argument argument;
+  argument.name = name;
+  switch (static_cast<int>(given.kind)) {
+    case TILEC_INTEGER:
+      argument.is_integer = true;
+      argument.integer = given.integer;
+      argument.real = static_cast<double>(given.integer);
+      break;
+    case TILEC_REAL: argument.real = given.real; break;
+    case TILEC_ADD:
+      if (side == Side::Input) throw runtime::argument_error(messages::bad_value, name, "it is an input, which nothing is added to");
+      argument.add = true;
+      [[fallthrough]];
+    case TILEC_TENSOR: argument.tensor = tensor_of(given, name); break;
+    default: throw runtime::argument_error(messages::bad_value, name, fmt::format("its kind is {}, which no tilec_argument_kind is", static_cast<int>(given.kind)));
+  }
+  if (side == Side::Output && !argument.tensor) throw runtime::argument_error(messages::bad_value, name, "it is an output, which takes a tensor and no number");
+  return argument;
+}
+
+std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count, const tilec_program& program, Side side, const char* function) {
+  const bool input = side == Side::Input;
+  const std::vector<std::string>& names = input ? program.inputs : program.outputs;
+  need_list(given, count, function, input ? "arguments" : "results");
   std::vector<runtime::Argument> arguments;
   for (std::size_t k = 0; k < count; ++k) {
-    runtime::Argument argument;
-    if (given[k].name == nullptr && k >= names.size()) throw runtime::argument_error(messages::unknown_argument, fmt::format("{} {}", side == Side::Input ? "input" : "output", k + 1), "this program");
-    argument.name = given[k].name != nullptr ? given[k].name : names[k];
-    argument.is_integer = given[k].kind == TILEC_INTEGER;
-    argument.integer = given[k].integer;
-    argument.real = argument.is_integer ? static_cast<double>(given[k].integer) : given[k].real;
-    argument.add = given[k].kind == TILEC_ADD;
-    if (argument.add && side == Side::Input) throw runtime::argument_error(messages::bad_value, argument.name, "it is an input, which nothing is added to");
-    if (given[k].kind == TILEC_TENSOR || argument.add) {
-      if (given[k].tensor == nullptr) throw runtime::argument_error(messages::bad_value, argument.name, "its tensor is NULL");
-      if (given[k].tensor->device.device_type != kDLCPU) throw runtime::argument_error(messages::wrong_device, argument.name, "another device's");
-      argument.tensor = runtime::borrow(*given[k].tensor);
-      if (!argument.tensor) throw runtime::argument_error(messages::bad_value, argument.name, "its element type is none of Tile's");
-    }
-    arguments.push_back(std::move(argument));
+    if (given[k].name == nullptr && k >= names.size()) throw runtime::argument_error(messages::unknown_argument, fmt::format("{} {}", input ? "input" : "output", k + 1), "this program");
+    arguments.push_back(argument_of(given[k], given[k].name != nullptr ? given[k].name : names[k], side));
   }
   return arguments;
 }
 
-// The program's own names for what came by position: a cotangent's name may differ from `dO` when that is taken.
-bool check_names(const tilec_program& program, const std::vector<runtime::Argument>& arguments, lang::Diagnostics& diagnostics) {
+// Every argument is one of the program's own names, and that once; an output that a program has twice may be given twice.
+bool check_names(const tilec_program& program, const std::vector<runtime::Argument>& arguments, Side side, lang::Diagnostics& diagnostics) {
+  const bool input = side == Side::Input;
+  const std::vector<std::string>& names = input ? program.inputs : program.outputs;
   for (const runtime::Argument& argument : arguments) {
-    if (std::ranges::count(program.inputs, argument.name) > 0) continue;
-    diagnostics.report({}, messages::unknown_argument, argument.name, program.name.empty() ? "the function" : program.name)
-        .hint(fmt::format("it takes {}", fmt::join(program.inputs, ", ")));
+    const auto known = std::ranges::count(names, argument.name);
+    if (known == 0) diagnostics.report({}, messages::unknown_argument, argument.name, program.name.empty() ? "the function" : program.name).hint(fmt::format("it {} {}", input ? "takes" : "gives", fmt::join(names, ", ")));
+    else if (std::ranges::count(arguments, argument.name, &runtime::Argument::name) > known) diagnostics.report({}, messages::given_twice, input ? "input" : "output", argument.name);
+    else continue;
     return false;
   }
   return true;
 }
 
-std::vector<std::string> function_names(const char* text, size_t length) {
+std::vector<std::string> function_names(std::string text) {
   lang::Diagnostics diagnostics;
-  const std::optional<lang::File> file = lang::parse({"<text>", std::string(text, length)}, diagnostics);
+  const std::optional<lang::File> file = lang::parse({"<text>", std::move(text)}, diagnostics);
   std::vector<std::string> names;
   for (const auto& item : file ? file->items : decltype(file->items){})
     if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function)
@@ -227,9 +332,11 @@ std::vector<std::string> function_names(const char* text, size_t length) {
   return names;
 }
 
-tilec_status port_at(const std::vector<runtime::Port>& ports, std::size_t position, tilec_port* port) {
+tilec_status port_at(const tilec_kernel* kernel, std::vector<runtime::Port> tilec_kernel::* side, std::size_t position, tilec_port* port, const char* function) {
   return guarded([&] {
-    if (position >= ports.size()) return misuse("no port at that position");
+    const std::vector<runtime::Port>& ports = need(kernel, function, "kernel").*side;
+    static_cast<void>(need(port, function, "port"));
+    if (position >= ports.size()) misuse(function, fmt::format("there is no port {}, of {}", position, ports.size()));
     const runtime::Port& p = ports[position];
     *port = {p.name.c_str(), runtime::dl_type(p.dtype), static_cast<std::int32_t>(p.shape.size()), p.shape.data(), p.strides.data()};
     return TILEC_OK;
@@ -239,7 +346,7 @@ tilec_status port_at(const std::vector<runtime::Port>& ports, std::size_t positi
 tilec_status specialise(const tilec_program& program, const std::vector<runtime::Argument>& in, const std::vector<runtime::Argument>& out, std::shared_ptr<const runtime::Module>& module) {
   lang::Diagnostics diagnostics;
   const runtime::Callable& callable = *program.callable;
-  if (!check_names(program, in, diagnostics)) return failed(diagnostics, callable.sources());
+  if (!check_names(program, in, Side::Input, diagnostics) || !check_names(program, out, Side::Output, diagnostics)) return failed(diagnostics, callable.sources());
   const auto made = callable.specialise(in, out, diagnostics);
   if (!made) return failed(diagnostics, callable.sources());
   keep(diagnostics, callable.sources(), false);
@@ -247,21 +354,43 @@ tilec_status specialise(const tilec_program& program, const std::vector<runtime:
   return TILEC_OK;
 }
 
-tilec_status derivative_of(const tilec_program& program, const codegen::Derivative& derivative, tilec_program** result) {
+struct Names { const char* const* list; std::size_t count; };
+
+tilec_status derivative_of(const tilec_program* program, bool forward, Names of, Names wrt, tilec_program** result, const char* function) {
   return guarded([&] {
-    const runtime::Callable& callable = *program.callable;
+    const runtime::Callable& callable = *need(program, function, "program").callable;
+    static_cast<void>(need(result, function, forward ? "tangent" : "gradient"));
     codegen::Request request = callable.request();
-    request.derivatives.push_back(derivative);
+    request.derivatives.push_back({forward, names_of(of.list, of.count, function, "of"), names_of(wrt.list, wrt.count, function, "wrt")});
     auto made = std::make_unique<tilec_program>();
-    made->callable = shared_callable(callable.sources(), callable.file(), request);
+    made->callable = shared_callable(callable.sources(), callable.file(), request, callable.kernels());
     lang::Diagnostics diagnostics;
-    if (!fill_names(*made, diagnostics)) {
-      keep(diagnostics, callable.sources(), true);
-      return TILEC_PROGRAM_ERROR;
-    }
+    if (!fill_names(*made, diagnostics)) return failed(diagnostics, callable.sources());
+    keep(diagnostics, callable.sources(), false);
     *result = made.release();
     return TILEC_OK;
   });
+}
+
+// The memory of every output, in the module's order. What one tensor of a program is twice is told apart by order.
+std::vector<runtime::Tensor> memory_of(const runtime::Module& module, std::vector<runtime::Argument> results) {
+  std::vector<runtime::Tensor> outputs;
+  for (const runtime::Port& port : module.outputs) {
+    const auto at = std::ranges::find(results, port.name, &runtime::Argument::name);
+    if (at == results.end()) throw runtime::argument_error(messages::no_result, port.name);
+    outputs.push_back(*at->tensor);
+    results.erase(at);
+  }
+  return outputs;
+}
+
+tilec_status run_on(const runtime::Module& module, const std::vector<runtime::Argument>& in, const std::vector<runtime::Argument>& out) {
+  const std::vector<runtime::Tensor> inputs = runtime::bind_inputs(module, in), outputs = memory_of(module, out);
+  std::vector<void*> from, to;
+  for (const runtime::Tensor& tensor : inputs) from.push_back(tensor.data);
+  for (const runtime::Tensor& tensor : outputs) to.push_back(tensor.data);
+  runtime::Caller(module).run(from.data(), to.data());
+  return TILEC_OK;
 }
 
 }  // namespace
@@ -274,7 +403,7 @@ const char* tilec_last_error(void) { return last.text.c_str(); }
 size_t tilec_last_diagnostic_count(void) { return last.diagnostics.size(); }
 
 tilec_status tilec_last_diagnostic(size_t position, tilec_diagnostic* diagnostic) {
-  if (position >= last.diagnostics.size()) return TILEC_ARGUMENT_ERROR;  // leaves the diagnostics as they are
+  if (diagnostic == nullptr || position >= last.diagnostics.size()) return TILEC_ARGUMENT_ERROR;  // leaves the diagnostics as they are
   const lang::Diagnostic& d = last.diagnostics[position];
   lang::Position begin{0, 0}, end{0, 0};
   if (!d.span.empty()) {
@@ -285,24 +414,35 @@ tilec_status tilec_last_diagnostic(size_t position, tilec_diagnostic* diagnostic
   return TILEC_OK;
 }
 
+const char* tilec_last_diagnostic_text(size_t position) {
+  if (position >= last.diagnostics.size()) return nullptr;
+  const tilec_status status = caught([&] {
+    lang::Diagnostics one;
+    one.add(last.diagnostics[position]);
+    last.shown = lang::render(one, last.sources);
+    return TILEC_OK;
+  });
+  return status == TILEC_OK ? last.shown.c_str() : nullptr;
+}
+
 tilec_status tilec_compile(const char* text, size_t length, const tilec_options* given, tilec_program** program) {
   return guarded([&] {
+    constexpr const char* function = "tilec_compile";
+    static_cast<void>(need(program, function, "program"));
     const tilec_options options = options_of(given);
     const codegen::Request request = request_of(options);
-    lang::Source source{options.file_name != nullptr ? options.file_name : "<text>", std::string(text, length)};
+    const std::vector<std::string> include = names_of(options.include, options.include_count, function, "options.include");
+    lang::Source source{options.file_name != nullptr ? options.file_name : "<text>", text_of(text, length, function)};
     lang::Diagnostics diagnostics;
     std::vector<lang::Source> sources;
-    const std::optional<lang::File> file = lang::load(source, runtime::find_in({options.include, options.include + options.include_count}), sources, diagnostics);
+    const std::optional<lang::File> file = lang::load(source, runtime::find_in(include), sources, diagnostics);
     if (!file) {
       keep(diagnostics, sources, true);
       return TILEC_PROGRAM_ERROR;
     }
     auto made = std::make_unique<tilec_program>();
-    made->callable = shared_callable(sources, *file, request);
-    if (!fill_names(*made, diagnostics)) {
-      keep(diagnostics, sources, true);
-      return TILEC_PROGRAM_ERROR;
-    }
+    made->callable = shared_callable(sources, *file, request, options.kernels != 0 ? options.kernels : runtime::usual_kernels());
+    if (!fill_names(*made, diagnostics)) return failed(diagnostics, sources);
     keep(diagnostics, sources, false);
     *program = made.release();
     return TILEC_OK;
@@ -312,7 +452,7 @@ tilec_status tilec_compile(const char* text, size_t length, const tilec_options*
 size_t tilec_function_count(const char* text, size_t length) {
   size_t count = 0;
   static_cast<void>(guarded([&] {
-    count = function_names(text, length).size();
+    count = function_names(text_of(text, length, "tilec_function_count")).size();
     return TILEC_OK;
   }));
   return count;
@@ -321,7 +461,7 @@ size_t tilec_function_count(const char* text, size_t length) {
 const char* tilec_function_name(const char* text, size_t length, size_t position) {
   const char* name = nullptr;
   static_cast<void>(guarded([&] {
-    const std::vector<std::string> names = function_names(text, length);
+    const std::vector<std::string> names = function_names(text_of(text, length, "tilec_function_name"));
     if (position >= names.size()) return TILEC_OK;
     last.name = names[position];
     name = last.name.c_str();
@@ -331,41 +471,59 @@ const char* tilec_function_name(const char* text, size_t length, size_t position
 }
 
 tilec_status tilec_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** gradient) {
-  return derivative_of(*program, {false, {of, of + of_count}, {wrt, wrt + wrt_count}}, gradient);
+  return derivative_of(program, false, {of, of_count}, {wrt, wrt_count}, gradient, "tilec_gradient");
 }
 
 tilec_status tilec_jvp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** tangent) {
-  return derivative_of(*program, {true, {of, of + of_count}, {wrt, wrt + wrt_count}}, tangent);
+  return derivative_of(program, true, {of, of_count}, {wrt, wrt_count}, tangent, "tilec_jvp");
 }
 
-void tilec_program_destroy(tilec_program* program) { delete program; }
+void tilec_program_destroy(tilec_program* program) {
+  const runtime::Busy busy;
+  [[maybe_unused]] const bool large = program != nullptr && program->callable.use_count() == 1 && program->callable->kept() > 16;
+  delete program;
+#ifdef __GLIBC__
+  if (large) malloc_trim(0);                             // compiling leaves holes, which glibc keeps otherwise
+#endif
+}
 
-const char* tilec_program_name(const tilec_program* program) { return program->name.c_str(); }
-size_t tilec_input_count(const tilec_program* program) { return program->inputs.size(); }
-size_t tilec_output_count(const tilec_program* program) { return program->outputs.size(); }
-const char* tilec_input_name(const tilec_program* program, size_t position) { return position < program->inputs.size() ? program->inputs[position].c_str() : nullptr; }
-const char* tilec_output_name(const tilec_program* program, size_t position) { return position < program->outputs.size() ? program->outputs[position].c_str() : nullptr; }
+const char* tilec_program_name(const tilec_program* program) { return program != nullptr ? program->name.c_str() : nullptr; }
+size_t tilec_input_count(const tilec_program* program) { return program != nullptr ? program->inputs.size() : 0; }
+size_t tilec_output_count(const tilec_program* program) { return program != nullptr ? program->outputs.size() : 0; }
+const char* tilec_input_name(const tilec_program* program, size_t position) { return position < tilec_input_count(program) ? program->inputs[position].c_str() : nullptr; }
+const char* tilec_output_name(const tilec_program* program, size_t position) { return position < tilec_output_count(program) ? program->outputs[position].c_str() : nullptr; }
 
 tilec_status tilec_specialize(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count, tilec_kernel** kernel) {
   return guarded([&] {
+    constexpr const char* function = "tilec_specialize";
+    const tilec_program& p = need(program, function, "program");
+    static_cast<void>(need(kernel, function, "kernel"));
     std::shared_ptr<const runtime::Module> module;
-    const tilec_status status = specialise(*program, arguments_of(arguments, argument_count, program->inputs, Side::Input), arguments_of(results, result_count, program->outputs, Side::Output), module);
-    if (status == TILEC_OK) *kernel = new tilec_kernel{module, module->inputs, module->outputs};
+    const tilec_status status = specialise(p, arguments_of(arguments, argument_count, p, Side::Input, function), arguments_of(results, result_count, p, Side::Output, function), module);
+    if (status == TILEC_OK) *kernel = new tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)};
     return status;
   });
 }
 
-void tilec_kernel_destroy(tilec_kernel* kernel) { delete kernel; }
+void tilec_kernel_destroy(tilec_kernel* kernel) {
+  const runtime::Busy busy;
+  delete kernel;
+}
 
-size_t tilec_kernel_input_count(const tilec_kernel* kernel) { return kernel->inputs.size(); }
-size_t tilec_kernel_output_count(const tilec_kernel* kernel) { return kernel->outputs.size(); }
-tilec_status tilec_kernel_input(const tilec_kernel* kernel, size_t position, tilec_port* port) { return port_at(kernel->inputs, position, port); }
-tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, tilec_port* port) { return port_at(kernel->outputs, position, port); }
+size_t tilec_kernel_input_count(const tilec_kernel* kernel) { return kernel != nullptr ? kernel->inputs.size() : 0; }
+size_t tilec_kernel_output_count(const tilec_kernel* kernel) { return kernel != nullptr ? kernel->outputs.size() : 0; }
+tilec_status tilec_kernel_input(const tilec_kernel* kernel, size_t position, tilec_port* port) { return port_at(kernel, &tilec_kernel::inputs, position, port, "tilec_kernel_input"); }
+tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, tilec_port* port) { return port_at(kernel, &tilec_kernel::outputs, position, port, "tilec_kernel_output"); }
 
 tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs) {
-  try {                                                  // the hot path: the last error is left alone on success
-    if (kernel->module == nullptr) return misuse("these are ports only: specialise the program to run it");
-    kernel->module->run(const_cast<void* const*>(inputs), outputs);
+  try {                                                  // the hot path: warnings stay, an error goes
+    constexpr const char* function = "tilec_kernel_run";
+    const tilec_kernel& k = need(kernel, function, "kernel");
+    if (!k.caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
+    need_list(inputs, k.inputs.size(), function, "inputs");
+    need_list(outputs, k.outputs.size(), function, "outputs");
+    k.caller->run(const_cast<void* const*>(inputs), outputs);
+    if (!last.text.empty()) last = {};
     return TILEC_OK;
   } catch (...) {
     return guarded([&]() -> tilec_status { throw; });
@@ -373,47 +531,49 @@ tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inp
 }
 
 tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count) {
-  return guarded([&] {
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, Side::Input), out = arguments_of(results, result_count, program->outputs, Side::Output);
-    std::shared_ptr<const runtime::Module> module;
-    const tilec_status status = specialise(*program, in, out, module);
-    if (status != TILEC_OK) return status;
-    std::vector<runtime::Tensor> outputs;
-    for (const runtime::Port& port : module->outputs) {
-      const auto at = std::ranges::find(out, port.name, &runtime::Argument::name);
-      if (at == out.end() || !at->tensor) return misuse(fmt::format("output `{}` has no memory", port.name));
-      if (at->tensor->dtype != port.dtype) return fail(TILEC_TYPE_ERROR, plain("E0205", fmt::format("output `{}` is `{}` but its memory is `{}`", port.name, lang::name(port.dtype), lang::name(at->tensor->dtype))));
-      outputs.push_back(*at->tensor);
-    }
-    runtime::run(*module, runtime::bind_inputs(*module, in), outputs);
-    return TILEC_OK;
+  std::vector<runtime::Argument> in, out;
+  std::shared_ptr<const runtime::Module> module;
+  const tilec_status status = guarded([&] {
+    constexpr const char* function = "tilec_run";
+    const tilec_program& p = need(program, function, "program");
+    in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    out = arguments_of(results, result_count, p, Side::Output, function);
+    return specialise(p, in, out, module);
   });
+  return status == TILEC_OK ? caught([&] { return run_on(*module, in, out); }) : status;
 }
 
 tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_kernel** ports) {
   return guarded([&] {
-    const runtime::Callable& callable = *program->callable;
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, Side::Input);
+    constexpr const char* function = "tilec_infer";
+    const tilec_program& p = need(program, function, "program");
+    static_cast<void>(need(ports, function, "ports"));
+    const runtime::Callable& callable = *p.callable;
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
     lang::Diagnostics diagnostics;
-    const auto request = check_names(*program, in, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+    const auto request = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
     const auto stages = request ? codegen::compile(callable.file(), *request, codegen::Until::Bound, diagnostics) : std::nullopt;
     if (!stages) return failed(diagnostics, callable.sources());
+    keep(diagnostics, callable.sources(), false);
     const auto reference = runtime::load_reference(*stages->bounded, *request);
-    *ports = new tilec_kernel{nullptr, reference->inputs, reference->outputs};
+    *ports = new tilec_kernel{nullptr, reference->inputs, reference->outputs, std::nullopt};
     return TILEC_OK;
   });
 }
 
 tilec_status tilec_emit(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, tilec_buffer** buffer) {
   return guarded([&] {
-    const runtime::StageInfo* stage = runtime::stage_named(name);
+    constexpr const char* function = "tilec_emit";
+    const tilec_program& p = need(program, function, "program");
+    static_cast<void>(need(buffer, function, "buffer"));
+    const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
     if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl cuda ptx cubin");
-    const runtime::Callable& callable = *program->callable;
+    const runtime::Callable& callable = *p.callable;
     lang::Diagnostics diagnostics;
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, program->inputs, Side::Input);
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
     codegen::Request request = callable.request();
     if (!in.empty()) {
-      const auto found = check_names(*program, in, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+      const auto found = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
       if (!found) return failed(diagnostics, callable.sources());
       request = *found;
     }
@@ -426,13 +586,15 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
       if (!computed) return failed(diagnostics, callable.sources());
       stages = std::move(*computed);
     }
-    *buffer = new tilec_buffer{runtime::emit(*stage, callable.file(), stages, request.target)};
+    auto made = std::make_unique<tilec_buffer>(tilec_buffer{runtime::emit(*stage, callable.file(), stages, request.target)});
+    keep(diagnostics, callable.sources(), false);
+    *buffer = made.release();
     return TILEC_OK;
   });
 }
 
-const char* tilec_buffer_data(const tilec_buffer* buffer) { return buffer->bytes.c_str(); }
-size_t tilec_buffer_size(const tilec_buffer* buffer) { return buffer->bytes.size(); }
+const char* tilec_buffer_data(const tilec_buffer* buffer) { return buffer != nullptr ? buffer->bytes.c_str() : nullptr; }
+size_t tilec_buffer_size(const tilec_buffer* buffer) { return buffer != nullptr ? buffer->bytes.size() : 0; }
 void tilec_buffer_destroy(tilec_buffer* buffer) { delete buffer; }
 
 }  // extern "C"

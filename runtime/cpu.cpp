@@ -1,14 +1,14 @@
 // A package as machine code in this process.
 //
-// A call costs a mutex, a copy of its pointers into blocks prepared when the package was loaded, and one indirect call per step:
+// A call costs two atomic exchanges, a copy of its pointers into blocks prepared when the package was loaded, and one indirect call per step:
 // nothing is allocated, looked up or checked again. Scratch and blocks are a Frame; concurrent calls each borrow one.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "runtime/error.h"
 #include "runtime/module.h"
+#include "runtime/spare.h"
 
 #ifdef TILEC_CPU
 #include "codegen/llvm/emit.h"
@@ -43,7 +43,8 @@ class CpuModule final : public Module {
   }
 
   void run(void* const* in, void* const* out) const override {
-    std::unique_ptr<Frame> frame = borrow();
+    std::unique_ptr<Frame> frame = spare_.take();
+    if (!frame) frame = new_frame();
     const int ins = static_cast<int>(inputs.size()), outs = static_cast<int>(outputs.size());
     for (std::size_t k = 0; k < buffer_of_.size(); ++k) {
       const int buffer = buffer_of_[k];
@@ -51,8 +52,7 @@ class CpuModule final : public Module {
       else if (buffer < ins + outs) frame->views[k] = out[buffer - ins];
     }
     for (const Step& step : steps_) step.entry(frame->views.data() + step.first_view, pool_);
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(frame));
+    spare_.give(std::move(frame));
   }
 
  private:
@@ -71,15 +71,7 @@ class CpuModule final : public Module {
     return codegen::llvm_backend::objects(kernels, target);
   }
 
-  std::unique_ptr<Frame> borrow() const {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        std::unique_ptr<Frame> frame = std::move(free_.back());
-        free_.pop_back();
-        return frame;
-      }
-    }
+  std::unique_ptr<Frame> new_frame() const {
     auto frame = std::make_unique<Frame>();
     for (const codegen::Buffer& buffer : scratch_) frame->scratch.push_back(allocate(buffer.name, buffer.dtype, {buffer.count()}));
     frame->views.resize(buffer_of_.size());
@@ -94,8 +86,7 @@ class CpuModule final : public Module {
   Jit jit_;
   std::vector<Step> steps_;
   std::vector<int> buffer_of_;                           // of every view of every step
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Frame>> free_;
+  Spare<Frame> spare_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "runtime/cuda.h"
+#include "runtime/fork.h"
 #include "runtime/opencl.h"
 
 namespace tilec::runtime {
@@ -32,11 +33,19 @@ std::shared_ptr<Device> open_new(std::string_view target) {
 
 // Kept until the process ends and not destroyed then: drivers unload in an order nobody controls.
 std::shared_ptr<Device> open_device(std::string_view target) {
-  static auto& open = *new std::map<std::string, std::shared_ptr<Device>, std::less<>>();
+  struct Open { std::shared_ptr<Device> device; int generation; };
+  static auto& open = *new std::map<std::string, Open, std::less<>>();
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  if (const auto at = open.find(target); at != open.end()) return at->second;
-  return open.emplace(std::string(target), open_new(target)).first->second;
+  if (const auto at = open.find(target); at != open.end()) {
+    if (at->second.generation != generation()) throw device_of_parent(target);
+    return at->second.device;
+  }
+  return open.emplace(std::string(target), Open{open_new(target), generation()}).first->second.device;
+}
+
+RuntimeError device_of_parent(std::string_view target) {
+  return machine_error(messages::no_device, target, "this process was forked after its parent had opened the device").hint("start processes that use it with `spawn`, or before the device is first used");
 }
 
 namespace {

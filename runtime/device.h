@@ -52,6 +52,7 @@ std::shared_ptr<Device> open_device(std::string_view target);
 
 // codegen's target of that name, as this machine has it: `cuda` and `opencl` are planned for the device that runs them, where there is one.
 std::optional<codegen::Target> target_here(std::string_view name);
+RuntimeError device_of_parent(std::string_view target);  // what a process is told that was forked after a device was opened
 
 // A line per device that could be opened, for `tilec targets`: {"opencl", "pthread-… "}. Never throws.
 struct DeviceLine { std::string target, description; bool present = true; };  // absent: description says why

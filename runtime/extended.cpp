@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <cstring>
-#include <mutex>
 
 #include "runtime/error.h"
+#include "runtime/spare.h"
 
 namespace tilec::runtime {
 
@@ -50,19 +50,17 @@ class Extended final : public Module {
   }
 
   void run(void* const* in, void* const* out) const override {
-    std::vector<Tensor> held = borrow();
+    std::unique_ptr<std::vector<Tensor>> held = spare_.take();
+    if (!held) held = std::make_unique<std::vector<Tensor>>(new_held());
     std::vector<std::int64_t> found(2 * checks_.size());
     std::vector<void*> ins(in, in + inputs.size()), outs(out, out + outputs.size());
     for (std::size_t k = 0; k < accumulate_.size(); ++k) {
-      copy(outputs[accumulate_[k]], out[accumulate_[k]], held[k]);
-      ins.push_back(held[k].data);
+      copy(outputs[accumulate_[k]], out[accumulate_[k]], (*held)[k]);
+      ins.push_back((*held)[k].data);
     }
     for (std::int64_t& place : found) outs.push_back(&place);
     inner_->run(ins.data(), outs.data());
-    {
-      const std::lock_guard lock(mutex_);
-      free_.push_back(std::move(held));
-    }
+    spare_.give(std::move(held));
     for (std::size_t k = 0; k < checks_.size(); ++k) look_at(checks_[k], found[2 * k], found[2 * k + 1]);
   }
 
@@ -90,15 +88,7 @@ class Extended final : public Module {
   }
 
   // What outputs held before, one tensor each; calls that overlap have their own.
-  std::vector<Tensor> borrow() const {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        std::vector<Tensor> held = std::move(free_.back());
-        free_.pop_back();
-        return held;
-      }
-    }
+  std::vector<Tensor> new_held() const {
     std::vector<Tensor> held;
     for (const std::size_t k : accumulate_) held.push_back(allocate(outputs[k].name, outputs[k].dtype, outputs[k].shape));
     return held;
@@ -108,8 +98,7 @@ class Extended final : public Module {
   std::vector<std::size_t> accumulate_;
   std::vector<poly::IndexCheck> checks_;
   std::shared_ptr<const std::vector<lang::Source>> sources_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::vector<Tensor>> free_;
+  Spare<std::vector<Tensor>> spare_;
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "runtime/module.h"
 
-#include <mutex>
-
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/fork.h"
+#include "runtime/spare.h"
 
 namespace tilec::runtime {
 
@@ -31,14 +31,23 @@ class DeviceModule final : public Module {
     for (const codegen::Buffer& buffer : package_.buffers) bytes_.push_back(buffer.count() * lang::bytes(buffer.dtype));
   }
 
+  // After fork() the device belongs to the parent: its memory is not ours to release.
+  ~DeviceModule() override {
+    if (generation() == generation_) return;
+    while (auto memory = spare_.take()) static_cast<void>(memory.release());
+    new std::shared_ptr<const Kernels>(std::move(kernels_));
+  }
+
   void run(void* const* in, void* const* out) const override {
-    std::vector<Memory> memory = borrow_memory();
+    if (generation() != generation_) throw device_of_parent(package_.target);
+    std::unique_ptr<std::vector<Memory>> held = spare_.take();
+    if (!held) held = new_memory();
+    std::vector<Memory>& memory = *held;
     const std::size_t ins = inputs.size();
     for (std::size_t k = 0; k < ins; ++k) copy_in(memory[k], inputs[k], in[k], bytes_[k]);
     device_->run(*kernels_, memory);
     for (std::size_t k = 0; k < outputs.size(); ++k) copy_out(outputs[k], out[k], memory[ins + k], bytes_[ins + k]);
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(memory));
+    spare_.give(std::move(held));
   }
 
  private:
@@ -56,17 +65,9 @@ class DeviceModule final : public Module {
     device_->copy_out(packed.data, from, bytes);
     from_array(to_array(packed), tensor);
   }
-  std::vector<Memory> borrow_memory() const {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        std::vector<Memory> memory = std::move(free_.back());
-        free_.pop_back();
-        return memory;
-      }
-    }
-    std::vector<Memory> memory;
-    for (const std::int64_t bytes : bytes_) memory.push_back(device_->allocate(bytes));
+  std::unique_ptr<std::vector<Memory>> new_memory() const {
+    auto memory = std::make_unique<std::vector<Memory>>();
+    for (const std::int64_t bytes : bytes_) memory->push_back(device_->allocate(bytes));
     return memory;
   }
 
@@ -74,8 +75,8 @@ class DeviceModule final : public Module {
   std::shared_ptr<Device> device_;
   std::shared_ptr<const Kernels> kernels_;
   std::vector<std::int64_t> bytes_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::vector<Memory>> free_;
+  Spare<std::vector<Memory>> spare_;
+  int generation_ = generation();
 };
 
 template <class M> std::shared_ptr<const Module> with_ports(std::shared_ptr<M> module, const poly::Program& program, const codegen::Request& request) {

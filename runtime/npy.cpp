@@ -202,12 +202,22 @@ void write_atomically(const std::string& path, std::string_view bytes) {
 
 Tensor read_npy(const std::string& path) { return parse_npy(read_text(path), path); }
 
+Npz::Npz(const std::string& path) : path_(path), file_(read_text(path)), archive_(file_, path) {}
+
+std::vector<std::string> Npz::names() const {
+  std::vector<std::string> names = archive_.names();
+  for (std::string& name : names)
+    if (name.ends_with(".npy")) name.resize(name.size() - 4);
+  return names;
+}
+
+Tensor Npz::read(std::size_t position) const { return parse_npy(archive_.unpack(position), path_ + ":" + names().at(position)); }
+
 std::vector<std::pair<std::string, Tensor>> read_npz(const std::string& path) {
+  const Npz archive(path);
   std::vector<std::pair<std::string, Tensor>> members;
-  for (ZipMember& member : read_zip(read_text(path), path)) {
-    std::string name = member.name.ends_with(".npy") ? member.name.substr(0, member.name.size() - 4) : member.name;
-    members.emplace_back(name, parse_npy(member.bytes, path + ":" + name));
-  }
+  const std::vector<std::string> names = archive.names();
+  for (std::size_t k = 0; k < names.size(); ++k) members.emplace_back(names[k], archive.read(k));
   return members;
 }
 

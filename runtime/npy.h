@@ -10,11 +10,25 @@
 #include <vector>
 
 #include "runtime/tensor.h"
+#include "runtime/zip.h"
 
 namespace tilec::runtime {
 
 Tensor read_npy(const std::string& path);              // row-major; a Fortran-ordered file is a strided view of what it holds
 std::vector<std::pair<std::string, Tensor>> read_npz(const std::string& path);  // members without `.npy`, in order of the archive
+
+// An archive of which some members are wanted: the others are not unpacked.
+class Npz {
+ public:
+  explicit Npz(const std::string& path);
+  Npz(const Npz&) = delete;
+  std::vector<std::string> names() const;
+  Tensor read(std::size_t position) const;
+
+ private:
+  std::string path_, file_;
+  ZipArchive archive_;                                   // of file_
+};
 
 // bf16, which NumPy does not have, is stored as f32.
 void write_npy(const std::string& path, const Tensor& tensor);

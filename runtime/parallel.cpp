@@ -2,10 +2,8 @@
 // store and a join is a count. Turns are split evenly and statically, so a thread meets the same data in the next kernel.
 //
 // One job at a time. Whoever calls while it runs (a nested loop, another host thread) runs the turns itself, which never waits
-// and so never deadlocks. After fork() the child has no workers: it starts new ones when it first asks.
+// and so never deadlocks. After fork() the child has no workers: it makes a pool of its own when it first asks.
 #include "runtime/parallel.h"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +12,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "runtime/fork.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -44,11 +44,11 @@ using Turn = void (*)(void* arguments, std::int64_t i);
 
 class Pool {
  public:
-  explicit Pool(int threads) : threads_(threads), process_(getpid()) {
+  explicit Pool(int threads) : threads_(threads) {
     for (int t = 1; t < threads; ++t) std::thread([this, t] { work(t); }).detach();
   }
 
-  bool ours() const { return process_ == getpid(); }
+  bool ours() const { return generation_ == generation(); }
 
   void run(std::int64_t count, Turn body, void* arguments) {
     if (threads_ == 1 || count == 1 || busy_.exchange(true, std::memory_order_acquire)) {
@@ -91,7 +91,7 @@ class Pool {
   }
 
   const int threads_;
-  const pid_t process_;
+  const int generation_ = generation();
   std::int64_t count_ = 0;
   Turn body_ = nullptr;
   void* arguments_ = nullptr;
@@ -109,6 +109,7 @@ Pool& pool() {
   static std::mutex starting;
   Pool* p = current.load(std::memory_order_acquire);
   if (p && p->ours()) return *p;
+  const Busy busy;
   const std::lock_guard lock(starting);
   p = current.load(std::memory_order_acquire);
   if (!p || !p->ours()) current.store(p = new Pool(thread_count()), std::memory_order_release);

@@ -4,10 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "runtime/error.h"
 #include "runtime/extended.h"
+#include "runtime/overlap.h"
 
 namespace tilec::runtime {
 
@@ -57,6 +61,7 @@ std::string describe(const std::vector<std::int64_t>& shape) { return shape.empt
 
 std::int64_t integer_of(const Argument& argument) {
   if (!argument.tensor) return argument.integer;
+  if (argument.tensor->data == nullptr) throw argument_error(messages::bad_tensor, argument.name, "it is a size, but its data is NULL");
   return to_array(*argument.tensor).integers.at(0);
 }
 
@@ -122,8 +127,23 @@ void run(const Module& module, const std::vector<Tensor>& inputs, const std::vec
   module.run(in.data(), out.data());
 }
 
-Callable::Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request)
-    : sources_(std::move(sources)), file_(std::move(file)), request_(std::move(request)), function_(entry_of(file_, request_.signature.function)) {}
+std::size_t usual_kernels() {
+  std::size_t count = 128;
+  if (const char* text = std::getenv("TILEC_KERNELS")) {
+    std::size_t asked = 0;
+    const char* const stop = text + std::strlen(text);
+    if (const auto [end, fault] = std::from_chars(text, stop, asked); fault == std::errc() && end == stop && asked > 0) count = asked;
+  }
+  return count;
+}
+
+Callable::Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request, std::size_t kernels)
+    : sources_(std::move(sources)), file_(std::move(file)), request_(std::move(request)), kernels_(kernels), function_(entry_of(file_, request_.signature.function)) {}
+
+std::size_t Callable::kept() const {
+  const std::lock_guard lock(mutex_);
+  return cache_.size();
+}
 
 std::vector<std::string> Callable::input_names() const {
   std::vector<std::string> names;
@@ -139,10 +159,26 @@ std::vector<std::string> Callable::result_names() const {
   return names;
 }
 
+// Callers write names without their marks, so `#a` and `a` would be one.
+bool Callable::names_differ(lang::Diagnostics& diagnostics) const {
+  if (function_ == nullptr) return true;
+  const auto differ = [&](const auto& all, std::string_view what, auto target) {
+    for (auto one = all.begin(); one != all.end(); ++one)
+      for (auto other = all.begin(); other != one; ++other) {
+        const lang::Name &name = target(*one).name, &earlier = target(*other).name;
+        if (name.text != earlier.text || name.spelled() == earlier.spelled()) continue;
+        diagnostics.report(target(*one).span, messages::given_twice, what, name.text).label(target(*other).span, "the other").hint("names of a function that is called lose their marks: rename one");
+        return false;
+      }
+    return true;
+  };
+  return differ(function_->inputs, "input", [](const lang::Input& i) -> const lang::Target& { return i.target; }) && differ(function_->results, "output", [](const lang::Target& t) -> const lang::Target& { return t; });
+}
+
 std::optional<poly::Program> Callable::outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {
   request = request_;
   request.signature.inputs.clear();
-  bool fits = true;
+  bool fits = names_differ(diagnostics);
   for (const lang::Input& input : function_ == nullptr ? std::vector<lang::Input>{} : function_->inputs) {
     const Argument* argument = find(arguments, input.target.name.text);
     if (argument == nullptr) continue;
@@ -199,12 +235,23 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     auto earlier = std::count(program->outputs.begin(), program->outputs.begin() + static_cast<std::ptrdiff_t>(o), id);
     const auto result = std::find_if(results.begin(), results.end(), [&](const Argument& a) { return a.name == name && earlier-- == 0; });
     if (result == results.end()) continue;
-    fits = unify(program->tensor(id), *result, request.sizes, diagnostics) && fits;
+    fits = unify(program->tensor(id), *result, request.sizes, diagnostics) && check_result(program->tensor(id), *result, diagnostics) && fits;
     if (result->add) request.accumulate.push_back(o);
     if (!result->tensor->is_row_major()) request.output_strides[o] = result->tensor->strides;
   }
   if (!fits) return std::nullopt;
   return request;
+}
+
+// The memory of an output: of its type, and every element at a place of its own.
+bool Callable::check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const {
+  if (result.tensor->dtype != tensor.dtype) {
+    diagnostics.report(tensor.span, messages::result_type, result.name, lang::name(tensor.dtype), lang::name(result.tensor->dtype));
+    return false;
+  }
+  if (!overlaps_itself(layout_of(result.name, result.tensor->dtype, result.tensor->shape, result.tensor->strides))) return true;
+  diagnostics.report(tensor.span, messages::output_overlaps_itself, result.name).hint("give it memory in which no stride is 0 and no two elements meet");
+  return false;
 }
 
 std::string Callable::key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const {
@@ -229,22 +276,46 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
     const std::lock_guard lock(mutex_);
     key = key_of(arguments, results);
     const auto found = cache_.find(key);
-    if (found != cache_.end()) return found->second;
+    if (found != cache_.end()) {
+      found->second.used = ++uses_;
+      for (const lang::Diagnostic& d : found->second.made->said.all()) diagnostics.add(d);
+      return found->second.made;
+    }
   }
-  const std::optional<codegen::Request> request = request_for(arguments, results, diagnostics);
-  if (!request) return nullptr;
+  lang::Diagnostics said;
+  const auto pass_on = [&] { for (const lang::Diagnostic& d : said.all()) diagnostics.add(d); };
+  const std::optional<codegen::Request> request = request_for(arguments, results, said);
+  if (!request) return pass_on(), nullptr;
   codegen::Request compiled = *request;
   const bool packs = request->target.family == Family::OpenCl || request->target.family == Family::Cuda;
   if (packs) compiled.strides.clear(), compiled.output_strides.clear();                   // a device module packs on the way: one kernel for all strides
-  std::optional<codegen::Stages> stages = codegen::compile(file_, compiled, until_for(request->target), diagnostics);
+  std::optional<codegen::Stages> stages = codegen::compile(file_, compiled, until_for(request->target), said);
+  pass_on();
   if (!stages) return nullptr;
   auto made = std::make_shared<Specialisation>();
+  made->said = std::move(said);
   made->module = extended(load(*stages, *request), *stages, *request, sources_);
+  std::vector<std::shared_ptr<const Specialisation>> gone;  // destroyed when the lock is open again
+  {
+    const std::lock_guard lock(mutex_);
+    for (const poly::Given& given : request->signature.inputs)
+      if (given.integer) size_scalars_.insert(given.name);
+    keep(key_of(arguments, results), *made, gone);
+  }
   made->stages = std::move(*stages);
-  const std::lock_guard lock(mutex_);
-  for (const poly::Given& given : request->signature.inputs)
-    if (given.integer) size_scalars_.insert(given.name);
-  return cache_.emplace(key_of(arguments, results), std::move(made)).first->second;  // another thread may have been faster
+  return made;
+}
+
+// What is kept has no stages: they are many times larger than the machine code.
+void Callable::keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const {
+  Kept& place = cache_[key];
+  gone.push_back(std::exchange(place.made, std::make_shared<const Specialisation>(made)));  // another thread may have been faster
+  place.used = ++uses_;
+  while (cache_.size() > std::max<std::size_t>(kernels_, 1)) {
+    const auto oldest = std::ranges::min_element(cache_, {}, [](const auto& entry) { return entry.second.used; });
+    gone.push_back(std::move(oldest->second.made));
+    cache_.erase(oldest);
+  }
 }
 
 }  // namespace tilec::runtime

@@ -32,17 +32,24 @@ struct Argument {
 
 struct Specialisation {
   std::shared_ptr<const Module> module;
-  codegen::Stages stages;                              // how it came about
+  lang::Diagnostics said;                              // warnings and remarks: an equal call hears them too
+  codegen::Stages stages;                              // how it came about; empty when it was found in the cache
 };
+
+// How many specialisations a program keeps where its caller does not say: TILEC_KERNELS, else 128.
+std::size_t usual_kernels();
 
 class Callable {
  public:
-  // A parsed and checked file. `request` holds function, defines, sizes, derivatives, outputs, target and threads.
-  Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request);
+  // A parsed and checked file. `request` holds function, defines, sizes, derivatives, outputs, target and threads. Of more than
+  // `kernels` specialisations the one that was not used for longest goes.
+  Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request, std::size_t kernels = usual_kernels());
 
   const std::vector<lang::Source>& sources() const { return sources_; }  // of its spans; the file itself first
   const lang::File& file() const { return file_; }
   const codegen::Request& request() const { return request_; }
+  std::size_t kernels() const { return kernels_; }
+  std::size_t kept() const;                            // specialisations, now
   const lang::Function* function() const { return function_; }  // null when it is ambiguous: specialise says so
 
   std::vector<std::string> input_names() const;        // of the function; a derivative's cotangents or tangents follow them
@@ -56,19 +63,25 @@ class Callable {
   // allocated, by name; others are row-major.
   std::optional<codegen::Request> request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
 
-  // Null: errors are in `diagnostics`. Modules are kept for the life of the Callable.
+  // Null: errors are in `diagnostics`.
   std::shared_ptr<const Specialisation> specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
 
  private:
   void bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const;
+  bool names_differ(lang::Diagnostics& diagnostics) const;
+  bool check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
+  void keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const;
 
   std::vector<lang::Source> sources_;
   lang::File file_;
   codegen::Request request_;
+  std::size_t kernels_;
   const lang::Function* function_ = nullptr;
+  struct Kept { std::shared_ptr<const Specialisation> made; std::uint64_t used; };
   mutable std::mutex mutex_;                           // of what follows
-  mutable std::map<std::string, std::shared_ptr<const Specialisation>> cache_;
+  mutable std::map<std::string, Kept> cache_;
+  mutable std::uint64_t uses_ = 0;
   mutable std::set<std::string> size_scalars_;         // inputs that turned out to be sizes: their values are part of the key
 };
 

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime/error.h"
@@ -134,18 +135,42 @@ void put_sizes(std::string& out, const ZipMember& member, std::size_t extra) {
 
 }  // namespace
 
-std::vector<ZipMember> read_zip(std::string_view file, const std::string& path) {
-  const Reader in{file, path};
-  std::vector<ZipMember> members;
-  for (const Entry& entry : directory(in)) {
+ZipArchive::ZipArchive(std::string_view file, const std::string& path) : path_(path) {
+  const Reader in{file, path_};
+  std::uint64_t end = 0;
+  std::vector<Entry> entries = directory(in);
+  for (const Entry& entry : entries) {
     if (in.number(entry.local, 4) != local_mark) throw machine_error(messages::bad_archive, path, "its directory is damaged");
-    const std::uint64_t start = entry.local + 30 + in.number(entry.local + 26, 2) + in.number(entry.local + 28, 2);
-    const std::string_view packed = in.bytes(start, entry.packed);
     if (entry.method != 0 && entry.method != 8) throw machine_error(messages::bad_archive, path, "a member is packed in a way other than deflate");
-    std::string bytes = entry.method == 0 ? std::string(packed) : inflate_raw(packed, entry.size, path);
-    if (checksum(bytes) != entry.crc) throw machine_error(messages::bad_archive, path, "a member is damaged");
-    members.push_back({entry.name, std::move(bytes)});
+    const std::uint64_t start = entry.local + 30 + in.number(entry.local + 26, 2) + in.number(entry.local + 28, 2);
+    members_.push_back({entry.name, in.bytes(start, entry.packed), entry.size, entry.crc, entry.method == 8});
   }
+  // Many names for the same bytes would unpack to any size.
+  std::ranges::sort(entries, {}, &Entry::local);
+  for (const Entry& entry : entries) {
+    if (entry.local < end) throw machine_error(messages::bad_archive, path, "two members share their bytes");
+    end = entry.local + 30 + entry.packed;
+  }
+}
+
+std::vector<std::string> ZipArchive::names() const {
+  std::vector<std::string> names;
+  for (const Packed& member : members_) names.push_back(member.name);
+  return names;
+}
+
+std::string ZipArchive::unpack(std::size_t position) const {
+  const Packed& member = members_.at(position);
+  std::string bytes = member.deflated ? inflate_raw(member.bytes, member.size, path_) : std::string(member.bytes);
+  if (checksum(bytes) != member.crc) throw machine_error(messages::bad_archive, path_, "a member is damaged");
+  return bytes;
+}
+
+std::vector<ZipMember> read_zip(std::string_view file, const std::string& path) {
+  const ZipArchive archive(file, path);
+  std::vector<ZipMember> members;
+  const std::vector<std::string> names = archive.names();
+  for (std::size_t k = 0; k < names.size(); ++k) members.push_back({names[k], archive.unpack(k)});
   return members;
 }
 

@@ -18,9 +18,15 @@
  *    or kernel may be used from several threads at once. A kernel outlives its program.
  *  - Strings given to tilec are copied; strings it returns live as long as the handle they came from, or (errors) until the
  *    thread's next call. All are UTF-8 and end with a zero byte.
- *  - Option structs start with their own size, so that old callers work with a newer library. NULL means all defaults.
+ *  - Option structs start with their own size, so that old callers work with a newer library. NULL means all defaults. A size of 0,
+ *    one that ends within a field, and fields that this library does not know yet are TILEC_ARGUMENT_ERROR.
+ *  - A pointer that is NULL where this header does not allow it, a count whose list is NULL, a name that is NULL, unknown or given twice, a
+ *    value that an enum does not have: each is TILEC_ARGUMENT_ERROR or TILEC_TYPE_ERROR with a message that names it (E0554, E0555, E0559).
+ *    A question about a NULL handle that has no status answers 0 or NULL. Pointers that are neither NULL nor right cannot be told.
  *  - tilec never prints, never exits, installs no signal handlers, and lets no C++ exception out.
  *  - Tensors are borrowed: tilec reads and writes caller's memory during a call and keeps no pointer to it afterwards.
+ *  - fork() waits for a compilation that is under way in another thread; the child may compile and run. Devices (opencl, cuda) that were
+ *    opened before fork() are the parent's: in the child they are TILEC_DEVICE_ERROR.
  */
 #ifndef TILEC_TILEC_H
 #define TILEC_TILEC_H
@@ -72,9 +78,13 @@ typedef struct tilec_diagnostic {
   const char* hint;                       /* something that can be typed in; "" if none */
 } tilec_diagnostic;
 
-/* What this thread's last call had to say, warnings of a successful call included. */
+/* What this thread's last call had to say, warnings and remarks of a successful call included (tilec_kernel_run, when it succeeds, leaves
+ * them as they are). What a program is warned of is said by tilec_compile where the text alone tells, else by tilec_specialize or
+ * tilec_run, again by each call that finds the kernel compiled. */
 TILEC_API size_t tilec_last_diagnostic_count(void);
 TILEC_API tilec_status tilec_last_diagnostic(size_t position, tilec_diagnostic* diagnostic);
+/* The same as text, with source lines and carets; NULL past the end. */
+TILEC_API const char* tilec_last_diagnostic_text(size_t position);
 
 /* ---- Programs ---------------------------------------------------------------------------------------------------------------- */
 
@@ -105,6 +115,8 @@ typedef struct tilec_options {
   size_t include_count;
   int checked;             /* 1: an index of gather or scatter that is out of range is TILEC_ARGUMENT_ERROR (E0540) once the call has
                               run, naming tensor, position, value and bound; 0: it is clamped */
+  size_t kernels;          /* how many specialisations the program keeps: of more, the one that was not used for longest goes. 0: the
+                              environment's TILEC_KERNELS, else 128. Programs made from this one keep as many each */
 } tilec_options;
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */
@@ -146,10 +158,11 @@ typedef enum tilec_argument_kind {
   TILEC_INTEGER = 1, /* a plain number, weakly typed: it takes the type of what it meets */
   TILEC_REAL = 2,
   TILEC_ADD = 3      /* of a result: `tensor`, and the call adds to what it holds instead of writing it */
+  /* a result is TILEC_TENSOR or TILEC_ADD */
 } tilec_argument_kind;
 
 typedef struct tilec_argument {
-  const char* name; /* NULL: by position */
+  const char* name; /* NULL: by position, which is that in the list */
   tilec_argument_kind kind;
   const DLTensor* tensor;
   int64_t integer;
@@ -182,8 +195,9 @@ TILEC_API tilec_status tilec_kernel_input(const tilec_kernel* kernel, size_t pos
 TILEC_API size_t tilec_kernel_output_count(const tilec_kernel* kernel);
 TILEC_API tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, tilec_port* port);
 
-/* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k. Outputs must not overlap
- * inputs or each other. */
+/* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k, aligned to its element (E0556).
+ * An input that shares memory with an output is copied first, so the call means what it means with memory apart. Outputs that share
+ * memory are refused (E0552), and at tilec_specialize an output whose strides make elements meet (E0553). */
 TILEC_API tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs);
 
 /* Specialises and runs in one call. */

@@ -9,18 +9,23 @@
 from __future__ import annotations
 
 import ctypes as _ctypes
+import itertools as _itertools
 import os as _os
 import pathlib as _pathlib
+import sys as _sys
 import typing as _typing
+import warnings as _warnings
 
 import numpy as _np
 
 from . import _library as _c
+from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, define_value as _define_value, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared
-from .errors import ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, ProgramError, ShapeError, check as _check
+from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, ProgramError, ProgramWarning, ShapeError, check as _check,
+                     said as _said)
 
 __all__ = ["compile", "load", "Program", "Module", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
-           "Diagnostic", "version"]
+           "ProgramWarning", "Diagnostic", "version"]
 
 _Names = _typing.Union[str, _typing.Sequence[str], None]
 
@@ -32,24 +37,38 @@ def _name_list(names: _Names) -> list[str]:
 class Program:
     """A compiled text. Call it with arrays and numbers, by position or by name.
 
-    A NumPy array is taken as it lies (no copy, whatever its strides); a Python number is weakly typed, as a literal in Tile is.
-    One output comes back as its array, several as a tuple in order. `out=` takes the array or arrays to write instead; with
-    `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result, rounded once to O's type.
+    A NumPy array is taken as it lies (no copy, whatever its strides), one of a subclass for the elements it holds; a Python number is
+    weakly typed, as a literal in Tile is. One output comes back as its array, several as a tuple in order. `out=` takes the array or
+    arrays to write instead; with `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result,
+    rounded once to O's type. An input may share memory with `out=`: it is copied first. Outputs may share none.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost microseconds.
-    May be used from several threads at once.
+    May be used from several threads at once. `diagnostics` is what the compiler has said so far; its warnings were raised as ProgramWarning.
     """
 
-    def __init__(self, handle: int, parent: "Program | None" = None):
+    def __init__(self, handle: int, kernels: int, origin: "Program | None" = None):
         lib = _c.lib
-        self._handle, self._parent = handle, parent
+        self._handle, self._kernels, self._derived = handle, kernels, origin is not None
+        self._uses = _itertools.count()
+        self._sizes: "set[int]" = set()                       # positions of arguments whose values are compiled in
+        self.diagnostics: "tuple[Diagnostic, ...]" = origin.diagnostics if origin is not None else ()
         self.name: str = lib.tilec_program_name(handle).decode()
         self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
-        self._cache: dict = {}
+        self._cache: "dict[tuple, _Prepared]" = {}
+        self._hear(_said())
 
     def __del__(self):
         if _c is not None and getattr(self, "_handle", None):
+            self._cache.clear()                               # kernels first, so that the program is the last to hold them
             _c.lib.tilec_program_destroy(self._handle)
+
+    def _hear(self, said: "list[tuple[Diagnostic, str]]") -> None:
+        """Raises the warnings that are new."""
+        for diagnostic, text in said:
+            if diagnostic not in self.diagnostics:
+                if diagnostic.severity == "warning":
+                    _warnings.warn(text, ProgramWarning, stacklevel=_caller())
+                self.diagnostics += (diagnostic,)
 
     def __repr__(self) -> str:
         return "<tilec.Program %s(%s) -> (%s)>" % (self.name, ", ".join(self.inputs), ", ".join(self.outputs))
@@ -61,27 +80,59 @@ class Program:
         for value in arguments:
             kind = type(value)
             if kind is _np.ndarray:
-                key.append((value.dtype, value.shape, value.strides) if value.ndim else (value.dtype, value.item() if value.dtype.kind in "iub" else ()))
+                key.append((value.dtype, value.shape, value.strides))
             elif kind is int or kind is bool:
-                key.append(value)
+                key.append(int)
             elif kind is float or value is None:
                 key.append(kind)
             else:
-                return self(*[_as_argument(name, v) for name, v in zip(self.inputs, arguments)], out=out, accumulate=accumulate)
+                return self(*self._as_arguments(arguments), out=out, accumulate=accumulate)
         if out is not None:
-            out = [out] if isinstance(out, _np.ndarray) else list(out)
-            for name, array in zip(self.outputs, out):
-                if not isinstance(array, _np.ndarray):
-                    raise TypeError("out= for %s is a %s, not an array" % (name, type(array).__name__))
-            key.append(tuple((o.shape, o.strides, o.dtype) for o in out))
-        if accumulate:
+            out = _as_outputs(self.outputs, out)
+            for array in out:
+                if not array.flags.writeable:
+                    raise ValueError("out= for %s is read-only" % self.outputs[[array is o for o in out].index(True)])
+                key.append((array.shape, array.strides, array.dtype))
+        if accumulate is not False:
             accumulate = self._outputs_to_add(accumulate, out)
             key.append(accumulate)
-        key = tuple(key)
-        prepared = self._cache.get(key)
+        prepared = self._cache.get(self._with_sizes(key, arguments))
         if prepared is None:
-            prepared = self._cache[key] = self._prepare(arguments, out, accumulate or ())
-        return prepared(arguments, out)
+            plain = self._as_arguments(arguments)
+            if any(a is not b for a, b in zip(plain, arguments)):
+                return self(*plain, out=out, accumulate=accumulate)
+            prepared = self._prepare(arguments, out, accumulate or ())
+            self._keep(key, arguments, prepared)
+        prepared.used = next(self._uses)
+        try:
+            return prepared(arguments, out)
+        except ShapeError as fault:                           # an input that C cannot address is copied; an output stays refused
+            plain = self._as_arguments(arguments) if fault.code == "E0556" else arguments
+            if all(a is b for a, b in zip(plain, arguments)):
+                raise
+        return self(*plain, out=out, accumulate=accumulate)
+
+    def _as_arguments(self, arguments: _typing.Sequence) -> list:
+        return [_as_argument(name, value) for name, value in zip(self.inputs, arguments)]
+
+    def _with_sizes(self, key: list, arguments: _typing.Sequence) -> tuple:
+        """The key of a call: a number that is data is no part of it, one that is compiled in is."""
+        for position in self._sizes:
+            value = arguments[position]
+            if type(value) is int or type(value) is bool:
+                key[position] = int(value)
+            elif type(value) is _np.ndarray and not value.ndim and value.dtype.kind in "iub":
+                key[position] = (value.dtype, value.item())
+        return tuple(key)
+
+    def _keep(self, key: list, arguments: _typing.Sequence, prepared: _Prepared) -> None:
+        """Under the key by which the next such call looks. Single operations on a dict, so threads need no lock that fork() could leave closed."""
+        if not prepared.sizes <= self._sizes:
+            self._sizes = self._sizes | prepared.sizes
+        prepared.used = next(self._uses)
+        self._cache[self._with_sizes(key, arguments)] = prepared
+        for old in sorted(list(self._cache.items()), key=lambda entry: entry[1].used)[:-self._kernels]:
+            self._cache.pop(old[0], None)
 
     def grad(self, wrt: _Names = None, of: _Names = None) -> "Program":
         """The program that computes the cotangents of the inputs `wrt` (default: all float ones) from the inputs and the cotangents
@@ -102,10 +153,10 @@ class Program:
 
     def _derivative(self, function, of: _Names, wrt: _Names) -> "Program":
         of_names, wrt_names = _name_list(of), _name_list(wrt)
-        arrays = [(_ctypes.c_char_p * max(1, len(names)))(*[n.encode() for n in names]) for names in (of_names, wrt_names)]
+        arrays = [(_ctypes.c_char_p * max(1, len(names)))(*[_encoded(what, n) for n in names]) for what, names in (("of=", of_names), ("wrt=", wrt_names))]
         handle = _ctypes.c_void_p()
         _check(function(self._handle, arrays[0], len(of_names), arrays[1], len(wrt_names), _ctypes.byref(handle)))
-        return Program(handle.value, self)
+        return Program(handle.value, self._kernels, self)
 
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
         """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl
@@ -114,8 +165,9 @@ class Program:
         given = list(zip(self.inputs, self._by_position(arguments, named))) if arguments or named else []
         block = _Block([(n, _as_argument(n, v)) for n, v in given if v is not None])
         handle = _ctypes.c_void_p()
-        _check(_c.lib.tilec_emit(self._handle, stage.encode(), block.structs, block.count, _ctypes.byref(handle)))
+        _check(_c.lib.tilec_emit(self._handle, _encoded("stage", stage), block.structs, block.count, _ctypes.byref(handle)))
         try:
+            self._hear(_said())
             data = _ctypes.string_at(_c.lib.tilec_buffer_data(handle), _c.lib.tilec_buffer_size(handle))
         finally:
             _c.lib.tilec_buffer_destroy(handle)
@@ -131,15 +183,17 @@ class Program:
         twice = [n for n in names[: len(arguments)] if n in named]
         values = list(arguments) + [named.get(n) for n in names[len(arguments):]]
         missing = [n for n, v in zip(names, values) if v is None and n not in named]
-        if unexpected or twice or (missing and self._parent is None):
+        if unexpected or twice or (missing and not self._derived):
             parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
             raise TypeError("%s(%s): %s" % (title, ", ".join(names), "; ".join(text % ", ".join(found) for found, text in parts if found)))
         return values
 
     def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
-        if out is None:
+        if isinstance(accumulate, (bool, int, _np.bool_)):
+            accumulate = self.outputs if accumulate else ()
+        names = tuple(_name_list(accumulate))
+        if names and out is None:
             raise TypeError("accumulate= adds to arrays: give them as out=")
-        names = self.outputs if accumulate is True else tuple(_name_list(accumulate))
         unknown = [n for n in names if n not in self.outputs]
         if unknown:
             raise ValueError("accumulate=: %s is no output; there are %s" % (", ".join(unknown), ", ".join(self.outputs)))
@@ -147,37 +201,31 @@ class Program:
 
     def _prepare(self, arguments: _typing.Sequence, out, add: _typing.Sequence[str] = ()) -> _Prepared:
         block = _Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None])
-        results = _Block(list(zip(self.outputs, out)) if out is not None else [], add)
+        for name, array in zip(self.outputs, out or ()):
+            _check_type("out= for " + name, array.dtype)
+            if any(s % array.itemsize for s in array.strides):
+                raise ValueError("out= for %s has strides that are no multiples of its element size" % name)
+        results = _Block(list(zip(self.outputs, out or ())), add)
         handle = _ctypes.c_void_p()
-        _check(_c.lib.tilec_specialize(self._handle, block.structs, block.count, results.structs, results.count, _ctypes.byref(handle)))
-        prepared = _Prepared(handle.value, list(self.inputs))
-        if out is not None:
-            if len(out) != len(prepared.outputs):
-                raise ValueError("out= has %d arrays, the program has %d outputs (%s)" % (len(out), len(prepared.outputs), ", ".join(self.outputs)))
-            for array, (name, dtype, shape) in zip(out, prepared.outputs):
-                if array.dtype != dtype:
-                    raise TypeError("out= for %s is %s, the program gives %s" % (name, array.dtype, dtype))
-                if array.shape != shape:
-                    raise ValueError("out= for %s has shape %s, the program gives %s" % (name, array.shape, shape))
-                if not array.flags.writeable:
-                    raise ValueError("out= for %s cannot be written" % name)
+        try:
+            _check(_c.lib.tilec_specialize(self._handle, block.structs, block.count, results.structs, results.count, _ctypes.byref(handle)))
+        except ArgumentTypeError as fault:
+            if fault.code != "E0557":
+                raise
+            given = ", ".join("%s is %s" % (name, array.dtype) for name, array in zip(self.outputs, out))
+            raise ArgumentTypeError("out= for %s: %s" % (given, fault), fault.diagnostics) from None
+        said = _said()
+        prepared = _Prepared(handle.value, self.inputs)
+        self._hear(said)
         return prepared
 
 
-def _as_argument(name: str, value):
-    """What a call may be given: an array, a plain number, anything with __dlpack__ or __array__, nested lists."""
-    if value is None or isinstance(value, (bool, int, float)):
-        return value if type(value) in (bool, int, float, type(None)) else float(value) if isinstance(value, float) else int(value)
-    if isinstance(value, _np.ndarray):
-        return value.view(_np.ndarray)
-    if isinstance(value, _np.generic):
-        return _np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return _np.from_dlpack(value)
-    array = _np.asarray(value)
-    if array.dtype == object:
-        raise TypeError("%s: %s is no array and no number" % (name, type(value).__name__))
-    return array
+def _caller() -> int:
+    """The stack level of who called this package, for warnings."""
+    level, frame = 1, _sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class Module:
@@ -202,29 +250,41 @@ class Module:
 
 def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
             size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), checked: bool = False,
-            name: str = "<text>"):
+            kernels: int = 0, name: str = "<text>"):
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
     target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters,
     numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that no input's shape shows. include: folders in
     which imports are looked for, after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
-    raises ShapeError, naming tensor, position, value and bound, instead of clamping it. Raises ProgramError when the text is at fault, ValueError for an unknown target.
+    raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0: the
+    environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. Raises ProgramError when the text is at fault,
+    ValueError for an unknown target; what the compiler warns of is raised as ProgramWarning.
     """
-    options = _c.Options(size=_ctypes.sizeof(_c.Options), target=target.encode(), file_name=name.encode(), threads=threads, checked=checked)
-    options.function = function.encode() if function else None
-    defines = [_c.Define(k.encode(), 0.0, v.encode()) if isinstance(v, str) else _c.Define(k.encode(), float(v), None) for k, v in (define or {}).items()]
-    folders = [_os.fsencode(folder) for folder in include]
-    sizes = [_c.Size(k.encode(), int(v)) for k, v in (size or {}).items()]
+    threads, kernels = _fit("threads=", "", threads, 0, 4096), _fit("kernels=", "", kernels, 0, 2**31)
+    options = _c.Options(size=_ctypes.sizeof(_c.Options), target=_encoded("target=", target), file_name=_encoded("name=", name), threads=threads, checked=bool(checked), kernels=kernels)
+    options.function = _encoded("function=", function) if function is not None else None
+    values = [(_encoded("define=", k), _define_value(k, v)) for k, v in (define or {}).items()]
+    defines = [_c.Define(k, 0.0, _encoded("define=", v)) if isinstance(v, str) else _c.Define(k, v, None) for k, v in values]
+    folders = [_os.fsencode(folder) for folder in ([include] if isinstance(include, (str, _os.PathLike)) else include)]
+    sizes = [_c.Size(_encoded("size=", k), _fit("size=:", k, v, -(2**63), 2**63 - 1)) for k, v in (size or {}).items()]
     options.defines, options.define_count = (_c.Define * max(1, len(defines)))(*defines), len(defines)
     options.sizes, options.size_count = (_c.Size * max(1, len(sizes)))(*sizes), len(sizes)
     options.include, options.include_count = (_ctypes.c_char_p * max(1, len(folders)))(*folders), len(folders)
+    if not isinstance(text, str):
+        raise TypeError("the text of a program is a str, not a %s" % type(text).__name__)
     data = text.encode()
     names = _function_names(data) if function is None else []
     if len(names) > 1:
-        return Module(text, names, {"target": target, "define": define, "size": size, "threads": threads, "include": include, "checked": checked, "name": name})
+        return Module(text, names, {"target": target, "define": define, "size": size, "threads": threads, "include": include, "checked": checked, "kernels": kernels, "name": name})
     handle = _ctypes.c_void_p()
     _check(_c.lib.tilec_compile(data, len(data), _ctypes.byref(options), _ctypes.byref(handle)))
-    return Program(handle.value)
+    return Program(handle.value, kernels or _usual_kernels())
+
+
+def _usual_kernels() -> int:
+    """As the library does: TILEC_KERNELS where it is a number, else 128."""
+    text = _os.environ.get("TILEC_KERNELS", "")
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**64 else 128
 
 
 def _function_names(data: bytes) -> list[str]:

@@ -29,11 +29,8 @@ def _bfloat16() -> np.dtype:
 
 
 def dl_type(dtype: np.dtype) -> _c.DLDataType:
-    if dtype.kind in _CODES and dtype.isnative:
-        return _c.DLDataType(_CODES[dtype.kind], dtype.itemsize * 8, 1)
-    if dtype.name == "bfloat16":
-        return _c.DLDataType(*_BFLOAT, 1)
-    raise TypeError("element type %s is none of Tile's (bool, u8 … u64, i8 … i64, f16, bf16, f32, f64)" % dtype)
+    """Of one of Tile's types (_arguments.check_type)."""
+    return _c.DLDataType(*_BFLOAT, 1) if dtype.kind not in _CODES else _c.DLDataType(_CODES[dtype.kind], dtype.itemsize * 8, 1)
 
 
 def numpy_type(dtype: _c.DLDataType) -> np.dtype:
@@ -56,7 +53,7 @@ else:
 class Block:
     """Arguments in C's form. Keeps what they point to alive."""
 
-    def __init__(self, items, add=()):  # [(name or None, array or number)]; names of results that are added to
+    def __init__(self, items, add=()):  # [(name or None, array that C can take, or number)]; names of results that are added to
         self.count = len(items)
         self.structs = (_c.Argument * max(1, self.count))()
         self.keep = []
@@ -65,20 +62,12 @@ class Block:
             if isinstance(value, np.ndarray):
                 struct.kind, struct.tensor = _c.ADD if name in add else _c.TENSOR, c.pointer(self.tensor(value))
             elif isinstance(value, (bool, int)):
-                struct.kind, struct.integer = _c.INTEGER, self.fits(name, value)
+                struct.kind, struct.integer = _c.INTEGER, within_64_bits(name, value)
             else:
                 struct.kind, struct.real = _c.REAL, float(value)
 
-    @staticmethod
-    def fits(name, value):
-        if not -(2**63) <= value < 2**64:
-            raise ValueError("%s: %d does not fit in 64 bits" % (name, value))
-        return value if value < 2**63 else value - 2**64
-
     def tensor(self, array):
         rank, size = array.ndim, array.itemsize
-        if any(s % size for s in array.strides):
-            raise ValueError("an array whose strides are no multiples of its element size")
         shape, strides = (c.c_int64 * max(1, rank))(*array.shape), (c.c_int64 * max(1, rank))(*[s // size for s in array.strides])
         self.keep += [shape, strides, array]
         return _c.DLTensor(address(array), _c.DLDevice(1, 0), rank, dl_type(array.dtype), shape, strides, 0)
@@ -88,23 +77,22 @@ class Prepared:
     """One specialised kernel and the ctypes blocks of a call to it."""
 
     def __init__(self, handle: int, names: list[str]):
-        lib, port = _c.lib, _c.Port()
         self.handle = handle
-        self.sources, self.outputs = [], []  # (position of the argument, dtype, shape) per kernel input; (dtype, shape) per output
+        lib, port = _c.lib, _c.Port()
+        self.names, self.used = names, 0
+        self.sources, self.outputs = [], []  # (position of the argument, dtype, shape) per kernel input; (name, dtype, shape) per output
         for k in range(lib.tilec_kernel_input_count(handle)):
             lib.tilec_kernel_input(handle, k, c.byref(port))
             name = port.name.decode()
             self.sources.append((names.index(name) if name in names else None, numpy_type(port.dtype), tuple(port.shape[: port.ndim])))
-        self.input_names = [None] * len(self.sources)
         for k in range(lib.tilec_kernel_output_count(handle)):
             lib.tilec_kernel_output(handle, k, c.byref(port))
             self.outputs.append((port.name.decode(), numpy_type(port.dtype), tuple(port.shape[: port.ndim])))
         self.input_block = c.c_void_p * max(1, len(self.sources))
         self.output_block = c.c_void_p * max(1, len(self.outputs))
         self.new = [(shape, dtype) for _, dtype, shape in self.outputs]
-        positions = [p for p, _, _ in self.sources]
+        self.sizes = set(range(len(names))) - {position for position, _, _ in self.sources}  # arguments whose values are compiled in
         self.local = threading.local()
-        self.direct = positions == list(range(len(names)))  # every argument is an input, in order
         self.run = lib.tilec_kernel_run
 
     def __del__(self):
@@ -126,7 +114,7 @@ class Prepared:
         for k, (position, dtype, shape) in enumerate(self.sources):
             value = values[position] if position is not None else None
             if type(value) is not np.ndarray:
-                value = np.zeros(shape, dtype) if value is None else number_as(value, dtype)
+                value = np.zeros(shape, dtype) if value is None else number_as(self.names[position], value, dtype)
                 temporaries = (temporaries or []) + [value]
             ins[k] = address(value)
         arrays = [np.empty(shape, dtype) for shape, dtype in self.new] if out is None else out
@@ -138,8 +126,17 @@ class Prepared:
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def number_as(value, dtype):
+def within_64_bits(name, value):
+    """A plain integer is an i64 until it meets something."""
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("%s: %d does not fit in 64 bits with a sign%s" % (name, value, "; pass it as numpy.uint64" if 0 < value < 2**64 else ""))
+    return value
+
+
+def number_as(name, value, dtype):
     """A plain number in the type the program gives it: integers wrap, as everywhere in Tile."""
+    if type(value) is not float:
+        within_64_bits(name, value)
     if dtype.kind in "iu":
         bits = dtype.itemsize * 8
         wrapped = int(value) & ((1 << bits) - 1)

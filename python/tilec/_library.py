@@ -38,7 +38,7 @@ class Size(c.Structure):
 class Options(c.Structure):
     _fields_ = [("size", c.c_size_t), ("function", c.c_char_p), ("target", c.c_char_p), ("file_name", c.c_char_p),
                 ("defines", c.POINTER(Define)), ("define_count", c.c_size_t), ("sizes", c.POINTER(Size)), ("size_count", c.c_size_t),
-                ("threads", c.c_int), ("include", c.POINTER(c.c_char_p)), ("include_count", c.c_size_t), ("checked", c.c_int)]
+                ("threads", c.c_int), ("include", c.POINTER(c.c_char_p)), ("include_count", c.c_size_t), ("checked", c.c_int), ("kernels", c.c_size_t)]
 
 
 class Argument(c.Structure):
@@ -71,6 +71,7 @@ def _load() -> c.CDLL:
         "tilec_last_error": (text, []),
         "tilec_last_diagnostic_count": (count, []),
         "tilec_last_diagnostic": (c.c_int, [count, c.POINTER(Diagnostic)]),
+        "tilec_last_diagnostic_text": (text, [count]),
         "tilec_compile": (c.c_int, [text, count, c.POINTER(Options), c.POINTER(handle)]),
         "tilec_function_count": (count, [text, count]),
         "tilec_function_name": (text, [text, count, count]),

@@ -39,6 +39,10 @@ class ProgramError(Error):
     """The program's text is at fault."""
 
 
+class ProgramWarning(UserWarning):
+    """What the compiler warns of, with its source line and caret. Raised through `warnings` once for each program."""
+
+
 class ShapeError(ProgramError, ValueError):
     """Arguments whose shapes or values the program does not accept."""
 
@@ -59,6 +63,7 @@ _KINDS = {_c.PROGRAM_ERROR: ProgramError, _c.ARGUMENT_ERROR: ShapeError, _c.DEVI
 
 
 def _diagnostics() -> list[Diagnostic]:
+    """What this thread's last call had to say."""
     found, raw = [], _c.Diagnostic()
     for k in range(_c.lib.tilec_last_diagnostic_count()):
         _c.lib.tilec_last_diagnostic(k, ctypes.byref(raw))
@@ -66,6 +71,11 @@ def _diagnostics() -> list[Diagnostic]:
         found.append(Diagnostic(("error", "warning", "remark")[raw.severity], *text, raw.line, raw.column, raw.end_line, raw.end_column,
                                 raw.hint.decode()))
     return found
+
+
+def said() -> "list[tuple[Diagnostic, str]]":
+    """What a call that succeeded had to say, each with its text."""
+    return [(d, _c.lib.tilec_last_diagnostic_text(k).decode("utf-8", "replace").rstrip()) for k, d in enumerate(_diagnostics())]
 
 
 def check(status: int) -> None:

@@ -1,0 +1,92 @@
+#include "codegen/asked_sizes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "autodiff/graph.h"
+#include "lang/messages.h"
+#include "lang/nearest.h"
+#include "poly/signature.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+namespace messages = lang::messages;
+
+const poly::Given* given_for(const Request& request, const lang::Input& input) {
+  const auto at = std::ranges::find(request.signature.inputs, input.target.name.text, &poly::Given::name);
+  return at == request.signature.inputs.end() ? nullptr : &*at;
+}
+
+// Sizes in the brackets of inputs, scalar inputs, and those that only statements use, as a caller writes them.
+std::vector<std::string> names_of(const lang::Function& function, const poly::Program& contraction) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) { if (std::ranges::count(names, name) == 0) names.push_back(name); };
+  for (const lang::Input& input : function.inputs)
+    for (const lang::Expr& size : input.sizes.value_or(std::vector<lang::Expr>{}))
+      if (const auto* variable = size.as<lang::Variable>()) add(variable->name.text);
+  for (const std::string& name : contraction.sizes) add(autodiff::without_mark(name));
+  return names;
+}
+
+bool is_scalar_input(const lang::Function& function, std::string_view name) {
+  return std::ranges::any_of(function.inputs, [&](const lang::Input& input) { return input.target.name.text == name && (!input.sizes || input.sizes->empty()); });
+}
+
+class Fit {
+ public:
+  Fit(const lang::Function& function, const Request& request, lang::Diagnostics& diagnostics) : function_(function), request_(request), diagnostics_(diagnostics) {}
+
+  bool holds(const std::vector<std::string>& names) {
+    for (const std::string& asked : request_.asked_sizes) {
+      const std::string name = autodiff::without_mark(asked);
+      if (std::ranges::count(names, name) == 0 && !is_scalar_input(function_, name)) unknown(asked, names);
+      else compare(name, request_.sizes.at(asked));
+    }
+    return !failed_;
+  }
+
+ private:
+  void unknown(const std::string& asked, const std::vector<std::string>& names) {
+    failed_ = true;
+    const std::optional<std::string> near = lang::nearest(asked, names);
+    diagnostics_.report({}, messages::unknown_size, asked, "this function")
+        .hint(near ? fmt::format("did you mean `{}`?", *near) : names.empty() ? "it has none" : fmt::format("its sizes are {}", fmt::join(names, ", ")));
+  }
+
+  void compare(const std::string& name, std::int64_t asked) {
+    for (const lang::Input& input : function_.inputs) {
+      const poly::Given* given = given_for(request_, input);
+      if (given == nullptr) continue;
+      if (given->integer && input.target.name.text == name) differ(input.span, name, *given->integer, fmt::format("{}={}", name, *given->integer), asked);
+      if (!given->shape || !input.sizes || given->shape->size() != input.sizes->size()) continue;
+      for (std::size_t d = 0; d < input.sizes->size(); ++d)
+        if (const auto* variable = (*input.sizes)[d].as<lang::Variable>(); variable != nullptr && variable->name.text == name && (*given->shape)[d].value())
+          differ((*input.sizes)[d].span(), name, *(*given->shape)[d].value(), input.target.name.text, asked);
+    }
+  }
+
+  void differ(lang::Span span, const std::string& name, std::int64_t is, const std::string& where, std::int64_t asked) {
+    if (is == asked) return;
+    failed_ = true;
+    diagnostics_.report(span, messages::given_size_differs, name, is, where, asked, request_.sizes_from).hint("leave it out: an argument's shape says it");
+  }
+
+  const lang::Function& function_;
+  const Request& request_;
+  lang::Diagnostics& diagnostics_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+bool sizes_fit(const lang::File& file, const Request& request, const poly::Program& contraction, lang::Diagnostics& diagnostics) {
+  if (request.asked_sizes.empty()) return true;
+  const lang::Function* function = poly::chosen_function(file, request.signature, diagnostics);
+  return function != nullptr && Fit(*function, request, diagnostics).holds(names_of(*function, contraction));
+}
+
+}  // namespace tilec::codegen

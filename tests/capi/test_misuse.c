@@ -1,0 +1,459 @@
+/* The C API as a hostile caller finds it: every entry point with every pointer NULL, every list too long, every enum value out of
+ * range, memory that overlaps. Each is a status with a message that names what is wrong; nothing crashes, nothing is written. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tilec/tilec.h"
+
+static int failures = 0;
+
+#define EXPECT(condition)                                                                      \
+  do {                                                                                         \
+    if (!(condition)) {                                                                        \
+      printf("%s:%d: not so: %s\n%s\n", __FILE__, __LINE__, #condition, tilec_last_error());   \
+      ++failures;                                                                              \
+    }                                                                                          \
+  } while (0)
+
+/* The call fails with the status, and its message has both words. */
+#define REFUSES(status, call, one, other)                                                                                  \
+  EXPECT((call) == (status) && strstr(tilec_last_error(), one) != NULL && strstr(tilec_last_error(), other) != NULL && \
+         tilec_last_diagnostic_count() >= 1)
+
+static const char text[] = "function add(A[N], B[N]) -> (C, D) {\n  C = A + B;\n  D = A - B;\n}\n";
+static const char scaled[] = "function (X[N], S, T) -> (Y) { Y[i: N / S] = =(X[S * i] * T); }";
+
+static float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {6, 5, 4, 3, 2, 1}, c[6], d[6];
+static int64_t six[1] = {6}, one_step[1] = {1};
+
+static DLTensor tensor(void* data, int32_t rank, int64_t* shape, int64_t* strides) {
+  DLTensor t;
+  memset(&t, 0, sizeof t);
+  t.data = data;
+  t.device.device_type = kDLCPU;
+  t.ndim = rank;
+  t.dtype.code = kDLFloat;
+  t.dtype.bits = 32;
+  t.dtype.lanes = 1;
+  t.shape = shape;
+  t.strides = strides;
+  return t;
+}
+
+static tilec_argument of(const DLTensor* t) {
+  tilec_argument argument;
+  memset(&argument, 0, sizeof argument);
+  argument.tensor = t;
+  return argument;
+}
+
+static tilec_program* compiled(const char* program_text) {
+  tilec_program* program = NULL;
+  EXPECT(tilec_compile(program_text, strlen(program_text), NULL, &program) == TILEC_OK);
+  return program;
+}
+
+static tilec_options defaults(void) {
+  tilec_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
+
+static tilec_status compile_with(const tilec_options* options) {
+  tilec_program* program = NULL;
+  tilec_status status = tilec_compile(text, strlen(text), options, &program);
+  EXPECT((status == TILEC_OK) == (program != NULL));
+  tilec_program_destroy(program);
+  return status;
+}
+
+static void null_pointers_of_questions(void) {
+  tilec_diagnostic diagnostic;
+  EXPECT(tilec_program_name(NULL) == NULL && tilec_input_count(NULL) == 0 && tilec_output_count(NULL) == 0);
+  EXPECT(tilec_input_name(NULL, 0) == NULL && tilec_output_name(NULL, 0) == NULL);
+  EXPECT(tilec_kernel_input_count(NULL) == 0 && tilec_kernel_output_count(NULL) == 0);
+  EXPECT(tilec_buffer_data(NULL) == NULL && tilec_buffer_size(NULL) == 0);
+  EXPECT(tilec_last_diagnostic(0, NULL) == TILEC_ARGUMENT_ERROR && tilec_last_diagnostic(99, &diagnostic) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_last_diagnostic_text(99) == NULL);
+  EXPECT(tilec_function_count(NULL, 5) == 0 && tilec_function_name(NULL, 5, 0) == NULL);
+  EXPECT(tilec_function_count(NULL, 0) == 0 && tilec_function_name(text, strlen(text), 7) == NULL);
+  tilec_program_destroy(NULL);
+  tilec_kernel_destroy(NULL);
+  tilec_buffer_destroy(NULL);
+}
+
+static void null_pointers_of_compile(void) {
+  tilec_program* program = NULL;
+  tilec_options options = defaults();
+  const char* folders[2] = {".", NULL};
+  tilec_define defines[2] = {{"S", 2, NULL}, {NULL, 2, NULL}};
+  tilec_size sizes[2] = {{"N", 6}, {NULL, 6}};
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_compile(text, strlen(text), NULL, NULL), "tilec_compile", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_compile(NULL, 5, NULL, &program), "tilec_compile", "`text` is NULL");
+  EXPECT(tilec_compile(NULL, 0, NULL, &program) == TILEC_PROGRAM_ERROR);
+  options.defines = NULL, options.define_count = 1;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "`options.defines` is NULL", "1");
+  options.defines = defines, options.define_count = 2;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "options.defines[1].name", "NULL");
+  options = defaults();
+  options.size_count = 3;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "`options.sizes` is NULL", "3");
+  options.sizes = sizes, options.size_count = 2;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "options.sizes[1].name", "NULL");
+  options = defaults();
+  options.include_count = 1;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "`options.include` is NULL", "1");
+  options.include = folders, options.include_count = 2;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "options.include[1]", "NULL");
+}
+
+static void options_of_every_size(void) {
+  struct { tilec_options known; char more[16]; } newer;
+  tilec_options options = defaults();
+  size_t size, taken = 0;
+  for (size = 0; size < sizeof options; ++size) {
+    options.size = size;
+    if (compile_with(&options) == TILEC_OK) ++taken;
+    else EXPECT(strstr(tilec_last_error(), "options.size") != NULL);
+  }
+  EXPECT(taken == 12); /* where a field ends: an older header's struct */
+  options = defaults();
+  options.target = "abacus";
+  options.size = offsetof(tilec_options, target);
+  EXPECT(compile_with(&options) == TILEC_OK); /* too old to have a target */
+  options.size = sizeof options;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0514", "abacus");
+  memset(&newer, 0, sizeof newer);
+  newer.known = defaults();
+  newer.known.size = sizeof newer;
+  EXPECT(compile_with(&newer.known) == TILEC_OK);
+  newer.more[7] = 1;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&newer.known), "E0554", "does not have");
+  options = defaults();
+  options.size = (size_t)-1;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0554", "options");
+}
+
+static void options_that_mean_nothing(void) {
+  tilec_options options = defaults();
+  tilec_define twice[2] = {{"S", 2, NULL}, {"S", 3, NULL}};
+  tilec_size sizes[2] = {{"N", 6}, {"N", 7}};
+  options.threads = -1;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "options.threads", "-1");
+  options = defaults();
+  options.defines = twice, options.define_count = 2;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0555", "`S`");
+  options = defaults();
+  options.sizes = sizes, options.size_count = 2;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0555", "`N`");
+  sizes[0].name = "n", options.size_count = 1;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0551", "did you mean `N`?");
+  options = defaults();
+  options.function = "sub";
+  REFUSES(TILEC_PROGRAM_ERROR, compile_with(&options), "`sub`", "`add`");
+  options.function = "add", options.file_name = "", options.kernels = 1;
+  EXPECT(compile_with(&options) == TILEC_OK);
+}
+
+static void null_pointers_of_derivatives(void) {
+  tilec_program *program = compiled(text), *made = NULL;
+  const char* names[2] = {"A", NULL};
+  const char* outputs[2] = {"C", NULL};
+  tilec_status (*const derivative[2])(const tilec_program*, const char* const*, size_t, const char* const*, size_t, tilec_program**) = {tilec_gradient, tilec_jvp};
+  int k;
+  for (k = 0; k < 2; ++k) {
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](NULL, NULL, 0, NULL, 0, &made), "E0554", "`program` is NULL");
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, NULL, 0, NULL), "E0554", k == 0 ? "`gradient` is NULL" : "`tangent` is NULL");
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 1, NULL, 0, &made), "E0554", "`of` is NULL");
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, NULL, 1, &made), "E0554", "`wrt` is NULL");
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, outputs, 2, NULL, 0, &made), "E0554", "`of[1]` is NULL");
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, names, 2, &made), "E0554", "`wrt[1]` is NULL");
+    names[1] = "Q";
+    REFUSES(TILEC_PROGRAM_ERROR, derivative[k](program, NULL, 0, names, 2, &made), "E0302", "`Q`");
+    names[1] = NULL;
+    EXPECT(made == NULL);
+  }
+  tilec_program_destroy(program);
+}
+
+static tilec_status specialise(const tilec_program* program, const tilec_argument* in, size_t ins, const tilec_argument* out, size_t outs) {
+  tilec_kernel* kernel = NULL;
+  tilec_status status = tilec_specialize(program, in, ins, out, outs, &kernel);
+  EXPECT((status == TILEC_OK) == (kernel != NULL));
+  tilec_kernel_destroy(kernel);
+  return status;
+}
+
+static tilec_status infer(const tilec_program* program, const tilec_argument* in, size_t ins) {
+  tilec_kernel* kernel = NULL;
+  tilec_status status = tilec_infer(program, in, ins, &kernel);
+  EXPECT((status == TILEC_OK) == (kernel != NULL));
+  tilec_kernel_destroy(kernel);
+  return status;
+}
+
+static tilec_status emit(const tilec_program* program, const tilec_argument* in, size_t ins) {
+  tilec_buffer* buffer = NULL;
+  tilec_status status = tilec_emit(program, "bound", in, ins, &buffer);
+  EXPECT((status == TILEC_OK) == (buffer != NULL));
+  tilec_buffer_destroy(buffer);
+  return status;
+}
+
+/* Every function that takes arguments says the same of them. */
+#define ALL_REFUSE(status, in, ins, one, other)                              \
+  do {                                                                       \
+    REFUSES(status, specialise(program, in, ins, NULL, 0), one, other);      \
+    REFUSES(status, tilec_run(program, in, ins, NULL, 0), one, other);       \
+    REFUSES(status, infer(program, in, ins), one, other);                    \
+    REFUSES(status, emit(program, in, ins), one, other);                     \
+  } while (0)
+
+static void arguments_of_every_kind(void) {
+  tilec_program *program = compiled(text), *sized = compiled(scaled);
+  DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, one_step), bad;
+  tilec_argument in[3], three[3];
+  int64_t negative[1] = {-6}, huge[2] = {(int64_t)1 << 40, (int64_t)1 << 40}, far[1] = {(int64_t)1 << 62}, most[1] = {INT64_MIN};
+  int kind;
+  in[0] = of(&ta), in[1] = of(&tb);
+  EXPECT(specialise(program, in, 2, NULL, 0) == TILEC_OK && infer(program, in, 2) == TILEC_OK && emit(program, in, 2) == TILEC_OK);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, NULL, 2, "E0554", "`arguments` is NULL");
+  ALL_REFUSE(TILEC_TYPE_ERROR, in, 1, "E0510", "`B`");
+  in[2] = of(&ta);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 3, "E0511", "input 3");
+  in[1].name = "A";
+  ALL_REFUSE(TILEC_TYPE_ERROR, in, 2, "E0555", "`A`");
+  in[1].name = "Q";
+  ALL_REFUSE(TILEC_TYPE_ERROR, in, 2, "E0511", "`Q`");
+  in[1].name = "";
+  ALL_REFUSE(TILEC_TYPE_ERROR, in, 2, "E0511", "``");
+  in[1].name = NULL;
+  for (kind = -3; kind < 40; ++kind) {
+    if (kind >= 0 && kind <= TILEC_ADD) continue;
+    memcpy(&in[1].kind, &kind, sizeof in[1].kind);
+    ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "kind");
+  }
+  in[1].kind = TILEC_ADD;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "input");
+  in[1].kind = TILEC_INTEGER;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0204", "`B`");
+  in[1] = of(NULL);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "NULL");
+  in[1] = of(&bad);
+  bad = tensor(b, -1, six, NULL);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "-1 dimensions");
+  bad = tensor(b, 65, six, NULL);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "65 dimensions");
+  bad = tensor(b, INT32_MAX, six, NULL);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "dimensions");
+  bad = tensor(b, 1, NULL, NULL);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "shape is NULL");
+  bad = tensor(b, 1, negative, NULL);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "-6");
+  bad = tensor(b, 1, six, far);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "strides");
+  bad = tensor(b, 1, six, most);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "strides");
+  bad = tensor(b, 2, huge, NULL);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "");
+  bad = tensor(b, 1, six, NULL);
+  bad.byte_offset = UINT64_MAX;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "byte_offset");
+  bad.data = NULL, bad.byte_offset = 4;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "NULL");
+  bad = tensor(b, 1, six, NULL);
+  bad.dtype.lanes = 4;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "element type");
+  bad.dtype.lanes = 1, bad.dtype.bits = 7;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "element type");
+  bad.dtype.bits = 32, bad.dtype.code = 77;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "element type");
+  bad.dtype.code = kDLFloat;
+  memset(&bad.device, 0x55, sizeof bad.device);
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0518", "`B`");
+  ta = tensor(NULL, 0, NULL, NULL);
+  ta.dtype.code = kDLInt;
+  three[0] = of(&tb), three[1] = of(&ta), three[2] = of(&tb);
+  three[2].tensor = NULL, three[2].kind = TILEC_REAL, three[2].real = 2;
+  REFUSES(TILEC_ARGUMENT_ERROR, specialise(sized, three, 3, NULL, 0), "E0559", "`S`"); /* a size whose value is needed */
+  three[1].kind = TILEC_REAL, three[1].real = 2;
+  REFUSES(TILEC_TYPE_ERROR, specialise(sized, three, 3, NULL, 0), "E0207", "`S`");
+  three[1].kind = TILEC_INTEGER, three[1].integer = 0;
+  EXPECT(specialise(sized, three, 3, NULL, 0) != TILEC_OK); /* N / 0 */
+  tilec_program_destroy(program);
+  tilec_program_destroy(sized);
+}
+
+static void results_of_every_kind(void) {
+  tilec_program* program = compiled(text);
+  DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, NULL), tc = tensor(c, 1, six, NULL), td = tensor(d, 1, six, NULL), bad;
+  tilec_argument in[2], out[3];
+  int64_t five[1] = {5}, none[1] = {0};
+  double wide[6];
+  int kind;
+  const int both = 2;
+  in[0] = of(&ta), in[1] = of(&tb), out[0] = of(&tc), out[1] = of(&td);
+  EXPECT(tilec_run(program, in, 2, out, 2) == TILEC_OK && c[0] == 7 && d[0] == -5 && tilec_last_error()[0] == 0);
+#define BOTH_REFUSE(status, outs, one, other)                              \
+  do {                                                                     \
+    REFUSES(status, specialise(program, in, both, out, outs), one, other); \
+    REFUSES(status, tilec_run(program, in, both, out, outs), one, other);  \
+  } while (0)
+  REFUSES(TILEC_ARGUMENT_ERROR, specialise(program, in, 2, NULL, 1), "E0554", "`results` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, NULL, 1), "E0554", "`results` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, out, 1), "E0558", "`D`");
+  out[2] = of(&tc);
+  BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 3, "E0511", "output 3");
+  out[1].name = "C";
+  BOTH_REFUSE(TILEC_TYPE_ERROR, 2, "E0555", "`C`");
+  out[1].name = "A";
+  BOTH_REFUSE(TILEC_TYPE_ERROR, 2, "E0511", "`A`");
+  out[1].name = NULL;
+  for (kind = -3; kind < 40; ++kind) {
+    if (kind == TILEC_TENSOR || kind == TILEC_ADD) continue;
+    memcpy(&out[1].kind, &kind, sizeof out[1].kind);
+    BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "");
+  }
+  out[1] = of(NULL);
+  BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "NULL");
+  out[1].kind = TILEC_ADD;
+  BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "NULL");
+  out[1] = of(&bad);
+  bad = tensor(wide, 1, six, NULL);
+  bad.dtype.bits = 64;
+  BOTH_REFUSE(TILEC_TYPE_ERROR, 2, "E0557", "`f64`");
+  bad = tensor(d, 1, five, NULL);
+  BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "5");
+  bad = tensor(d, 1, six, none); /* a stride of 0 */
+  BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "E0553", "`D`");
+  out[1].kind = TILEC_ADD;
+  BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "E0553", "`D`");
+  out[1].kind = TILEC_TENSOR;
+  bad = tensor(NULL, 1, six, NULL);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, out, 2), "E0559", "`D`");
+  bad = tensor((char*)d + 1, 1, five, NULL);
+  bad.shape = six;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, out, 2), "E0556", "`D`");
+  bad = tensor(c, 1, six, NULL);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, out, 2), "E0552", "`D`");
+  tilec_program_destroy(program);
+}
+
+static void null_pointers_of_kernels(void) {
+  tilec_program* program = compiled(text);
+  tilec_kernel *kernel = NULL, *ports = NULL;
+  tilec_port port;
+  tilec_buffer* buffer = NULL;
+  DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, NULL);
+  tilec_argument in[2];
+  const void* from[2] = {a, b};
+  void* to[2] = {c, d};
+  float block[16] = {0};
+  in[0] = of(&ta), in[1] = of(&tb);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_specialize(NULL, in, 2, NULL, 0, &kernel), "E0554", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_specialize(program, in, 2, NULL, 0, NULL), "E0554", "`kernel` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(NULL, in, 2, NULL, 0), "E0554", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_infer(NULL, in, 2, &ports), "E0554", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_infer(program, in, 2, NULL), "E0554", "`ports` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_emit(NULL, "loops", in, 2, &buffer), "E0554", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_emit(program, NULL, in, 2, &buffer), "E0554", "`stage` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_emit(program, "loops", in, 2, NULL), "E0554", "`buffer` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_emit(program, "", in, 2, &buffer), "E0530", "``");
+  EXPECT(kernel == NULL && ports == NULL && buffer == NULL);
+  EXPECT(tilec_specialize(program, in, 2, NULL, 0, &kernel) == TILEC_OK && tilec_infer(program, in, 2, &ports) == TILEC_OK);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_input(NULL, 0, &port), "E0554", "`kernel` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_input(kernel, 0, NULL), "E0554", "`port` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_input(kernel, 2, &port), "E0554", "no port 2");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_output(NULL, 0, &port), "E0554", "`kernel` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_output(kernel, 0, NULL), "E0554", "`port` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_output(kernel, (size_t)-1, &port), "E0554", "no port");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(NULL, from, to), "E0554", "`kernel` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, NULL, to), "E0554", "`inputs` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, NULL), "E0554", "`outputs` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(ports, from, to), "E0554", "ports only");
+  from[1] = NULL;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, to), "E0559", "`B`");
+  from[1] = (char*)b + 2;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, to), "E0556", "`B`");
+  from[1] = b, to[1] = NULL;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, to), "E0559", "`D`");
+  to[1] = (char*)d + 3;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, to), "E0556", "`D`");
+  to[0] = block, to[1] = block + 5;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, to), "E0552", "`C` and `D`");
+  EXPECT(block[0] == 0 && block[5] == 0); /* nothing was written */
+  to[1] = block + 6;
+  EXPECT(tilec_kernel_run(kernel, from, to) == TILEC_OK && block[5] == 7 && block[6] == -5 && tilec_last_error()[0] == 0);
+  tilec_kernel_destroy(kernel);
+  tilec_kernel_destroy(ports);
+  tilec_program_destroy(program);
+}
+
+/* The result is that of memory apart, wherever an input lies. */
+static void an_input_may_lie_under_an_output(const char* target) {
+  static const char running[] = "function (X[N]) -> (Y) { Y[i: N] = +(X[j]), j <= i; }";
+  tilec_options options = defaults();
+  tilec_program* program = NULL;
+  tilec_kernel *plain = NULL, *adding = NULL;
+  float block[24];
+  int64_t shape[1] = {8}, back[1] = {-2};
+  DLTensor tx = tensor(block, 1, shape, back), ty = tensor(block, 1, shape, NULL);
+  tilec_argument in = of(&tx), out = of(&ty);
+  int x, y, k;
+  options.target = target;
+  EXPECT(tilec_compile(running, strlen(running), &options, &program) == TILEC_OK);
+  EXPECT(tilec_specialize(program, &in, 1, &out, 1, &plain) == TILEC_OK);
+  out.kind = TILEC_ADD;
+  EXPECT(tilec_specialize(program, &in, 1, &out, 1, &adding) == TILEC_OK);
+  for (x = 14; x < 24; ++x)
+    for (y = 0; y <= 16; ++y) {
+      const void* from[1];
+      void* to[1];
+      float sum = 0;
+      from[0] = block + x, to[0] = block + y;
+      for (k = 0; k < 24; ++k) block[k] = (float)k;
+      EXPECT(tilec_kernel_run(plain, from, to) == TILEC_OK);
+      for (k = 0; k < 8; ++k) {
+        sum += (float)(x - 2 * k);
+        EXPECT(block[y + k] == sum);
+      }
+      for (k = 0; k < 24; ++k) block[k] = (float)k;
+      EXPECT(tilec_kernel_run(adding, from, to) == TILEC_OK);
+      for (sum = 0, k = 0; k < 8; ++k) {
+        sum += (float)(x - 2 * k);
+        EXPECT(block[y + k] == (float)(y + k) + sum);
+      }
+    }
+  tilec_kernel_destroy(plain);
+  tilec_kernel_destroy(adding);
+  tilec_program_destroy(program);
+}
+
+static void warnings_of_a_call_that_succeeds(void) {
+  static const char doubtful[] = "function (A, B, C) -> (O) {\n  O = A > 0 ? B : C > 0 ? A : B;\n}\n"; /* W0101 */
+  tilec_program* program = NULL;
+  tilec_diagnostic diagnostic;
+  EXPECT(tilec_compile(doubtful, strlen(doubtful), NULL, &program) == TILEC_OK && tilec_last_error()[0] == 0);
+  EXPECT(tilec_last_diagnostic_count() == 1 && tilec_last_diagnostic(0, &diagnostic) == TILEC_OK);
+  EXPECT(diagnostic.severity == TILEC_WARNING && strcmp(diagnostic.code, "W0101") == 0 && diagnostic.line == 2);
+  EXPECT(strstr(tilec_last_diagnostic_text(0), "<text>:2:") != NULL && strstr(tilec_last_diagnostic_text(0), "^") != NULL);
+  tilec_program_destroy(program);
+}
+
+int main(void) {
+  null_pointers_of_questions();
+  null_pointers_of_compile();
+  options_of_every_size();
+  options_that_mean_nothing();
+  null_pointers_of_derivatives();
+  arguments_of_every_kind();
+  results_of_every_kind();
+  null_pointers_of_kernels();
+  an_input_may_lie_under_an_output("cpu");
+  an_input_may_lie_under_an_output("reference");
+  warnings_of_a_call_that_succeeds();
+  printf("%d expectations failed\n", failures);
+  return failures != 0;
+}
