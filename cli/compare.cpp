@@ -79,7 +79,7 @@ using Weights = std::vector<std::pair<std::string, Array>>;  // per output of th
 // Several opinions on one tensor as one: the worst.
 void add(Comparison& worst, double difference, double claimed, double allowed) {
   const double error = std::fabs(difference - claimed);
-  const bool bad = !(error <= allowed);
+  const bool bad = !(error <= allowed) || !std::isfinite(allowed);  // what has no bound agrees with nothing
   if (error > worst.error || bad) {
     worst.error = error;
     worst.allowed = allowed;
@@ -304,7 +304,7 @@ Comparison compare(std::string name, const Array& got, const Array& wanted, cons
     const std::optional<double> off = off_by(got, wanted, n);
     if (!off) continue;
     const double error = *off;
-    const bool bad = !(error <= allowed[n]);
+    const bool bad = !(error <= allowed[n]) || !std::isfinite(allowed[n]);
     const double part = bad ? HUGE_VAL : allowed[n] > 0 ? error / allowed[n] : 0;
     if (part > most || (bad && !worst.bad)) {
       most = part;
@@ -325,10 +325,13 @@ std::vector<double> allowed_errors(DType type, const std::vector<double>& magnit
 }
 
 std::string describe(const Comparison& one) {
-  const std::string verdict = fmt::format("{}: {} {}", one.name, one.bad ? "disagrees with" : "agrees with", one.with);
+  const bool unknown = one.bad && !std::isfinite(one.allowed) && !std::isnan(one.error);
+  const std::string verdict = fmt::format("{}: {} {}", one.name, unknown ? "cannot be compared with" : one.bad ? "disagrees with" : "agrees with", one.with);
+  if (unknown && one.measure == "difference") return fmt::format("{}: a difference of {:.3g} that has no bound", verdict, one.error);
   if (!one.bad || one.measure == "difference") return fmt::format("{}, largest {} {:.3g} (allowed {:.3g})", verdict, one.measure, one.error, one.allowed);
   const std::string place = fmt::format("{} at {}", verdict, one.at.empty() ? "[]" : one.at);
   if (std::isnan(one.error)) return place + ": the infinity of the other sign";
+  if (unknown) return fmt::format("{}: off by {:.3g} where nothing is known of the rounding error", place, one.error);
   return fmt::format("{}: off by {:.3g}, allowed {:.3g}", place, one.error, one.allowed);
 }
 

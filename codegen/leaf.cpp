@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
 
@@ -44,6 +45,7 @@ class Leaf {
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
+    scaled_ = has_scale(nest.aggregation, type_);
     flag_ = !always_reached(nest) && !identity_is_fill(nest);
   }
 
@@ -252,10 +254,8 @@ class Leaf {
     const bool lanes = tile_.blocked_n && leaf_.lanes > 1;
     lane_ = lanes ? names_.fresh("l") : "";
     const std::int64_t count = tile_.rows * tile_.vectors;
-    acc_ = names_.fresh("acc");
     Body body;
-    body.push_back(stmt(Allocate{acc_, type_, count, Memory::Register}));
-    for (std::int64_t a = 0; a < count; ++a) body.push_back(stmt(Store{acc_, Expr(a), identity(nest_.aggregation, type_)}));
+    begin(body, count);
     if (flag_) {
       hit_ = names_.fresh("hit");
       body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
@@ -266,6 +266,21 @@ class Leaf {
     if (!lanes) return body;
     return {stmt(For{lane_, lane_kind(), Expr(leaf_.lanes), {}, std::move(body)})};
   }
+
+  // The accumulators of a block.
+  void begin(Body& body, std::int64_t count) {
+    acc_ = names_.fresh("acc");
+    body.push_back(stmt(Allocate{acc_, type_, count, Memory::Register}));
+    if (!scaled_) {
+      for (std::int64_t a = 0; a < count; ++a) body.push_back(stmt(Store{acc_, Expr(a), identity(nest_.aggregation, type_)}));
+      return;
+    }
+    product_ = {acc_, names_.fresh("exponent")};
+    body.push_back(stmt(Allocate{product_.exponent, DType::I32, count, Memory::Register}));
+    for (std::int64_t a = 0; a < count; ++a) begin_product(body, product_, a, type_);
+  }
+
+  Expr folded(Body& body, std::int64_t slot) { return scaled_ ? product_of(body, names_, product_, slot, type_) : Expr(Load{acc_, Expr(slot), type_}); }
 
   Kind lane_kind() const { return around_.threads ? Kind::Thread : Kind::Vector; }
 
@@ -400,6 +415,7 @@ class Leaf {
       return;
     }
     const Expr x = convert(value(body, *nest_.value, i, v), type_);
+    if (scaled_) return multiply(body, names_, product_, i * tile_.vectors + v, x);
     body.push_back(stmt(Store{acc_, slot, combine(nest_.aggregation, acc, x)}));
   }
 
@@ -499,7 +515,7 @@ class Leaf {
     for (std::int64_t i = 0; i < tile_.rows; ++i)
       for (std::int64_t v = 0; v < tile_.vectors; ++v) {
         const Expr offset = inside_tile(nest_.target.offset, i, v);
-        Expr result = convert(Load{acc_, Expr(i * tile_.vectors + v), type_}, compute_type(target_type_));
+        Expr result = convert(folded(body, i * tile_.vectors + v), compute_type(target_type_));
         if (add) result = combine(nest_.aggregation, Load{view, offset, target_type_}, result);
         if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
         Stmt store = stmt(Store{view, offset, stored(result), leaf_.stream ? Hint::Streaming : Hint::Plain});
@@ -517,27 +533,16 @@ class Leaf {
     const std::size_t d = static_cast<std::size_t>(n_);
     lane_ = names_.fresh("l");
     tile_ = Tile{};
-    acc_ = names_.fresh("acc");
     const std::int64_t copies = leaf_.vectors;
-    Body body{stmt(Allocate{acc_, type_, copies, Memory::Register})};
-    for (std::int64_t a = 0; a < copies; ++a) body.push_back(stmt(Store{acc_, Expr(a), identity(nest_.aggregation, type_)}));
+    Body body;
+    begin(body, copies);
     if (flag_) {
       hit_ = names_.fresh("hit");
       body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
       body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
     }
     append(body, dot_levels(0, d));
-    Expr total = Load{acc_, Expr(std::int64_t{0}), type_};
-    // Of an assignment one copy, and one lane of it, holds the value and all others 0.
-    const Aggregation together = nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation;
-    for (std::int64_t a = 1; a < copies; ++a) total = combine(together, total, Load{acc_, Expr(a), type_});
-    Expr result = total;
-    if (leaf_.lanes > 1) {
-      const std::string sum = names_.fresh("sum");
-      body.push_back(stmt(Fold{sum, together, total, lane_}));
-      result = Variable{sum, type_};
-    }
-    result = convert(result, compute_type(target_type_));
+    Expr result = convert(scaled_ ? product_of_lanes(body) : sum_of_lanes(body), compute_type(target_type_));
     if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
     Stmt store = stmt(Store{storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset), stored(result)});
     if (flag_ && !nest_.fill) store = stmt(If{hit(), {std::move(store)}, {}});
@@ -545,6 +550,22 @@ class Leaf {
     if (around_.threads) store = stmt(If{less(var(lane_), Expr(std::int64_t{1})), {std::move(store)}, {}});
     body.push_back(std::move(store));
     return {stmt(For{lane_, lane_kind(), Expr(leaf_.lanes), {}, std::move(body)})};
+  }
+
+  Expr sum_of_lanes(Body& body) {
+    Expr total = Load{acc_, Expr(std::int64_t{0}), type_};
+    // Of an assignment one copy, and one lane of it, holds the value and all others 0.
+    const Aggregation together = nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation;
+    for (std::int64_t a = 1; a < leaf_.vectors; ++a) total = combine(together, total, Load{acc_, Expr(a), type_});
+    if (leaf_.lanes == 1) return total;
+    const std::string sum = names_.fresh("sum");
+    body.push_back(stmt(Fold{sum, together, total, lane_}));
+    return Variable{sum, type_};
+  }
+
+  Expr product_of_lanes(Body& body) {
+    for (std::int64_t a = 1; a < leaf_.vectors; ++a) multiply_by_slot(body, names_, product_, 0, a, type_);
+    return leaf_.lanes > 1 ? product_over_lanes(body, names_, product_, 0, type_, lane_) : folded(body, 0);
   }
 
   Body dot_levels(std::size_t level, std::size_t lane_dim) {
@@ -619,6 +640,8 @@ class Leaf {
   int m_ = -1, n_ = -1;
   std::vector<std::size_t> outer_, k_;
   DType type_, target_type_;
+  bool scaled_ = false;                                // the fold is a product of floats: `product_`
+  Scaled product_;
   bool flag_ = false;                                  // `hit_` remembers whether one was met
   Tile tile_;
   std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the innermost loop

@@ -10,7 +10,9 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/product.h"
 #include "codegen/ranges.h"
+#include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/staged.h"
 #include "poly/intern.h"
@@ -23,6 +25,7 @@ using lang::DType;
 
 constexpr double gather_cost = 0.5;                    // cycles per lane
 constexpr double spelled_out = 384;                    // operations: a block of a long expression is the expression for every element
+constexpr int operations_of_a_factor = 16;             // codegen/product.h
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 int cycles_of(lang::Op op) {
@@ -257,7 +260,7 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
     leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / 2);
     leaf.rows = leaf.vectors >= 4 ? 1 : 4 / leaf.vectors;
   }
-  if (!scan.steady()) leaf.rows = 1;
+  if (!scan.steady() || has_scale(nest.aggregation, compute_type(nest.value->type()))) leaf.rows = 1;
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != scan.along && d != lane) outer.push_back(d);
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
@@ -337,7 +340,7 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();
   const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
-  if (folds && !fused) ++f.ops;
+  if (folds && !fused) f.ops += has_scale(nest.aggregation, compute_type(type)) ? operations_of_a_factor : 1;
   return f;
 }
 
@@ -394,7 +397,7 @@ void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
   }
   const bool contiguous = std::abs(stride(f.nest.target, scan.along)) == 1;
   const double enough = alone ? 64.0 * target.multiprocessors : 32;
-  const bool own = !scan.steady() || f.extent[scan.along] < 64 || (!contiguous && scans >= enough);
+  const bool own = !scan.steady() || has_scale(f.nest.aggregation, compute_type(f.nest.value->type())) || f.extent[scan.along] < 64 || (!contiguous && scans >= enough);
   if (!leaf.n.empty()) leaf.outer.push_back(leaf.n);
   leaf.n.clear();
   leaf.rows = scan.steady() ? 4 : 1;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "codegen/product.h"
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
@@ -115,7 +116,8 @@ std::optional<Scan> scan_of(const Statement& s) {
     shape.rows.push_back(std::move(row));
   }
   mark(s.value, s.reads, shape.in_value);
-  return find(shape);
+  std::optional<Scan> scan = find(shape);
+  return scan && scan->further && has_scale(s.aggregation, compute_type(s.value.type())) ? std::nullopt : scan;  // its terms would be products of their own
 }
 
 std::optional<Scan> scan_of(const Nest& nest) {
@@ -281,7 +283,7 @@ std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& sc
   const double shared = threads ? 128 : 4.0 * target.vector_bytes / std::max(4, lang::bytes(s.value.type()));  // rows side by side are one unit
   const double units = std::max(1.0, std::abs(stride) == 1 ? rows : rows / shared), wanted = threads ? 8.0 * target.multiprocessors : 64;
   const double cached = static_cast<double>(target.l1) / 2 / std::max(4, lang::bytes(s.value.type()));
-  if (!scan.steady() || units >= wanted / 4 || rows < 1 || rows * static_cast<double>(length) < 32 * cached) return 0;
+  if (!scan.steady() || has_scale(s.aggregation, compute_type(s.value.type())) || units >= wanted / 4 || rows < 1 || rows * static_cast<double>(length) < 32 * cached) return 0;
   const double least = threads ? 2048 : std::max(64.0, cached / rows);
   const auto block = static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
   const std::int64_t rounded = (block + 63) / 64 * 64;

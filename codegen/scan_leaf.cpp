@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "lang/diagnostic.h"
@@ -52,7 +53,8 @@ class ScanLeaf {
  public:
   ScanLeaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names)
       : nest_(nest), leaf_(leaf), scan_(known_scan(nest)), storage_(storage), around_(around), names_(names), points_(nest_), type_(compute_type(nest.value->type())),
-        target_type_(storage.plan.program.tensor(nest.target.tensor).dtype), along_(scan_.along), over_(scan_.over) {
+        target_type_(storage.plan.program.tensor(nest.target.tensor).dtype), along_(scan_.along), over_(scan_.over),
+        scaled_(has_scale(nest.aggregation, type_)) {
     if (scan_.along_down) count_down(nest_, along_);
     if (scan_.over_down) count_down(nest_, over_);
     for (const auto& [d, value] : around.fixed) points_.fix(d, value);
@@ -85,7 +87,7 @@ class ScanLeaf {
 
   Body scalar() {
     vectors_ = 1;
-    acc_ = names_.fresh("acc");
+    name_accumulators();
     return registers(phases());
   }
 
@@ -108,7 +110,7 @@ class ScanLeaf {
     vectors_ = vectors;
     n0_ = first;
     lane_ = leaf_.lanes > 1 ? names_.fresh("l") : "";
-    acc_ = names_.fresh("acc");
+    name_accumulators();
     Body before;
     if (valid) {
       mask_ = Variable{names_.fresh("inside"), DType::Bool};
@@ -122,9 +124,19 @@ class ScanLeaf {
     return {std::move(loop)};
   }
 
+  void name_accumulators() {
+    acc_ = names_.fresh("acc");
+    if (scaled_) product_ = {acc_, names_.fresh("exponent")};
+  }
+
   Body registers(Body inside) {
     Body body{stmt(Allocate{acc_, type_, vectors_, Memory::Register})};
-    for (std::int64_t v = 0; v < vectors_; ++v) body.push_back(stmt(Store{acc_, i64(v), identity(nest_.aggregation, type_)}));
+    if (scaled_) {
+      body.push_back(stmt(Allocate{product_.exponent, DType::I32, vectors_, Memory::Register}));
+      for (std::int64_t v = 0; v < vectors_; ++v) begin_product(body, product_, v, type_);
+    } else {
+      for (std::int64_t v = 0; v < vectors_; ++v) body.push_back(stmt(Store{acc_, i64(v), identity(nest_.aggregation, type_)}));
+    }
     append(body, std::move(inside));
     return body;
   }
@@ -174,7 +186,7 @@ class ScanLeaf {
 
   Body fill(const Interval& range) {
     if (!nest_.fill) return {};                        // the buffer holds it
-    return each_element(range, [&](std::int64_t) { return constant_of(*nest_.fill); });
+    return each_element(range, [&](Body&, std::int64_t) { return constant_of(*nest_.fill); });
   }
 
   // Main and tail.
@@ -193,7 +205,7 @@ class ScanLeaf {
     return body;
   }
 
-  Body tail(const Parts& p) { return each_element({p.full, p.j.hi}, [&](std::int64_t v) { return stored_value(accumulator(v)); }); }
+  Body tail(const Parts& p) { return each_element({p.full, p.j.hi}, [&](Body& body, std::int64_t v) { return stored_value(folded(body, v)); }); }
 
   Body chunks(const Interval& j, std::int64_t unroll) {
     Body body;
@@ -212,7 +224,7 @@ class ScanLeaf {
       points_.fix(along_, j);
       view_of_target(turn);
       points_.release(along_);
-      for (std::int64_t v = 0; v < vectors_; ++v) put(turn, v, 0, stored_value(accumulator(v)));
+      for (std::int64_t v = 0; v < vectors_; ++v) put(turn, v, 0, stored_value(folded(turn, v)));
       return turn;
     });
     const Expr left = less(p.full, p.j.hi);             // the last step may have skipped values
@@ -229,6 +241,7 @@ class ScanLeaf {
   Expr lane() const { return lane_.empty() ? i64(0) : var(lane_); }
   bool masked(std::int64_t v) const { return mask_ && v == vectors_ - 1; }
   Expr accumulator(std::int64_t v) const { return Load{acc_, i64(v), type_}; }
+  Expr folded(Body& body, std::int64_t v) { return scaled_ ? product_of(body, names_, product_, v, type_) : accumulator(v); }
   Expr stored_value(const Expr& x) const { return convert(x, compute_type(target_type_)); }
 
   Expr corner(std::size_t access, const Form& offset) const {
@@ -279,7 +292,7 @@ class ScanLeaf {
     else body.push_back(std::move(store));
   }
 
-  Body each_element(const Interval& range, const std::function<Expr(std::int64_t)>& value) {
+  Body each_element(const Interval& range, const std::function<Expr(Body&, std::int64_t)>& value) {
     Body body;
     const Expr turns = named(body, "turns", range.hi - range.lo);
     if (is_const(turns) && const_or(turns, 0) <= 0) return {};
@@ -288,7 +301,7 @@ class ScanLeaf {
     points_.release(along_);
     append(body, loop(nest_.dims[along_].name, turns, advance(1, false, true), [&](const Expr&) {
       Body turn;
-      for (std::int64_t v = 0; v < vectors_; ++v) put(turn, v, 0, value(v));
+      for (std::int64_t v = 0; v < vectors_; ++v) put(turn, v, 0, value(turn, v));
       return turn;
     }));
     return body;
@@ -333,6 +346,17 @@ class ScanLeaf {
   // `count` values folded, each into an element of its own if `stores`.
   void step(Body& body, std::int64_t v, std::int64_t count, bool stores) {
     Body inside;
+    if (scaled_) {
+      const std::optional<Expr> all = mask_;
+      if (masked(v)) mask_.reset();
+      for (std::int64_t u = 0; u < count; ++u) {
+        values_.clear();
+        multiply(inside, names_, product_, v, convert(value(inside, *nest_.value, v, u), type_));
+        if (stores) put(inside, v, u, stored_value(folded(inside, v)));
+      }
+      mask_ = all;
+      return masked(v) ? body.push_back(stmt(If{*mask_, std::move(inside), {}})) : append(body, std::move(inside));
+    }
     std::vector<Expr> sums;
     for (std::int64_t u = 0; u < count; ++u) {
       values_.clear();
@@ -415,6 +439,7 @@ class ScanLeaf {
 
   Body by_threads() {
     if (!scan_.steady()) throw InternalError("the plan gives threads parts of a scan whose elements take different numbers of values");
+    if (scaled_) throw InternalError("the plan gives threads parts of a running product");
     vectors_ = 1;
     thread_ = names_.fresh("l");
     acc_ = names_.fresh("acc");
@@ -528,6 +553,8 @@ class ScanLeaf {
   std::int64_t vectors_ = 1;
   std::optional<Expr> mask_;                           // of the last vector of the tile
   bool started_ = false;                               // the first value is behind
+  bool scaled_;                                        // the fold is a product of floats: `product_`
+  Scaled product_;
   std::string acc_, lane_, thread_, shared_, target_;
   std::vector<std::string> views_;
   std::map<const void*, Expr> values_;                 // of one point

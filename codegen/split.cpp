@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/product.h"
 #include "codegen/rewrite.h"
+#include "codegen/scalar.h"
 
 namespace tilec::codegen {
 
@@ -26,7 +28,7 @@ struct Split { std::size_t index; std::int64_t chunk; };
 std::optional<Split> split_of(const Program& program, const Statement& s, const Target& target) {
   const double outputs = std::max(1.0, elements(program, s.target.tensor)), all = points(s) / outputs;
   const double enough = has_threads(target) ? 2048 : long_enough, wanted = has_threads(target) ? 8.0 * target.multiprocessors : few_outputs;
-  if (!reduces(s) || s.aggregation == Aggregation::Assign || s.domain.size() != s.indices.size() || !covers(program, s)) return std::nullopt;
+  if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) || s.domain.size() != s.indices.size() || !covers(program, s)) return std::nullopt;
   if (outputs >= wanted || all < 2 * enough) return std::nullopt;
   std::optional<std::size_t> longest;
   for (std::size_t k = 0; k < s.indices.size(); ++k) {

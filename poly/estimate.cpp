@@ -189,16 +189,31 @@ void fold_extreme(Aggregation aggregation, DType type, Value& held, const Value&
   held = lang::is_float(type) ? apply_real(op, type, held, v, {}) : apply_integer(op, type, held, v, {});
 }
 
+// value near 1, and the power of two that was taken out of it.
+std::int64_t take_exponent(Value& value) {
+  if (value.real == 0 || !std::isfinite(value.real)) return 0;
+  const int exponent = std::ilogb(value.real);
+  value.real = std::ldexp(value.real, -exponent);
+  value.error = std::ldexp(value.error, -exponent);
+  return exponent;
+}
+
+void multiply(Fold& fold, DType type, Value factor) {
+  Value& a = fold.value;
+  fold.exponent += take_exponent(a) + take_exponent(factor);
+  const double product = a.real * factor.real, rounding = std::isfinite(product) ? 2 * epsilon(type) * std::fabs(product) : 0;
+  a.error = error_product(a.real, factor.error) + error_product(factor.real, a.error) + error_square(a.error, factor.error) + rounding;
+  a.real = product;
+}
+
 }  // namespace
 
 void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
   const bool real = lang::is_float(type);
-  const double size = real && std::isfinite(v.real) ? std::fabs(v.real) : 0;
-  fold.terms += size;
-  if (size > 1) fold.above *= size;
-  else if (size > 0) fold.below *= size;
+  if (real && std::isfinite(v.real)) fold.terms += std::fabs(v.real);
   if (fold.count++ == 0) {
     fold.value = v;
+    if (aggregation == Aggregation::Sum) fold.value.real += 0.0;  // a sum starts from 0: of -0 alone it is 0
     return;
   }
   switch (aggregation) {
@@ -208,7 +223,7 @@ void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
       else fold.value.integer = integer_operation(Op::Add, type, fold.value.integer, v.integer, 0);
       fold.value.error += v.error;
       return;
-    case Aggregation::Product: fold.value = real ? apply_real(Op::Mul, type, fold.value, v, {}) : apply_integer(Op::Mul, type, fold.value, v, {}); return;
+    case Aggregation::Product: real ? multiply(fold, type, v) : void(fold.value = apply_integer(Op::Mul, type, fold.value, v, {})); return;
     case Aggregation::Max:
     case Aggregation::Min: return fold_extreme(aggregation, type, fold.value, v);
   }
@@ -217,8 +232,12 @@ void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
 Value finished(Aggregation aggregation, DType type, DType target, const Fold& fold) {
   Value value = fold.value;
   if (aggregation == Aggregation::Sum && fold.count > 1) value.error += 8 * epsilon(type) * fold.terms * (1 + std::sqrt(static_cast<double>(fold.count)) / 32 + static_cast<double>(fold.count) / 1024);
-  const bool out = aggregation == Aggregation::Product ? fold.above > largest(type) || fold.below < least(type) : aggregation == Aggregation::Sum && fold.terms > largest(type);
-  if (lang::is_float(type) && fold.count > 1 && out) value.error = infinity;  // in some order a partial result leaves the type
+  if (aggregation == Aggregation::Sum && lang::is_float(type) && fold.count > 1 && fold.terms > largest(type)) value.error = infinity;  // in some order a partial sum leaves the type
+  if (fold.exponent != 0) {
+    const int exponent = static_cast<int>(std::clamp<std::int64_t>(fold.exponent, -10000, 10000));
+    value.real = std::ldexp(value.real, exponent);
+    value.error = std::ldexp(value.error, exponent) + least(type);
+  }
   return cast(type, target, value);
 }
 

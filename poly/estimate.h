@@ -30,8 +30,8 @@ Value choose(DType condition_type, DType type, const Value& condition, const Val
 Value cast(DType from, DType to, const Value& value);
 
 // What an element has gathered so far.
-// `above`, `below`: the products of the factors over and under 1, between which any order of multiplication stays.
-struct Fold { Value value; double terms = 0; std::int64_t count = 0; double above = 1, below = 1; };
+// A product is value·2^exponent: partial products have no range of their own.
+struct Fold { Value value; double terms = 0; std::int64_t count = 0, exponent = 0; };
 void fold(Aggregation aggregation, DType type, Fold& fold, const Value& value);
 Value finished(Aggregation aggregation, DType type, DType target, const Fold& fold);  // rounded to the target
 

@@ -122,8 +122,8 @@ double real_operation(Op op, DType type, double a, double b, double c) {
     case Op::Div: return a / b;
     case Op::Neg: return -a;
     case Op::Abs: return std::fabs(a);
-    case Op::Max: return propagate(a, b, a < b ? b : a);
-    case Op::Min: return propagate(a, b, b < a ? b : a);
+    case Op::Max: return propagate(a, b, a < b || (a == b && std::signbit(a)) ? b : a);  // -0 lies below 0
+    case Op::Min: return propagate(a, b, b < a || (a == b && std::signbit(b)) ? b : a);
     case Op::Pow: return std::pow(a, b);
     case Op::Mod: return std::fmod(a, b);
     case Op::Fma: return std::fma(a, b, c);

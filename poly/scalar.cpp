@@ -36,12 +36,13 @@ bool is_cast(const lang::Name& function) {
   return name == "as_float" || name == "as_int" || name == "as_uint" || name == "as_bool" || lang::dtype_named(name);
 }
 
-// Of the tensor or number that `expr` names: its own float type, f32 for integers. None: it names a size, or nothing.
+// Of the tensor or number that `expr` names: its own float type, f32 for integers. None: it names a width, or nothing.
 std::optional<DType> float_type_of(const Body& body, const lang::Expr& expr) {
   const auto* variable = expr.as<lang::Variable>();
   const auto at = variable ? body.scope.names.find(variable->name.spelled()) : body.scope.names.end();
   if (at == body.scope.names.end()) return std::nullopt;
   const Named& named = at->second;
+  if (named.kind == Named::Kind::Size && body.scope.used_as_value.contains(variable->name.spelled())) return DType::F32;
   const bool scalar = named.kind == Named::Kind::Weak || named.kind == Named::Kind::Element;
   if (named.kind != Named::Kind::Tensor && !scalar) return std::nullopt;
   const DType type = scalar ? named.scalar->expr.type() : body.scope.tensor(named.tensor).dtype;

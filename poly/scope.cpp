@@ -442,12 +442,13 @@ void mark(const lang::Expr& expr, std::set<std::string>& marked) {
   for (const auto& name : names) marked.insert(name.spelled());
 }
 
-// The places inside a value where only sizes can stand.
-void mark_inside(const lang::Expr& expr, Scope& scope) {
-  const auto inside = [&](const lang::Expr& e) { mark_inside(e, scope); };
-  expr.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { inside(u.operand); },
+// The places inside a value where only sizes can stand, and the names that stand for values.
+void mark_inside(const lang::Expr& expr, Scope& scope, std::set<std::string>& widths) {
+  const auto inside = [&](const lang::Expr& e) { mark_inside(e, scope, widths); };
+  expr.match([](const lang::Number&) {}, [&](const lang::Variable& v) { scope.used_as_value.insert(v.name.spelled()); }, [&](const lang::Unary& u) { inside(u.operand); },
              [&](const lang::Binary& b) { inside(b.left), inside(b.right); },
              [&](const lang::Access& a) {
+               scope.used_as_value.insert(a.tensor.spelled());
                for (const auto& e : a.element) mark(e, scope.used_as_size);
              },
              [&](const lang::Call& c) {
@@ -460,8 +461,9 @@ void mark_inside(const lang::Expr& expr, Scope& scope) {
                  return k < uses.size() ? uses[k] : InputUse::Value;
                };
                for (std::size_t k = 0; k < c.arguments.size(); ++k) {
+                 const bool width = builtin && builtin->name == "as_float" && use(k) == InputUse::Extent;
                  if (use(k) == InputUse::Value) inside(c.arguments[k]);
-                 else mark(c.arguments[k], use(k) == InputUse::Size ? scope.used_as_size : scope.used_as_extent);
+                 else mark(c.arguments[k], use(k) == InputUse::Size ? scope.used_as_size : width ? widths : scope.used_as_extent);
                }
              },
              [&](const lang::Select& s) {
@@ -470,10 +472,10 @@ void mark_inside(const lang::Expr& expr, Scope& scope) {
              });
 }
 
-void mark_contraction(const lang::Contraction& c, Scope& scope) {
+void mark_contraction(const lang::Contraction& c, Scope& scope, std::set<std::string>& widths) {
   for (const auto& e : c.element) mark(e, scope.used_as_size);
   for (const auto& e : c.sizes) mark(e, scope.used_as_size);
-  mark_inside(c.body, scope);
+  mark_inside(c.body, scope, widths);
   for (const auto& constraint : c.constraints) {
     if (constraint.low) mark(*constraint.low, scope.used_as_size);
     mark(constraint.polynomial, scope.used_as_size), mark(constraint.bound, scope.used_as_size);
@@ -486,11 +488,14 @@ void find_used_as_size(const lang::Function& function, Scope& scope) {
   for (const auto& input : function.inputs)
     if (input.sizes)
       for (const auto& size : *input.sizes) mark(size, scope.used_as_size);
+  std::set<std::string> widths;
   for (const auto& statement : function.statements) {
-    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) mark_contraction(*c, scope);
-    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) mark_inside(a->value, scope);
-    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) mark_inside(t->value, scope);
+    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) mark_contraction(*c, scope, widths);
+    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) mark_inside(a->value, scope, widths);
+    if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) mark_inside(t->value, scope, widths);
   }
+  for (const auto& name : widths)
+    if (!scope.used_as_value.contains(name)) scope.used_as_extent.insert(name);
   // `P = S/2;` with P a size makes S one: from the last statement to the first, because names are assigned before use.
   for (auto statement = function.statements.rbegin(); statement != function.statements.rend(); ++statement)
     if (const auto* a = std::get_if<lang::Assignment>(&statement->node))

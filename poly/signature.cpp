@@ -146,6 +146,7 @@ void declare_argument(const lang::Input& input, const Named& argument, const Giv
     scope.diagnostics.report(input.span, messages::given_rank, input.target.name.spelled(), counted(input.sizes->size(), "dimension"), "a scalar");
     return fail(scope, input);
   }
+  if (const auto type = declared_type(input.target); type && given.dtype && *given.dtype != *type) want(scope, argument.tensor, *type);
   if (argument.kind == Named::Kind::Tensor && (!input_type(input, &given, scope) || !check_rank(input, &given, scope))) return fail(scope, input);
   const auto value = typed_argument(input, argument, scope);
   if (!value) return fail(scope, input);

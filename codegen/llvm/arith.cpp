@@ -2,7 +2,7 @@
 //
 //   sdiv by 0, INT_MIN / -1, a shift by the width    poison in LLVM, a number in Tile: guarded, unless the divisor is a constant
 //   fptosi of NaN or 1e30                            llvm.fptosi.sat
-//   max(NaN, 1)                                      x86 `maxps` gives one operand: a second select puts the NaN back
+//   max(NaN, 1), max(-0, 0)                          x86 `maxps` gives one operand: a select puts the NaN back, `and` of both ways round 0
 //   f64 → f16                                        through f32 it would round twice: 1 + 2^-11 + 2^-40 goes to the even neighbour.
 //                                                    Rounding to odd in between keeps the sticky bit (Boldo, Melquiond 2008)
 //   f32 → bf16                                       no instruction that keeps subnormals: integer arithmetic
@@ -132,12 +132,33 @@ Value* compare(Builder& b, Op op, DType type, Value* x, Value* y) {
   return b.CreateCmp(p, x, y);
 }
 
-// `y > x ? y : x` is one `maxps y, x`, which gives x when either is NaN and when both are zeros; so only a NaN in y has to be put back.
+// y where it is beyond x, else x: one `maxps`.
+Value* beyond(Builder& b, Op op, DType type, Value* x, Value* y) { return b.CreateSelect(compare(b, op == Op::Max ? Op::Gt : Op::Lt, type, y, x), y, x); }
+
+const llvm::ConstantFP* real_constant(const Value* v) {
+  const auto* c = llvm::dyn_cast<llvm::Constant>(v);
+  return c ? llvm::dyn_cast_or_null<llvm::ConstantFP>(v->getType()->isVectorTy() ? c->getSplatValue() : c) : nullptr;
+}
+
+// A NaN is kept and -0 lies below 0, so that the order of operands is not seen. `maxps y, x` gives x where both are zeros, or one is NaN:
+// where the operands are equal the two ways round differ in a sign at most, and `and` takes the sign that is plus. A constant needs one.
+Value* extreme_float(Builder& b, Op op, DType type, Value* x, Value* y) {
+  if (real_constant(x)) std::swap(x, y);
+  const llvm::ConstantFP* number = real_constant(y);
+  if (number && !number->isNaN()) {
+    const bool wins = number->isZero() && number->isNegative() == (op == Op::Min);
+    Value* result = wins ? beyond(b, op, type, y, x) : beyond(b, op, type, x, y);
+    return wins ? b.CreateSelect(b.CreateFCmpUNO(x, x), x, result) : result;
+  }
+  const auto bits = [&](Value* v) { return b.CreateBitCast(v, like(b.getIntNTy(v->getType()->getScalarSizeInBits()), v)); };
+  Value *one = bits(beyond(b, op, type, x, y)), *other = bits(beyond(b, op, type, y, x));
+  Value* both = b.CreateBitCast(op == Op::Max ? b.CreateAnd(one, other) : b.CreateOr(one, other), x->getType());
+  return b.CreateSelect(b.CreateFCmpUNO(x, y), llvm::ConstantFP::getNaN(x->getType()), both);
+}
+
 Value* extreme(Builder& b, Op op, DType type, Value* x, Value* y) {
   if (type == DType::Bool) return op == Op::Max ? b.CreateOr(x, y) : b.CreateAnd(x, y);
-  Value* second = compare(b, op == Op::Max ? Op::Gt : Op::Lt, type, y, x);
-  Value* result = b.CreateSelect(second, y, x);
-  return lang::is_float(type) ? b.CreateSelect(b.CreateFCmpUNO(y, y), y, result) : result;
+  return lang::is_float(type) ? extreme_float(b, op, type, x, y) : beyond(b, op, type, x, y);
 }
 
 Value* sign(Builder& b, DType type, Value* x) {

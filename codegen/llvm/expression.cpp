@@ -105,8 +105,6 @@ Lanes BodyEmitter::operation(const Operation& o) {
     if (o.op == Op::Mul) return {DType::I64, multiply(v[0].value, v[1].value)};
     if (o.op == Op::Sub && is_number(v[1].value, 0)) return v[0];
   }
-  // The running value of a reduction second: then the test for NaN is not in its chain.
-  if ((o.op == Op::Max || o.op == Op::Min) && o.operands[0].as<Load>() && memory(o.operands[0].as<Load>()->view).registers >= 0) std::swap(v[0], v[1]);
   const bool varies = std::any_of(v.begin(), v.end(), [](const Lanes& x) { return !is_uniform(x); });
   std::vector<Value*> operands;
   for (const Lanes& x : v) operands.push_back(varies ? vector(x) : x.value);

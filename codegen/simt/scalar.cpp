@@ -216,6 +216,14 @@ std::string Scalars::nan_keeping(const char* name, DType t) const {
   return fmt::format("\n#if __CUDA_ARCH__ >= 800\n  float r; asm(\"{}.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r;\n#endif\n  ", name);
 }
 
+// Of equal a and b, which differ in the sign of a zero at most.
+std::string Scalars::common_bits(DType t, const char* op) const {
+  const bool cuda = dialect_ == Dialect::Cuda, single = t == DType::F32;
+  const char* to = cuda ? (single ? "__float_as_int" : "__double_as_longlong") : single ? "as_int" : "as_long";
+  const char* from = cuda ? (single ? "__int_as_float" : "__longlong_as_double") : single ? "as_float" : "as_double";
+  return fmt::format("{0}({1}(a) {2} {1}(b))", from, to, op);
+}
+
 // Vendors allow these f32 functions 3 to 16 ulp. In double they are rounded once; a device without doubles has its own.
 std::string Scalars::by_double(Op op, std::size_t count) const {
   const std::string name(lang::info(op).name), more = count == 2 ? ", b" : "", wide = count == 2 ? ", (double)b" : "";
@@ -240,9 +248,9 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::Gt: return fmt::format("({} > {})", o[0], o[1]);
     case Op::Ge: return fmt::format("({} >= {})", o[0], o[1]);
     case Op::Abs: return call(function("fabs", t), o);
-    // a NaN on the left is kept because nothing is greater, one on the right by the test; of two zeros the first
-    case Op::Max: return shared("max", nan_keeping("max", t) + "return b > a || b != b ? b : a;");
-    case Op::Min: return shared("min", nan_keeping("min", t) + "return b < a || b != b ? b : a;");
+    // a NaN on the left is kept because nothing is greater, one on the right by the test; -0 lies below 0
+    case Op::Max: return shared("max", nan_keeping("max", t) + fmt::format("return a == b ? {} : b > a || b != b ? b : a;", common_bits(t, "&")));
+    case Op::Min: return shared("min", nan_keeping("min", t) + fmt::format("return a == b ? {} : b < a || b != b ? b : a;", common_bits(t, "|")));
     case Op::Mod: return call(function("fmod", t), o);
     case Op::Recip: return fmt::format("({} / {})", one, o[0]);
     case Op::Relu: return shared("relu", fmt::format("return a < {0} ? {0} : a;", zero));

@@ -38,6 +38,7 @@ class Scalars {
   std::string unsigned_of(DType type) const;
   std::string wrap(DType type, const std::string& text);
   std::string nan_keeping(const char* name, DType type) const;
+  std::string common_bits(DType type, const char* op) const;
   std::string by_double(Op op, std::size_t count) const;  // an f32 function, rounded once
   std::string floats(Op op, DType type, const std::vector<std::string>& operands);
   std::string integers(Op op, DType type, const std::vector<std::string>& operands);

@@ -95,6 +95,7 @@ inline std::string compare(const poly::Array& got, const poly::Array& wanted, co
   for (std::size_t n = 0; n < static_cast<std::size_t>(wanted.count()); ++n) {
     const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]), b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
     if (real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n]) continue;
+    if (!std::isfinite(magnitudes[n])) fmt::print(stderr, "UNKNOWN {} {}\n", a, b);
     const bool opposite = real && std::isinf(a) && a == -b;  // infinities tell a zero's sign
     if (!opposite && !std::isfinite(magnitudes[n])) continue;  // nothing is known
     if (std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n])) continue;
