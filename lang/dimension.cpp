@@ -260,8 +260,8 @@ class Dimensions {
       indices.push_back(v->name.spelled());
     }
     const auto elsewhere = [&](const std::string& index, const std::string& dimension) {
-      const auto& all = uses.at(index);
-      return std::any_of(all.begin(), all.end(), [&](const Use& u) { return u.access != use.access && u.dimension == dimension; });
+      const auto at = uses.find(index);                // none where no dimension it stands for has a name
+      return at != uses.end() && std::any_of(at->second.begin(), at->second.end(), [&](const Use& u) { return u.access != use.access && u.dimension == dimension; });
     };
     std::sort(indices.begin(), indices.end());
     do {

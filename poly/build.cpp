@@ -109,7 +109,6 @@ std::optional<Program> build_once(const lang::File& file, const lang::Function& 
   std::vector<lang::Argument> parameters;
   if (!bind_defines(function, signature, scope, parameters)) return std::nullopt;
   find_declared(function, scope);
-  scope.taken->names.insert(scope.declared.begin(), scope.declared.end());
   find_used_as_size(function, scope);
   declare_inputs(function, signature, scope);
   for (const auto& statement : function.statements) add_statement(scope, function, statement);
@@ -117,6 +116,7 @@ std::optional<Program> build_once(const lang::File& file, const lang::Function& 
   if (!scope.failed) own_derivatives(file, function, parameters, scope);
   wanted = scope.assumed->wanted;
   if (scope.failed || diagnostics.has_errors()) return std::nullopt;
+  name_tensors(scope);
   list_derivatives(scope);
   return std::move(scope.program);
 }

@@ -50,7 +50,6 @@ bool is_builtin(std::string_view name) { return table().contains(name); }
 std::optional<Named> invoke(Scope& scope, const Invocation& invocation) {
   if (!counts_fit(scope, invocation)) return std::nullopt;
   scope.names.try_emplace(invocation.name);             // taken, also for what the arguments need
-  scope.taken->names.insert(unique_name(scope, invocation.name));
   return table().at(invocation.call.function.text)(scope, invocation);
 }
 

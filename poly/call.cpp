@@ -125,7 +125,7 @@ Named tuple_of(std::vector<Named> elements, Span span) {
 class Callee {
  public:
   Callee(Scope& caller, const lang::Definition& callee, Span span)
-      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .assumed = caller.assumed, .derivations = caller.derivations, .nested = caller.nested, .depth = caller.depth + 1, .taken = caller.taken} {}
+      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .assumed = caller.assumed, .derivations = caller.derivations, .nested = caller.nested, .depth = caller.depth + 1} {}
   Callee(const Callee&) = delete;
   Callee& operator=(const Callee&) = delete;
   ~Callee() {
@@ -186,11 +186,7 @@ std::optional<Named> inlined(Scope& scope, const lang::Definition& definition, c
     Callee callee(scope, definition, span);
     Scope& inside = callee.scope();
     if (!bind_parameters(inside, function, call.parameters, scope, span)) return std::nullopt;
-    if (function.results.size() == 1) {
-      const auto own = unique_name(scope, name);
-      inside.unique[function.results[0].name.spelled()] = own;
-      inside.taken->names.insert(own);
-    }
+    if (function.results.size() == 1) inside.called[function.results[0].name.spelled()] = wished_name(scope, name);
     results = run(inside, function, *arguments);
   }
   if (!results) {

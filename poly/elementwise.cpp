@@ -69,7 +69,7 @@ std::optional<TensorId> reshape_alone(Body& body, const ElementwiseTarget& targe
   if (!last || last->targets[0] != id || target.dtype.value_or(body.scope.tensor(id).dtype) != body.scope.tensor(id).dtype) return std::nullopt;
   auto& tensor = body.scope.program.tensors[static_cast<std::size_t>(id)];
   std::erase_if(body.scope.names, [&](const auto& entry) { return entry.second.kind == Named::Kind::Tensor && entry.second.tensor == id; });
-  tensor.name = unique_name(body.scope, target.name);
+  tensor.name = wished_name(body.scope, target.name);
   tensor.span = target.span;
   return id;
 }

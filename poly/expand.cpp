@@ -11,7 +11,7 @@ namespace {
 class Inside {
  public:
   Inside(Scope& caller, lang::Diagnostics& faults)
-      : scope{.diagnostics = faults, .program = std::move(caller.program), .derivations = caller.derivations, .nested = caller.nested, .depth = caller.depth + 1, .taken = caller.taken}, caller_(caller) {}
+      : scope{.diagnostics = faults, .program = std::move(caller.program), .derivations = caller.derivations, .nested = caller.nested, .depth = caller.depth + 1}, caller_(caller) {}
   ~Inside() { caller_.program = std::move(scope.program); }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
@@ -64,7 +64,7 @@ std::optional<std::vector<Named>> expand(Scope& scope, const std::string& text, 
     find_declared(function, inside.scope);
     find_used_as_size(function, inside.scope);
     bind(inside.scope, function, inputs);
-    for (std::size_t k = 0; k < names.size(); ++k) inside.scope.unique[function.results[k].name.spelled()] = unique_name(scope, names[k]);
+    for (std::size_t k = 0; k < names.size(); ++k) inside.scope.called[function.results[k].name.spelled()] = wished_name(scope, names[k]);
     for (const auto& statement : function.statements) add_statement(inside.scope, function, statement);
     for (const auto& result : function.results) results.push_back(inside.scope.names[result.name.spelled()]);
     whole = !inside.scope.failed;

@@ -83,7 +83,6 @@ class Derivative {
     like_.parameters = inside_.parameters;
     find_declared(function(), inside_);
     find_used_as_size(function(), inside_);
-    inside_.taken->names.insert(inside_.declared.begin(), inside_.declared.end());
     for (const auto& values : inputs)
       for (const auto& named : values.of) take(named, values.change);
     for (const auto& argument : arguments_) like_.arguments.push_back(placeless(argument));
@@ -162,6 +161,7 @@ class Derivative {
     }
     if (inside_.failed) return std::nullopt;
     for (const auto& requirement : inside_.program.requirements) require(requirement);
+    name_tensors(inside_);
     return std::move(inside_.program);
   }
 
@@ -175,7 +175,7 @@ class Derivative {
     const auto id = result_of(result, like);
     inside_.failed = !id;
     if (!id) return;
-    call_it(*id, result.name.spelled());
+    inside_.program.tensors[static_cast<std::size_t>(*id)].name = result.name.spelled();  // which E0310 shows
     inside_.program.outputs.push_back(*id);
   }
 
@@ -196,15 +196,6 @@ class Derivative {
       return std::nullopt;
     }
     return tensor.dtype == like.dtype ? id : made(copied(inside_, *id, whole));
-  }
-
-  // A result has the name of the text, which E0310 shows; what it was converted from may have had it.
-  void call_it(TensorId id, const std::string& name) {
-    auto& tensors = inside_.program.tensors;
-    auto& own = tensors[static_cast<std::size_t>(id)].name;
-    const auto holder = std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& tensor) { return tensor.name == name; });
-    if (holder != tensors.end()) std::swap(holder->name, own);
-    else own = name;
   }
 
   Scope& caller_;

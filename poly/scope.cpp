@@ -255,25 +255,56 @@ template <class Taken> std::string not_taken(const std::string& wish, int& tried
 
 }  // namespace
 
-std::string fresh(Scope& scope, const std::string& wish) {
-  return not_taken(wish, scope.tried[wish], [&](const std::string& name) {
-    return scope.declared.contains(name) || scope.names.contains(name) || (scope.depth == 0 && scope.taken->names.contains(name));
-  });
+namespace {
+
+// Of `Y_1`, which is not to become `Y_1_1`, `Y`.
+std::string without_number(const std::string& name) {
+  const auto end = name.find_last_not_of("0123456789");
+  return end != std::string::npos && end > 0 && end + 1 < name.size() && name[end] == '_' ? name.substr(0, end) : name;
 }
 
-std::string unique_name(Scope& scope, const std::string& name) {
-  if (scope.depth == 0) return name;
-  auto& known = scope.unique[name];
-  if (known.empty()) known = not_taken(name, scope.taken->tried[name], [&](const std::string& each) { return scope.taken->names.contains(each); });
-  scope.taken->names.insert(known);
-  return known;
+}  // namespace
+
+std::string fresh(Scope& scope, const std::string& wish) {
+  return not_taken(wish, scope.tried[wish], [&](const std::string& name) { return scope.declared.contains(name) || scope.names.contains(name); });
+}
+
+std::string wished_name(const Scope& scope, const std::string& name) {
+  const auto at = scope.called.find(name);
+  return at == scope.called.end() ? name : at->second;
 }
 
 TensorId add_tensor(Scope& scope, Tensor tensor) {
-  tensor.name = unique_name(scope, tensor.name);
-  scope.taken->names.insert(tensor.name);
+  tensor.name = wished_name(scope, tensor.name);
   scope.program.tensors.push_back(std::move(tensor));
   return static_cast<TensorId>(scope.program.tensors.size()) - 1;
+}
+
+void name_tensors(Scope& scope) {
+  auto& tensors = scope.program.tensors;
+  std::set<std::string> taken(scope.program.sizes.begin(), scope.program.sizes.end());
+  taken.insert(scope.declared.begin(), scope.declared.end());
+  std::vector<bool> done(tensors.size());
+  std::set<std::string> held;
+  const auto hold = [&](TensorId id) {
+    const auto& name = tensors[static_cast<std::size_t>(id)].name;
+    const bool is_size = std::find(scope.program.sizes.begin(), scope.program.sizes.end(), name) != scope.program.sizes.end();
+    done[static_cast<std::size_t>(id)] = done[static_cast<std::size_t>(id)] || (!is_size && held.insert(name).second);
+  };
+  std::for_each(scope.program.outputs.begin(), scope.program.outputs.end(), hold);
+  for (const auto& [name, named] : scope.names)
+    if (named.kind == Named::Kind::Tensor && tensors[static_cast<std::size_t>(named.tensor)].name == name) hold(named.tensor);
+  taken.merge(held);
+  std::map<std::string, int> tried;
+  for (std::size_t id = 0; id < tensors.size(); ++id) {
+    if (done[id]) continue;
+    auto& name = tensors[id].name;
+    if (taken.contains(name)) {
+      const auto stem = without_number(name);
+      name = not_taken(stem, tried[stem], [&](const std::string& each) { return taken.contains(each); });
+    }
+    taken.insert(name);
+  }
 }
 
 void want(Scope& scope, TensorId tensor, DType type) {

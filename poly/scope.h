@@ -56,9 +56,6 @@ struct Parameter {
 // Inputs whose type nothing says are taken for f32. Where one must be something else, it is noted, and build starts again.
 struct Assumed { std::set<TensorId> inputs = {}; std::map<std::string, DType> wanted = {}; };
 
-// Every tensor's name, and what the function declares; `tried`: for a name, how many of `name_1`, `name_2`, … are among them.
-struct TakenNames { std::set<std::string> names = {}; std::map<std::string, int> tried = {}; };
-
 // The `gradient` or `tangent` of a function for arguments of one kind. Calls that agree in all this share it, and so does a call inside it.
 struct Derivation {
   lang::Definition definition = {};
@@ -83,11 +80,9 @@ struct Scope {
   std::shared_ptr<Assumed> assumed = std::make_shared<Assumed>();
   std::shared_ptr<std::vector<Derivation>> derivations = std::make_shared<std::vector<Derivation>>();  // of a program's scopes and of those of its derivatives
   int nested = 0;                                      // calls around this derivative
-  // Of a function that is being inlined: its tensors get names nobody has, the same one each time it spells a name.
-  int depth = 0;
-  std::map<std::string, std::string> unique = {};
-  std::map<std::string, int> tried = {};               // as in TakenNames, of the names in this scope
-  std::shared_ptr<TakenNames> taken = std::make_shared<TakenNames>();  // shared by a program's scopes
+  int depth = 0;                                       // calls around a function that is being inlined
+  std::map<std::string, std::string> called = {};      // what its results are called where it is called
+  std::map<std::string, int> tried = {};               // for a name, how many of `name_1`, `name_2`, … are known to be taken
 
   const Tensor& tensor(TensorId id) const { return program.tensor(id); }
 };
@@ -96,9 +91,11 @@ struct Scope {
 void find_declared(const lang::Function& function, Scope& scope);
 void find_used_as_size(const lang::Function& function, Scope& scope);
 
-std::string fresh(Scope& scope, const std::string& wish);          // `Y`, else `Y_1`, …
-std::string unique_name(Scope& scope, const std::string& name);          // of the tensor that this function calls `name`
+std::string fresh(Scope& scope, const std::string& wish);          // `Y`, else `Y_1`, …: no name of this scope
+// While a program is built, the name of a tensor is a wish, which several may have: what the function calls it, or the caller of the function.
+std::string wished_name(const Scope& scope, const std::string& name);
 TensorId add_tensor(Scope& scope, Tensor tensor);
+void name_tensors(Scope& scope);                       // at the end: each gets one of its own, those that the function names before the others
 void want(Scope& scope, TensorId tensor, DType type);                   // of the inputs that `tensor` is made of and whose type is assumed
 bool is_index(const Scope& scope, const lang::Name& name);
 const Named* find(const Scope& scope, const lang::Name& name, Span span);  // reports when there is none; null for Failed too

@@ -101,12 +101,10 @@ namespace {
 std::optional<Named> called_as(Scope& scope, const Named& made, TensorId before, const ElementwiseTarget& target) {
   if (made.kind != Named::Kind::Tensor) return made.kind == Named::Kind::Tuple || !target.dtype ? std::optional(made) : std::nullopt;
   auto& tensor = scope.program.tensors[static_cast<std::size_t>(made.tensor)];
-  const auto name = unique_name(scope, target.name);
   const bool mine = made.tensor >= before && target.dtype.value_or(tensor.dtype) == tensor.dtype;
   const bool given = std::any_of(scope.names.begin(), scope.names.end(), [&](const auto& entry) { return entry.second.kind == Named::Kind::Tensor && entry.second.tensor == made.tensor && entry.first != target.name && scope.declared.contains(entry.first); });
   if (!mine || given) return copied(scope, made.tensor, target);
-  tensor.name = name;
-  scope.taken->names.insert(name);
+  tensor.name = wished_name(scope, target.name);
   return Named::of_tensor(made.tensor, target.span);
 }
 
