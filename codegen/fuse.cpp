@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/factor.h"
 #include "codegen/inline.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
@@ -87,6 +88,7 @@ Fused fuse(const poly::Program& program, const Strides& strides, const std::map<
   clip_targets(fused.program);
   copy_outputs(fused.program, fused.strides, output_strides);
   inline_elementwise(fused.program);
+  factor_sums(fused.program, fused.strides);
   split_scans(fused.program, fused.strides, target);
   split_reductions(fused.program, fused.strides, target);
   if (!has_threads(target)) transpose_for_lanes(fused.program, fused.strides);  // staging reads any order

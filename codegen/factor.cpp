@@ -1,0 +1,503 @@
+// Which factors leave which sums.
+//
+// A statement sums a product over indices S. Choose some of them, R: the factors that depend on R are summed over R into a
+// temporary, over whatever else they and the rows of R depend on; the statement then sums the temporary times the other factors
+// over S \ R. Both halves may be taken apart further. All choices are counted, the one with the fewest points is taken.
+//
+// An element that no point reaches must keep its fill. The rows that say which points there are may hold R, so they are
+// projected: from s >= 0 and s < t follows t >= 1. Over the integers that is exact where one of the two coefficients is 1 (Pugh's
+// Omega test: the dark shadow is the real one); other projections are not tried.
+#include "codegen/factor.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
+#include "codegen/scan.h"
+#include "poly/canonical.h"
+#include "poly/count.h"
+#include "poly/hull.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::DType;
+using lang::Op;
+using poly::Access;
+using poly::Affine;
+using poly::Expr;
+using poly::Program;
+using poly::Row;
+using poly::Statement;
+using Indices = std::vector<std::size_t>;
+
+constexpr double worth = 0.5;                          // of the points as they are
+constexpr double element = 8;                          // points for whose time an element is stored and read again
+constexpr double few_points = 256;
+constexpr std::size_t few_sums = 5;                    // 2⁵ choices
+constexpr std::int64_t largest_temporary = std::int64_t{1} << 30;  // bytes
+
+// ---- products
+
+enum class Role { Times, Over, When };                 // a factor, a divisor, the condition of `c ? x : 0`
+struct Factor {
+  Expr value;
+  Role role;
+  std::vector<bool> mentions;                          // per index
+};
+struct Product {
+  Op op = Op::Mul;                                     // or what a maximum distributes over
+  bool negative = false;
+  std::vector<Factor> factors;                         // in the order written
+  std::vector<std::pair<std::size_t, std::size_t>> written;  // factors that the text multiplies before others: from, to
+};
+
+bool is_zero(const Expr& e) {
+  const auto* n = e.as<poly::Number>();
+  return n && (lang::is_float(n->type) ? n->real == 0 : n->integer == 0);
+}
+
+bool is_wide_float(DType type) { return type == DType::F32 || type == DType::F64; }
+
+// max(x + a, x + b) is x + max(a, b) in floats, since rounding is monotone; integers wrap.
+std::optional<Op> product_of(const Statement& s) {
+  if (s.aggregation == Aggregation::Sum) return Op::Mul;
+  if (s.aggregation != Aggregation::Max && s.aggregation != Aggregation::Min) return std::nullopt;
+  const auto* apply = s.value.as<poly::Apply>();
+  if (!apply) return std::nullopt;
+  const bool lattice = apply->op == Op::Max || apply->op == Op::Min, sum = apply->op == Op::Add && is_wide_float(apply->type);
+  return lattice || sum ? std::optional(apply->op) : std::nullopt;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Statement& s) : s_(s) {}
+
+  std::optional<Product> read() {
+    const auto op = product_of(s_);
+    if (!op) return std::nullopt;
+    product_.op = *op;
+    const auto* apply = s_.value.as<poly::Apply>();
+    if (*op != Op::Add) take(s_.value);
+    else for (const Expr& operand : apply->operands) add(operand, Role::Times);  // a sum within a sum would be rounded otherwise
+    return std::move(product_);
+  }
+
+ private:
+  void add(const Expr& value, Role role) {
+    Factor factor{value, role, std::vector<bool>(s_.indices.size(), false)};
+    mark(value, s_.reads, factor.mentions);
+    product_.factors.push_back(std::move(factor));
+  }
+
+  void take(const Expr& e) {
+    const std::size_t from = product_.factors.size();
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply || apply->type != s_.value.type()) return add(e, Role::Times);
+    if (apply->op == product_.op) {
+      for (const Expr& operand : apply->operands) take(operand);
+    } else if (product_.op == Op::Mul && apply->op == Op::Neg) {
+      product_.negative = !product_.negative;
+      return take(apply->operands[0]);
+    } else if (product_.op == Op::Mul && apply->op == Op::Div && lang::is_float(apply->type)) {
+      take(apply->operands[0]);
+      add(apply->operands[1], Role::Over);
+    } else if (product_.op == Op::Mul && apply->op == Op::Select && is_zero(apply->operands[2])) {
+      add(apply->operands[0], Role::When);
+      take(apply->operands[1]);
+    } else {
+      return add(e, Role::Times);
+    }
+    product_.written.emplace_back(from, product_.factors.size());
+  }
+
+  const Statement& s_;
+  Product product_;
+};
+
+Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(poly::Cast{e, type}); }
+
+// The product of some factors, in the order written.
+Expr joined(const Product& product, const std::vector<Factor>& factors, DType type) {
+  std::optional<Expr> value, when;
+  for (const Factor& f : factors) {
+    if (f.role == Role::When) when = when ? Expr(poly::Apply{Op::And, {*when, f.value}, DType::Bool}) : f.value;
+    else if (f.role == Role::Times) value = value ? Expr(poly::Apply{product.op, {*value, in_type(f.value, type)}, type}) : in_type(f.value, type);
+  }
+  if (!value) value = Expr(poly::Number{type, 1, lang::is_float(type) ? 1.0 : 0.0});
+  for (const Factor& f : factors)
+    if (f.role == Role::Over) value = poly::Apply{Op::Div, {*value, in_type(f.value, type)}, type};
+  return when ? Expr(poly::Apply{Op::Select, {*when, *value, Expr(poly::Number{type})}, type}) : *value;
+}
+
+// f16 keeps within 6e-8 and 65504: f32 holds what four of them give.
+bool keeps_range(const std::vector<Factor>& factors) {
+  const auto half = [](const Factor& f) {
+    const auto* cast = f.value.as<poly::Cast>();
+    return f.role == Role::When || f.value.as<poly::Number>() || (f.role == Role::Times && cast && cast->operand.type() == DType::F16);
+  };
+  return factors.size() <= 4 && std::all_of(factors.begin(), factors.end(), half);
+}
+
+// In which type a temporary is summed. Q·(K·V) may leave f32 where (Q·K)·V as written does not: then in f64, which it does not leave.
+DType type_of(const Product& product, const std::vector<bool>& inside, const std::vector<Factor>& factors, DType type) {
+  if (product.op != Op::Mul || type != DType::F32 || keeps_range(factors)) return type;
+  const auto counts = [&](std::size_t f) { return product.factors[f].role != Role::When && !product.factors[f].value.as<poly::Number>(); };
+  const auto is_written = [&](const std::pair<std::size_t, std::size_t>& range) {
+    for (std::size_t f = 0; f < inside.size(); ++f)
+      if (counts(f) && inside[f] != (f >= range.first && f < range.second)) return false;
+    return true;
+  };
+  std::size_t several = 0;
+  for (std::size_t f = 0; f < inside.size(); ++f) several += inside[f] && (counts(f) || product.factors[f].role == Role::Over);
+  return several < 2 || std::any_of(product.written.begin(), product.written.end(), is_written) ? type : DType::F64;
+}
+
+// ---- projections
+
+constexpr std::int64_t far = std::int64_t{1} << 30;
+
+bool is_near(const Row& row) {
+  const auto near = [](std::int64_t c) { return c > -far && c < far; };
+  return row.divisor == 1 && near(row.constant) && near(row.extent.value_or(0)) && std::all_of(row.coefficients.begin(), row.coefficients.end(), near);
+}
+
+// 0 <= row, and what its extent says.
+std::vector<Row> halves_of(const Row& row) {
+  std::vector<Row> halves{{row.coefficients, row.constant, 1, std::nullopt}};
+  if (!row.extent) return halves;
+  Row above{row.coefficients, *row.extent - 1 - row.constant, 1, std::nullopt};
+  for (std::int64_t& c : above.coefficients) c = -c;
+  halves.push_back(std::move(above));
+  return halves;
+}
+
+// What rows say of the other indices where an integer k satisfies them; nothing where that is no conjunction of rows.
+std::optional<std::vector<Row>> without(const std::vector<Row>& rows, std::size_t k) {
+  std::vector<Row> result, below, above;
+  for (const Row& row : rows) {
+    if (!row.coefficients[k]) {
+      result.push_back(row);
+      continue;
+    }
+    if (!is_near(row)) return std::nullopt;
+    for (Row& half : halves_of(row)) (half.coefficients[k] > 0 ? below : above).push_back(std::move(half));
+  }
+  for (const Row& low : below)
+    for (const Row& high : above) {
+      const std::int64_t a = low.coefficients[k], b = -high.coefficients[k];
+      if (a != 1 && b != 1) return std::nullopt;
+      Row both{low.coefficients, b * low.constant + a * high.constant, 1, std::nullopt};
+      for (std::size_t i = 0; i < both.coefficients.size(); ++i) both.coefficients[i] = b * low.coefficients[i] + a * high.coefficients[i];
+      result.push_back(std::move(both));
+    }
+  return result;
+}
+
+// ---- halves
+
+struct Halves {
+  Statement inner, outer;
+  poly::Tensor temporary;                              // without a name
+};
+
+bool contains(const Indices& all, std::size_t k) { return std::find(all.begin(), all.end(), k) != all.end(); }
+bool mentions_any(const Affine& e, const Indices& indices) { return std::any_of(indices.begin(), indices.end(), [&](std::size_t k) { return mentions(e, k); }); }
+
+// Dimensions as those of the largest operand, an index that only a row brings in the place of the one it bounds.
+Indices dimensions(const Program& program, const Statement& inner, const Indices& summed, const std::vector<bool>& kept) {
+  std::vector<const Access*> reads;
+  for (const Access& read : inner.reads) reads.push_back(&read);
+  std::stable_sort(reads.begin(), reads.end(), [&](const Access* a, const Access* b) { return elements(program, a->tensor) > elements(program, b->tensor); });
+  Indices order;
+  const auto place = [&](std::size_t k) { if (kept[k] && !contains(order, k)) order.push_back(k); };
+  for (const Access* read : reads)
+    for (const Affine& e : read->element)
+      for (std::size_t k = 0; k < kept.size(); ++k) {
+        if (!mentions(e, k)) continue;
+        place(k);
+        if (!contains(summed, k)) continue;
+        for (std::size_t r = kept.size(); r < inner.domain.size(); ++r)
+          for (std::size_t j = 0; j < kept.size(); ++j) if (mentions(inner.domain[r].value, k) && mentions(inner.domain[r].value, j)) place(j);
+      }
+  for (std::size_t k = 0; k < kept.size(); ++k) place(k);
+  return order;
+}
+
+class Cut {
+ public:
+  // `id`: the tensor that the temporary will be.
+  Cut(const Program& program, const Statement& s, const Product& product, TensorId id) : program_(program), s_(s), product_(product), id_(id) {}
+
+  std::optional<Halves> at(const Indices& summed) {
+    inside_.clear(), in_.clear(), out_.clear();
+    for (const Factor& f : product_.factors) {
+      inside_.push_back(std::any_of(summed.begin(), summed.end(), [&](std::size_t k) { return f.mentions[k]; }));
+      (inside_.back() ? in_ : out_).push_back(f);
+    }
+    std::vector<bool> used(s_.indices.size(), false);
+    for (const Factor& f : in_) for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || f.mentions[k];
+    for (const std::size_t k : summed) used[k] = true;
+    if (in_.empty() || (out_.empty() && is_all(summed)) || std::all_of(used.begin(), used.end(), [](bool u) { return u; })) return std::nullopt;
+    const auto left = projected(summed);
+    if (!left) return std::nullopt;
+    type_ = type_of(product_, inside_, in_, s_.value.type());
+    return Halves{inner(summed, used), outer(summed, *left), std::move(temporary_)};
+  }
+
+ private:
+  bool is_all(const Indices& summed) const {
+    for (std::size_t k = 0; k < s_.indices.size(); ++k) if (!is_output_index(s_, k) && !contains(summed, k)) return false;
+    return true;
+  }
+
+  std::optional<std::vector<poly::Range>> projected(const Indices& summed) const {
+    std::vector<Row> rows;
+    poly::Box box{false, {}};
+    for (std::size_t k = 0; k < s_.indices.size(); ++k) box.index.push_back({low(s_, k), low(s_, k) + extent(s_, k) - 1});
+    for (std::size_t r = 0; r < s_.domain.size(); ++r)
+      if (r >= s_.indices.size() || contains(summed, r)) rows.push_back(poly::row_of(s_.domain[r]));
+    for (const std::size_t k : summed) {
+      auto less = without(rows, k);
+      if (!less) return std::nullopt;
+      rows = std::move(*less);
+    }
+    std::vector<poly::Range> result;
+    for (const Row& row : rows)
+      if (!poly::implied(row, box)) result.push_back(poly::range_of(row));
+    return result;
+  }
+
+  Statement inner(const Indices& summed, std::vector<bool> kept) {
+    Statement part = s_;
+    part.value = joined(product_, in_, type_);
+    drop_unused(part);
+    part.domain.resize(s_.indices.size());
+    for (std::size_t r = s_.indices.size(); r < s_.domain.size(); ++r)
+      if (mentions_any(s_.domain[r].value, summed)) part.domain.push_back(s_.domain[r]);
+    const bool bounded = part.domain.size() > s_.indices.size();
+    for (std::size_t r = s_.indices.size(); r < part.domain.size(); ++r)
+      for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = kept[k] || mentions(part.domain[r].value, k);
+    for (const std::size_t k : summed) kept[k] = false;
+    order_ = dimensions(program_, part, summed, kept);
+    Indices all = order_;
+    all.insert(all.end(), summed.begin(), summed.end());
+    if (!bounded) part.domain = s_.domain;             // rows of what is kept spare elements that nobody reads
+    const Frame f = frame(part, all, {});
+    Statement seen = seen_in(part, f, [&](const Affine& row) {
+      for (std::size_t k = 0; k < kept.size(); ++k) if (mentions(row, k) && !contains(all, k)) return false;
+      return true;
+    });
+    write_part(seen, id_, order_.size());
+    temporary_ = poly::Tensor{"", type_, {}, s_.span};
+    for (std::size_t d = 0; d < order_.size(); ++d) temporary_.shape.push_back(*f.hull[d].extent);
+    return seen;
+  }
+
+  Statement outer(const Indices& summed, std::vector<poly::Range> rows) {
+    Statement rest = s_;
+    Access read{id_, {}};
+    for (const std::size_t k : order_) {
+      Affine e = Affine::index(k, s_.indices.size());
+      e.constant = poly::Size(-low(s_, k));
+      read.element.push_back(std::move(e));
+    }
+    rest.reads.push_back(std::move(read));
+    std::vector<Factor> factors = out_;
+    const Factor inner{poly::Read{static_cast<int>(s_.reads.size()), type_}, Role::Times, {}};
+    // In the place of the first factor that it stands for.
+    const auto first = static_cast<std::size_t>(std::find(inside_.begin(), inside_.end(), true) - inside_.begin());
+    factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(first), inner);
+    rest.value = in_type(joined(product_, factors, type_), s_.value.type());
+    if (product_.negative) rest.value = poly::Apply{Op::Neg, {rest.value}, s_.value.type()};
+    drop_unused(rest);
+    rest.domain.resize(s_.indices.size());
+    rest.domain.insert(rest.domain.end(), rows.begin(), rows.end());
+    Indices left;
+    bool sums = false;
+    for (std::size_t k = 0; k < s_.indices.size(); ++k) {
+      if (contains(summed, k)) continue;
+      left.push_back(k);
+      sums = sums || !is_output_index(s_, k);
+    }
+    Statement seen = seen_in(rest, frame(rest, left, {}), [](const Affine&) { return true; });
+    if (sums) return seen;
+    const DType type = program_.tensor(s_.target.tensor).dtype;
+    seen.aggregation = Aggregation::Assign;
+    seen.value = in_type(seen.value, type);
+    return seen;
+  }
+
+  const Program& program_;
+  const Statement& s_;
+  const Product& product_;
+  TensorId id_;
+  std::vector<bool> inside_;                           // per factor
+  std::vector<Factor> in_, out_;
+  Indices order_;                                      // the temporary's dimensions
+  DType type_ = DType::F32;
+  poly::Tensor temporary_;
+};
+
+// ---- choices
+
+// Points that will be computed.
+double computed(const Statement& s) {
+  if (scan_of(s) || s.domain.size() == s.indices.size()) return codegen::points(s);
+  const auto exact = poly::points(s, poly::count_cap);
+  return exact ? static_cast<double>(*exact) : codegen::points(s);
+}
+
+struct Choice {
+  double cost = 0;                                     // in points
+  Indices summed;                                      // taken first; empty: as it is
+};
+
+// Every sum of some indices before the others, and of each half the same. `program` gives and takes back temporaries.
+Choice choose(Program& program, const Statement& s) {
+  Choice best{computed(s), {}};
+  Indices sums;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k)) sums.push_back(k);
+  if (sums.empty() || sums.size() > few_sums || best.cost < 1) return best;
+  const auto product = Reader(s).read();
+  if (!product) return best;
+  const auto id = static_cast<TensorId>(program.tensors.size());
+  double limit = best.cost * worth;
+  for (std::size_t subset = 1; subset < (std::size_t{1} << sums.size()); ++subset) {
+    Indices summed;
+    for (std::size_t n = 0; n < sums.size(); ++n) if (subset >> n & 1) summed.push_back(sums[n]);
+    const auto halves = Cut(program, s, *product, id).at(summed);
+    if (!halves) continue;
+    program.tensors.push_back(halves->temporary);
+    const double stored = elements(program, id);
+    if (stored * lang::bytes(halves->temporary.dtype) <= static_cast<double>(largest_temporary)) {
+      const double cost = stored * element + choose(program, halves->inner).cost + choose(program, halves->outer).cost;
+      if (cost <= limit) best = {cost, summed}, limit = cost;
+    }
+    program.tensors.pop_back();
+  }
+  return best;
+}
+
+// ---- triangles by a difference
+
+// The only form in which the value mentions index k: ±k + others.
+std::optional<Affine> only_form(const Statement& s, std::size_t k) {
+  std::optional<Affine> found;
+  bool one = true;
+  const auto see = [&](const Affine& e) {
+    if (!mentions(e, k)) return;
+    one = one && (!found || *found == e);
+    found = e;
+  };
+  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
+    e.match([&](const poly::Read& r) { for (const Affine& x : s.reads[static_cast<std::size_t>(r.read)].element) see(x); }, [&](const poly::Index& i) { see(i.value); },
+            [&](const poly::Cast& c) { visit(c.operand); }, [&](const poly::Apply& a) { for (const Expr& o : a.operands) visit(o); }, [](const poly::Number&) {});
+  };
+  visit(s.value);
+  if (!found || !one || found->single_index()) return std::nullopt;
+  const std::int64_t c = found->coefficients[k].get();
+  return c == 1 || c == -1 ? found : std::nullopt;
+}
+
+// X[t - j], 0 <= j   ⇒   X[s], 0 <= t - s        for every sum whose index the value knows in one form only
+std::optional<Statement> straightened(const Statement& s) {
+  Statement result = s;
+  bool changed = false;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    if (is_output_index(s, k)) continue;
+    const auto form = only_form(result, k);
+    if (!form || std::count_if(form->coefficients.begin(), form->coefficients.end(), [](const poly::Size& c) { return !c.is(0); }) < 2) continue;
+    // form = c·k + rest   ⇒   k = c·(form - rest), the form being the new index
+    const std::size_t count = s.indices.size();
+    std::vector<Affine> map;
+    for (std::size_t i = 0; i < count; ++i) map.push_back(Affine::index(i, count));
+    const poly::Size c = form->coefficients[k];
+    Affine rest = *form;
+    rest.coefficients[k] = poly::Size(0);
+    map[k] = Affine::index(k, count).plus(rest.times(poly::Size(-1))).times(c);
+    const auto seen = [&](Affine& e) { e = e.compose(map, count); };
+    for (Access& read : result.reads) std::for_each(read.element.begin(), read.element.end(), seen);
+    for (poly::Range& row : result.domain) seen(row.value);
+    std::vector<int> same(result.reads.size());
+    std::iota(same.begin(), same.end(), 0);
+    result.value = seen_from(result.value, map, count, same);
+    changed = true;
+  }
+  if (!changed) return std::nullopt;
+  const std::vector<Row> rows = poly::rows_of(result);
+  if (!std::all_of(rows.begin(), rows.end(), is_near)) return std::nullopt;
+  const poly::Box box = poly::hull(rows, result.indices.size());
+  const auto bounded = [](const poly::Interval& i) { return i.lower && i.upper; };
+  if (box.empty || !std::all_of(box.index.begin(), box.index.end(), bounded)) return std::nullopt;
+  result.domain = poly::bounded_domain(result.domain, box);
+  return result;
+}
+
+class Factoring {
+ public:
+  Factoring(Program& program, Strides& strides) : program_(program), strides_(strides) {}
+
+  void run() {
+    for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
+      const auto* s = std::get_if<Statement>(&program_.nodes[n]);
+      if (!s || s->aggregation == Aggregation::Assign || s->aggregation == Aggregation::Product || box_of(*s) < few_points) continue;
+      if (auto straight = straightened(*s); straight && pays(*s, *straight)) program_.nodes[n] = std::move(*straight);
+      while (cut(n)) {}
+    }
+  }
+
+ private:
+  static double box_of(const Statement& s) {
+    double count = 1;
+    for (std::size_t k = 0; k < s.indices.size(); ++k) count *= static_cast<double>(extent(s, k));
+    return count;
+  }
+
+  bool pays(const Statement& s, const Statement& straight) { return choose(program_, straight).cost <= worth * choose(program_, s).cost; }
+
+  // Cuts the statement at n in two, the first of which is cut further at once; n stays the position of the other.
+  bool cut(std::size_t& n) {
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    const Choice choice = choose(program_, s);
+    if (choice.summed.empty()) return false;
+    const auto id = static_cast<TensorId>(program_.tensors.size());
+    const Product product = Reader(s).read().value();
+    Halves halves = Cut(program_, s, product, id).at(choice.summed).value();
+    halves.temporary.name = fresh_name(program_, program_.tensor(s.target.tensor).name + "_sums");
+    strides_.push_back(row_major(extents(halves.temporary)));
+    program_.tensors.push_back(std::move(halves.temporary));
+    const auto [made, is_new] = made_.try_emplace(form_of(halves.inner), id);
+    program_.nodes[n] = std::move(halves.outer);
+    if (!is_new) {
+      program_.tensors.pop_back();
+      strides_.pop_back();
+      for (Access& read : std::get<Statement>(program_.nodes[n]).reads) if (read.tensor == id) read.tensor = made->second;
+      return true;
+    }
+    program_.nodes.insert(program_.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(halves.inner));
+    while (cut(n)) {}
+    ++n;
+    return true;
+  }
+
+  std::string form_of(const Statement& s) const {
+    std::vector<TensorId> same(program_.tensors.size());
+    std::iota(same.begin(), same.end(), 0);
+    return poly::canonical(program_, s, same);
+  }
+
+  Program& program_;
+  Strides& strides_;
+  std::map<std::string, TensorId> made_;               // by canonical form
+};
+
+}  // namespace
+
+void factor_sums(Program& program, Strides& strides) { Factoring(program, strides).run(); }
+
+}  // namespace tilec::codegen
