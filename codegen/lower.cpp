@@ -15,6 +15,13 @@
 
 namespace tilec::codegen {
 
+Package::Package() = default;
+Package::Package(const Package&) = default;
+Package::Package(Package&&) noexcept = default;
+Package& Package::operator=(const Package&) = default;
+Package& Package::operator=(Package&&) noexcept = default;
+Package::~Package() = default;
+
 namespace {
 
 using lang::InternalError;

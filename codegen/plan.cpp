@@ -18,13 +18,6 @@ Plan& Plan::operator=(const Plan&) = default;
 Plan& Plan::operator=(Plan&&) noexcept = default;
 Plan::~Plan() = default;
 
-Package::Package() = default;
-Package::Package(const Package&) = default;
-Package::Package(Package&&) noexcept = default;
-Package& Package::operator=(const Package&) = default;
-Package& Package::operator=(Package&&) noexcept = default;
-Package::~Package() = default;
-
 namespace {
 
 using lang::InternalError;

@@ -6,6 +6,7 @@
 
 #include "codegen/part.h"
 #include "codegen/product.h"
+#include "codegen/scalar.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {

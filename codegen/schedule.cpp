@@ -180,7 +180,9 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const Target
 }  // namespace
 
 Plan schedule(const Fused& fused, const Target& target) {
-  Plan plan{fused.program, target.name, {}, {}};
+  Plan plan;
+  plan.program = fused.program;
+  plan.target = target.name;
   const Cover cover(fused);
   for (const Fused::Set& set : fused.sets) {
     for (const int node : set.nodes) {
