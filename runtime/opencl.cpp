@@ -1,7 +1,8 @@
 // The loader (libOpenCL.so.1) is opened when a device is first asked for: a machine without it starts and says so. Its functions
 // have the types of CL/cl.h, found by name; an in-order queue per device does what is asked in the order it is asked.
 //
-// A cl_kernel carries its arguments from clSetKernelArg to the launch, so a mutex per device holds the two together.
+// A cl_kernel carries its arguments from clSetKernelArg to the launch, so a mutex per device holds the two together. Programs are
+// compiled one at a time, outside of it.
 #define CL_TARGET_OPENCL_VERSION 120
 #include "runtime/opencl.h"
 
@@ -138,6 +139,7 @@ struct Queue {
   std::size_t largest_group = 1;
   cl_ulong shared_memory = 0;
   std::recursive_mutex mutex;
+  std::mutex building;                                 // the compiler's own, so that others launch meanwhile
 
   ~Queue() {
     if (queue) api().clReleaseCommandQueue(queue);
@@ -252,8 +254,11 @@ std::shared_ptr<const Kernels> OpenCl::load(const codegen::Package& package) {
   if (package.steps.empty()) return kernels;
   kernels->source = codegen::simt::emit(package, Dialect::OpenCl);
   if (!q_->has_double && kernels->source.find("#pragma OPENCL EXTENSION cl_khr_fp64") != std::string::npos) throw machine_error(messages::unsupported_on_device, q_->description, "64-bit floats");
+  {
+    const std::lock_guard lock(q_->building);
+    build(*kernels);
+  }
   const std::lock_guard lock(q_->mutex);
-  build(*kernels);
   for (const codegen::Step& step : package.steps) kernels->steps.push_back(compiled(*kernels, step));
   return kernels;
 }

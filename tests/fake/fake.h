@@ -1,9 +1,9 @@
-// A GPU that computes nothing: libcuda.so.1 and libnvrtc.so.13 as tilec sees them, which count what is alive and fail when told to.
+// A GPU that computes nothing: libcuda.so.1, libnvrtc.so.13 and libOpenCL.so.1 as tilec sees them, which count what is alive and fail when told to.
 //
 //   Fake& cuda = *fake_cuda();
 //   cuda.fail("cuMemAlloc_v2", 1, 2);      the second call of cuMemAlloc is out of memory
 //
-// A test finds the two functions in the libraries that tilec has opened.
+// A test finds these functions in the libraries that tilec has opened.
 #pragma once
 
 #include <atomic>
@@ -34,13 +34,15 @@ struct Fake {
   std::atomic<int> version = 13000, devices = 1, major = 9, minor = 0, multiprocessors = 132, shared = 232448;
   std::atomic<long long> bytes_left = 1ll << 40;
 
-  // What is alive: contexts retained, contexts pushed by this process's threads; texts of NVRTC.
+  // What is alive: contexts retained, contexts pushed by this process's threads (OpenCL: queues); modules
+  // (kernels), texts being compiled (programs).
   std::atomic<int> contexts = 0, current = 0, memory = 0, modules = 0, events = 0, launches = 0, programs = 0;
 
-  // NVRTC waits here while it is closed; how many texts are being compiled, and how many were at most.
+  // Compilers wait here while it is closed; how many texts are being compiled, and how many were at most.
   std::atomic<bool> closed = false;
   std::atomic<int> compiling = 0, most_compiling = 0;
 };
 
 extern "C" Fake* fake_cuda();
 extern "C" Fake* fake_nvrtc();
+extern "C" Fake* fake_opencl();

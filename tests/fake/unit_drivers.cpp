@@ -1,4 +1,4 @@
-// tilec's side of the CUDA driver and NVRTC, against libraries that fail when told to (fake.h): every status is looked at, nothing
+// tilec's side of the CUDA driver, NVRTC and OpenCL, against libraries that fail when told to (fake.h): every status is looked at, nothing
 // stays alive after a failure, and the next call works. No GPU is needed.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
@@ -18,6 +18,7 @@
 #include "runtime/cuda.h"
 #include "runtime/device.h"
 #include "runtime/nvrtc.h"
+#include "runtime/opencl.h"
 #include "runtime/tensor.h"
 
 namespace tilec {
@@ -37,6 +38,11 @@ Fake& cuda() {
 }
 Fake& nvrtc() {
   static Fake& the = found("libnvrtc.so.13", "fake_nvrtc");
+  return the;
+}
+
+Fake& opencl() {
+  static Fake& the = found("libOpenCL.so.1", "fake_opencl");
   return the;
 }
 
@@ -64,7 +70,7 @@ codegen::Package package(std::int64_t M = 64, std::int64_t K = 96, std::int64_t 
 
 // A call from the first look at the driver to the result.
 void whole_call(const codegen::Package& p, bool timed) {
-  const auto device = runtime::open_cuda("cuda");
+  const auto device = p.target == "opencl" ? runtime::open_opencl(0) : runtime::open_cuda("cuda");
   const auto kernels = device->load(p);
   std::vector<Memory> memory;
   for (const codegen::Buffer& b : p.buffers) memory.push_back(device->allocate(b.count() * lang::bytes(b.dtype)));
@@ -93,6 +99,7 @@ void check_nothing_lives() {
   CHECK(cuda().modules == 0);
   CHECK(cuda().events == 0);
   CHECK(nvrtc().programs == 0);
+  for (const auto* count : {&opencl().contexts, &opencl().current, &opencl().memory, &opencl().programs, &opencl().modules}) CHECK(*count == 0);
 }
 
 // These give back what is no longer wanted: there is no one to tell.
@@ -162,6 +169,53 @@ TEST_CASE("each call of the driver and of NVRTC may fail: it is named, nothing s
     CHECK(failed > 20);
     CHECK(fault_of([&] { whole_call(p, timed); }).code.empty());
   }
+}
+
+TEST_CASE("each call of OpenCL may fail: it is told, nothing stays alive, and the next call works") {
+  const codegen::Package p = package(64, 96, 80, program, "opencl");
+  for (const bool timed : {false, true}) {
+    opencl().calls.clear();
+    whole_call(p, timed);
+    check_nothing_lives();
+    for (const auto& [name, count] : std::map<std::string, int>(opencl().calls))
+      for (int k = 0; k < count; ++k) {
+        CAPTURE(name);
+        CAPTURE(k);
+        CAPTURE(timed);
+        opencl().fail(name, k, -6);
+        const lang::Diagnostic fault = fault_of([&] { whole_call(p, timed); });
+        const bool optional = name.starts_with("clRelease") || name == "clGetDeviceInfo" || name == "clGetPlatformInfo";
+        if (!optional) CHECK(!fault.code.empty());
+        if (fault.code == "E0522") CHECK(fault.message.find(name) != std::string::npos);
+        if (fault.code == "E0522") CHECK(fault.message.find("CL_OUT_OF_HOST_MEMORY") != std::string::npos);
+        opencl().failing.clear();
+        check_nothing_lives();
+      }
+    CHECK(fault_of([&] { whole_call(p, timed); }).code.empty());
+  }
+}
+
+TEST_CASE("OpenCL: a refused text, no room, little local memory and no device are told apart") {
+  const codegen::Package p = package(64, 96, 80, program, "opencl");
+  opencl().fail("clBuildProgram", 0, -11);
+  CHECK(fault_of([&] { whole_call(p, false); }).code == "E0521");
+  opencl().fail("clCreateBuffer", 1, -4);
+  CHECK(fault_of([&] { whole_call(p, false); }).code == "E0523");
+  opencl().devices = 0;
+  CHECK(fault_of([&] { whole_call(p, false); }).code == "E0520");
+  opencl().devices = 1;
+  constexpr const char* sorted = "function f(X[M, K]) -> (Y) { Y = argsort(X); }";
+  const codegen::Package large = package(3, 3000, 0, sorted, "opencl");
+  opencl().shared = 16384;
+  const lang::Diagnostic fault = fault_of([&] { whole_call(large, false); });
+  CHECK(fault.code == "E0525");
+  CHECK(fault.message.find("16384") != std::string::npos);
+  CHECK(runtime::target_here("opencl")->shared_bytes == 16384);
+  CHECK(fault_of([&] { whole_call(package(3, 3000, 0, sorted, "opencl"), false); }).code.empty());  // planned for what is there
+  opencl().shared = 232448;
+  CHECK(runtime::target_here("opencl:1"));              // which is not here
+  CHECK(!runtime::target_here("opencl:x"));
+  check_nothing_lives();
 }
 
 TEST_CASE("memory that is not there is E0523 with its bytes, and what was taken before is given back") {
@@ -241,6 +295,20 @@ TEST_CASE("others launch while a package is compiled") {
   const auto kernels = device->load(p);
   std::vector<Memory> memory;
   for (const codegen::Buffer& b : p.buffers) memory.push_back(device->allocate(b.count() * lang::bytes(b.dtype)));
+  const codegen::Package other = package(64, 96, 80, program, "opencl");
+  const auto second = runtime::open_opencl(0);
+  const auto others = second->load(other);
+  std::vector<Memory> its;
+  for (const codegen::Buffer& b : other.buffers) its.push_back(second->allocate(b.count() * lang::bytes(b.dtype)));
+  opencl().closed = true;
+  auto building = std::async(std::launch::async, [&] { return second->load(other); });
+  while (opencl().compiling == 0) std::this_thread::yield();
+  auto launching = std::async(std::launch::async, [&] { second->run(*others, its), second->wait(); });
+  CHECK(launching.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  opencl().closed = false;
+  CHECK(building.get());
+  launching.get();
+
   nvrtc().closed = true;
   auto loading = std::async(std::launch::async, [&] { return device->load(p); });
   while (nvrtc().compiling == 0) std::this_thread::yield();
