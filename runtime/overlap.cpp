@@ -65,9 +65,9 @@ Layout layout_of(std::string_view name, DType dtype, const std::vector<std::int6
   layout.high = layout.element;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
-    std::int64_t stride = 0, reach = 0;
+    std::int64_t stride = 0, reach = 0, span = 0;
     std::int64_t& end = strides[d] < 0 ? layout.low : layout.high;
-    if (__builtin_mul_overflow(strides[d], layout.element, &stride) || __builtin_mul_overflow(stride, shape[d] - 1, &reach) || __builtin_add_overflow(end, reach, &end))
+    if (__builtin_mul_overflow(strides[d], layout.element, &stride) || __builtin_mul_overflow(stride, shape[d] - 1, &reach) || __builtin_add_overflow(end, reach, &end) || __builtin_sub_overflow(layout.high, layout.low, &span))
       throw argument_error(messages::bad_tensor, name, "its strides lead further than an address can");
     layout.dimensions.push_back({shape[d], stride});
   }

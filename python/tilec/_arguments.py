@@ -52,17 +52,18 @@ def as_argument(name: str, value):
 
 def _foreign(name: str, value) -> np.ndarray:
     try:
-        return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+        array = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
     except Exception as fault:                                # whatever a foreign object raises
         kind = ValueError if isinstance(fault, ValueError) else TypeError
         raise kind("%s: a %s cannot be taken as an array: %s" % (name, type(value).__name__, fault)) from fault
+    if array.dtype == object:
+        raise TypeError("%s: a %s is no array and no number" % (name, type(value).__name__))
+    return array
 
 
 def _as_array(name: str, value) -> np.ndarray:
     check_mask(name, value)
     array = np.asarray(value)                                 # the elements of a subclass, no copy
-    if array.dtype == object and not isinstance(value, np.ndarray):
-        raise TypeError("%s: a %s is no array and no number" % (name, type(value).__name__))
     check_type(name, array.dtype)
     size = array.itemsize
     if array.size and (address(array) % size or any(s % size for s in array.strides)):
