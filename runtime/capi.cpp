@@ -189,9 +189,10 @@ std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::si
     runtime::Argument argument;
     if (given[k].name == nullptr && k >= names.size()) throw runtime::argument_error(messages::unknown_argument, fmt::format("{} {}", side == Side::Input ? "input" : "output", k + 1), "this program");
     argument.name = given[k].name != nullptr ? given[k].name : names[k];
-    argument.is_integer = given[k].kind == TILEC_INTEGER;
+    argument.large = given[k].kind == TILEC_UNSIGNED && given[k].integer < 0;
+    argument.is_integer = given[k].kind == TILEC_INTEGER || given[k].kind == TILEC_UNSIGNED;
     argument.integer = given[k].integer;
-    argument.real = argument.is_integer ? static_cast<double>(given[k].integer) : given[k].real;
+    argument.real = argument.large ? static_cast<double>(static_cast<std::uint64_t>(given[k].integer)) : argument.is_integer ? static_cast<double>(given[k].integer) : given[k].real;
     argument.add = given[k].kind == TILEC_ADD;
     if (argument.add && side == Side::Input) throw runtime::argument_error(messages::bad_value, argument.name, "it is an input, which nothing is added to");
     if (given[k].kind == TILEC_TENSOR || argument.add) {

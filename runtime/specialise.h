@@ -27,6 +27,7 @@ struct Argument {
   bool is_integer = false;
   std::int64_t integer = 0;
   double real = 0;                                     // its value, always
+  bool large = false;                                  // an integer from 2^63 on: `integer` holds its bits
   bool add = false;                                    // of a result: the call adds to what the tensor holds
 };
 
@@ -34,6 +35,9 @@ struct Specialisation {
   std::shared_ptr<const Module> module;
   codegen::Stages stages;                              // how it came about
 };
+
+// The value of an argument without a tensor.
+poly::Array number_of(const Argument& argument);
 
 class Callable {
  public:
@@ -60,7 +64,7 @@ class Callable {
   std::shared_ptr<const Specialisation> specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
 
  private:
-  void bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const;
+  bool bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
 
   std::vector<lang::Source> sources_;

@@ -214,7 +214,7 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     options.function = function.encode() if function else None
     defines = [_c.Define(k.encode(), 0.0, v.encode()) if isinstance(v, str) else _c.Define(k.encode(), float(v), None) for k, v in (define or {}).items()]
     folders = [_os.fsencode(folder) for folder in include]
-    sizes = [_c.Size(k.encode(), int(v)) for k, v in (size or {}).items()]
+    sizes = [_c.Size(k.encode(), _as_size(k, v)) for k, v in (size or {}).items()]
     options.defines, options.define_count = (_c.Define * max(1, len(defines)))(*defines), len(defines)
     options.sizes, options.size_count = (_c.Size * max(1, len(sizes)))(*sizes), len(sizes)
     options.include, options.include_count = (_ctypes.c_char_p * max(1, len(folders)))(*folders), len(folders)
@@ -225,6 +225,12 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     handle = _ctypes.c_void_p()
     _check(_c.lib.tilec_compile(data, len(data), _ctypes.byref(options), _ctypes.byref(handle)))
     return Program(handle.value)
+
+
+def _as_size(name: str, value) -> int:
+    if not -(2**63) <= int(value) < 2**63:
+        raise ValueError("size %s: %d does not fit in 64 bits" % (name, int(value)))
+    return int(value)
 
 
 def _function_names(data: bytes) -> list[str]:

@@ -65,15 +65,15 @@ class Block:
             if isinstance(value, np.ndarray):
                 struct.kind, struct.tensor = _c.ADD if name in add else _c.TENSOR, c.pointer(self.tensor(value))
             elif isinstance(value, (bool, int)):
-                struct.kind, struct.integer = _c.INTEGER, self.fits(name, value)
+                struct.kind, struct.integer = self.number(name, value)
             else:
                 struct.kind, struct.real = _c.REAL, float(value)
 
     @staticmethod
-    def fits(name, value):
+    def number(name, value):
         if not -(2**63) <= value < 2**64:
             raise ValueError("%s: %d does not fit in 64 bits" % (name, value))
-        return value if value < 2**63 else value - 2**64
+        return (_c.INTEGER, value) if value < 2**63 else (_c.UNSIGNED, value - 2**64)
 
     def tensor(self, array):
         rank, size = array.ndim, array.itemsize
@@ -139,7 +139,9 @@ class Prepared:
 
 
 def number_as(value, dtype):
-    """A plain number in the type the program gives it: integers wrap, as everywhere in Tile."""
+    """A plain number in the type the program gives it: integers wrap, as everywhere in Tile. One that no 64 bits hold is none."""
+    if isinstance(value, int) and not -(2**63) <= value < (2**63 if dtype.kind == "i" else 2**64):
+        raise ValueError("%d does not fit in %s" % (value, dtype.name))
     if dtype.kind in "iu":
         bits = dtype.itemsize * 8
         wrapped = int(value) & ((1 << bits) - 1)
