@@ -89,7 +89,7 @@ void forwards(Sweep& sweep, const Program& program, lang::Diagnostics& diagnosti
       applied.push_back(rule);                         // its operands are made before the first of its targets
       if (wanted(rule->targets) && flows(rule->operands)) apply(sweep, *rule, diagnostics);
     } else if (wanted(written) && lang::is_float(program.tensor(written[0]).dtype) && flows(operands(node))) {
-      std::visit([&](const auto& n) { step(sweep, n, diagnostics); }, node);
+      std::visit([&](const auto& n) { poly::located(n.span, [&] { step(sweep, n, diagnostics); }); }, node);
     }
   }
 }

@@ -110,7 +110,7 @@ void backwards(Sweep& sweep, const Program& program, lang::Diagnostics& diagnost
     if (const Rule* rule = rule_of(program, written.at(0))) {
       if (is_first(program, *rule, *node) && std::any_of(rule->targets.begin(), rule->targets.end(), arrives)) apply(sweep, *rule, diagnostics);
     } else if (std::any_of(written.begin(), written.end(), arrives)) {
-      std::visit([&](const auto& n) { step(sweep, n, diagnostics); }, *node);
+      std::visit([&](const auto& n) { poly::located(n.span, [&] { step(sweep, n, diagnostics); }); }, *node);
     }
   }
 }

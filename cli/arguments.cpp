@@ -42,7 +42,7 @@ std::optional<Form> parse_form(std::string_view text) {
   return std::nullopt;
 }
 
-struct Scalar { bool is_integer = false; std::int64_t integer = 0; double real = 0; };
+struct Scalar { bool is_integer = false; std::int64_t integer = 0; double real = 0; bool large = false; };  // large: Argument's
 
 std::optional<Scalar> parse_number(std::string_view text) {
   if (text == "true" || text == "false") return Scalar{true, text == "true", text == "true" ? 1.0 : 0.0};
@@ -55,7 +55,7 @@ std::optional<Scalar> parse_number(std::string_view text) {
     return scalar;
   }
   std::uint64_t large = 0;                               // the upper half of u64, as its bits
-  if (const auto [end, fault] = std::from_chars(text.data(), stop, large); fault == std::errc() && end == stop) return Scalar{true, static_cast<std::int64_t>(large), static_cast<double>(large)};
+  if (const auto [end, fault] = std::from_chars(text.data(), stop, large); fault == std::errc() && end == stop) return Scalar{true, static_cast<std::int64_t>(large), static_cast<double>(large), true};
   const auto [end, fault] = std::from_chars(text.data(), stop, scalar.real);
   if (fault != std::errc() || end != stop || text.empty()) return std::nullopt;
   return scalar;
@@ -215,6 +215,7 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
     argument.is_integer = number->is_integer;
     argument.integer = number->integer;
     argument.real = number->real;
+    argument.large = number->large;
     return argument;
   }
   std::optional<Tensor> tensor = tensor_value(name, value, declared, reading);

@@ -261,7 +261,7 @@ class Check {
     const runtime::Argument argument = argument_of(word, port.dtype, reading_);
     if (argument.tensor) return argument.tensor;
     Tensor scalar = runtime::allocate(word.name, port.dtype, {});
-    runtime::from_array(argument.is_integer ? Array{lang::DType::I64, {}, {}, {argument.integer}} : Array{lang::DType::F64, {}, {argument.real}, {}}, scalar);
+    runtime::from_array(runtime::number_of(argument), scalar);
     return scalar;
   }
 

@@ -48,9 +48,10 @@ bool different_cosets(const Statement& a, const Statement& b) {
     int unknown = 0;
     for (std::size_t k = 0; k < known.size(); ++k) {
       const std::int64_t each = x.coefficients[k].get();
+      std::int64_t part = 0;
       if (each == 0) continue;
-      if (known[k]) rest -= each * difference[k];
-      else ++unknown, fresh = k, c = each;
+      if (!known[k]) ++unknown, fresh = k, c = each;
+      else if (__builtin_mul_overflow(each, difference[k], &part) || __builtin_sub_overflow(rest, part, &rest)) return false;
     }
     if (unknown == 0 && rest != 0) return true;
     if (unknown == 1 && rest % c != 0) return true;

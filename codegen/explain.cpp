@@ -9,6 +9,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/scan.h"
 #include "poly/analysis.h"
+#include "poly/exact.h"
 #include "poly/print.h"
 
 namespace tilec::codegen {
@@ -84,7 +85,7 @@ std::string explain_lattice(const poly::AnalysedPart& part) {
   if (is_identity(part.H)) return text + fmt::format("      period lattice V = {}: elements {} apart have the same taps, {}\n", matrix(part.V), fmt::join(part.period, " by "), residues);
   poly::lattice::Matrix between = part.H;              // y by its period, as a step of the element
   for (auto& row : between)
-    for (std::size_t k = 0; k < row.size(); ++k) row[k] *= part.period[k];
+    for (std::size_t k = 0; k < row.size(); ++k) row[k] = (poly::Exact(row[k]) * part.period[k]).get();
   return text + fmt::format("      period lattice V = {} of y: y {} apart, which are elements {} apart, have the same taps, {}\n", matrix(part.V), fmt::join(part.period, " by "), matrix(between), residues);
 }
 

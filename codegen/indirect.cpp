@@ -12,6 +12,7 @@
 #include "codegen/leaf_choice.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
+#include "poly/exact.h"
 
 namespace tilec::codegen {
 
@@ -34,7 +35,7 @@ template <class Predicate> std::vector<std::size_t> dims_where(const Nest& nest,
 
 std::int64_t product(const Nest& nest, const std::vector<std::size_t>& dims) {
   std::int64_t count = 1;
-  for (const std::size_t d : dims) count *= nest.dims[d].extent;
+  for (const std::size_t d : dims) count = (poly::Exact(count) * nest.dims[d].extent).get();
   return count;
 }
 
@@ -277,7 +278,7 @@ class Scatter : public Indirect {
     for (std::size_t d = nest_.dims.size(); d-- > 0;) {
       if (is_index(nest_.dims[d])) continue;
       form.coefficients[d] = stride;
-      stride *= std::max<std::int64_t>(1, extent(d));
+      stride = (poly::Exact(stride) * std::max<std::int64_t>(1, extent(d))).get();
     }
     return form;
   }

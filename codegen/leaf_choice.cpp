@@ -51,30 +51,30 @@ std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.off
 
 // How much of dim d is left when every row that couples it with `inner` dims must hold for all their values.
 double interior(const Facts& f, std::size_t d, const std::vector<bool>& inner) {
-  std::int64_t lo = 0, hi = f.extent[d];
+  const auto extent = static_cast<double>(f.extent[d]);
+  double lo = 0, hi = extent;
   for (const Row& row : f.nest.rows) {
-    const std::int64_t a = row.form.coefficients[d];
-    if (!a) continue;
-    std::int64_t least = row.form.constant, most = least;
+    const auto a = static_cast<double>(row.form.coefficients[d]);
+    if (a == 0) continue;
+    double least = static_cast<double>(row.form.constant), most = least;
     bool coupled = false;
     for (std::size_t k = 0; k < f.extent.size(); ++k) {
-      const std::int64_t c = row.form.coefficients[k];
-      if (k == d || !c) continue;
+      const auto c = static_cast<double>(row.form.coefficients[k]);
+      if (k == d || c == 0) continue;
       coupled = coupled || inner[k];
-      (c > 0 ? most : least) += c * (f.extent[k] - 1);
+      (c > 0 ? most : least) += c * static_cast<double>(f.extent[k] - 1);
     }
     if (!coupled) continue;
-    const double b = static_cast<double>(a > 0 ? a : -a);
-    const auto above = [&](std::int64_t v) { return static_cast<std::int64_t>(std::ceil(static_cast<double>(v) / b)); };
+    const auto size = static_cast<double>(row.extent.value_or(0));
     if (a > 0) {
-      lo = std::max(lo, above(-least));
-      if (row.extent) hi = std::min(hi, above(*row.extent - most));
+      lo = std::max(lo, std::ceil(-least / a));
+      if (row.extent) hi = std::min(hi, std::ceil((size - most) / a));
     } else {
-      hi = std::min(hi, least / -a + 1);
-      if (row.extent) lo = std::max(lo, above(most - *row.extent + 1));
+      hi = std::min(hi, std::trunc(least / -a) + 1);
+      if (row.extent) lo = std::max(lo, std::ceil((most - size + 1) / -a));
     }
   }
-  return f.extent[d] ? static_cast<double>(std::max<std::int64_t>(0, hi - lo)) / static_cast<double>(f.extent[d]) : 1;
+  return extent > 0 ? std::max(0.0, hi - lo) / extent : 1;
 }
 
 bool share_row(const Nest& nest, std::size_t a, std::size_t b) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lang/diagnostic.h"
+#include "poly/exact.h"
 
 namespace tilec::codegen {
 
@@ -20,6 +21,7 @@ bool Constant::operator==(const Constant& other) const {
 
 namespace {
 
+using poly::Exact;
 using poly::Overloaded;
 
 const std::int64_t* constant(const Expr& e) {
@@ -40,7 +42,7 @@ std::pair<Expr, std::int64_t> split_sum(const Expr& e) {
 
 Expr add_constant(const Expr& e, std::int64_t c) {
   if (c == 0) return e;
-  if (const std::int64_t* value = constant(e)) return Expr(*value + c);
+  if (const std::int64_t* value = constant(e)) return Expr((Exact(*value) + c).get());
   return i64_operation(Op::Add, e, Expr(c));
 }
 
@@ -55,29 +57,30 @@ Expr comparison(Op op, const Expr& a, const Expr& b, bool (*fold)(std::int64_t, 
 Expr operator+(const Expr& a, const Expr& b) {
   auto [x, p] = split_sum(a);
   auto [y, q] = split_sum(b);
-  if (constant(x)) return add_constant(y, p + q);      // x is 0 here
-  if (constant(y)) return add_constant(x, p + q);
-  return add_constant(i64_operation(Op::Add, x, y), p + q);
+  if (constant(x)) return add_constant(y, (Exact(p) + q).get());      // x is 0 here
+  if (constant(y)) return add_constant(x, (Exact(p) + q).get());
+  return add_constant(i64_operation(Op::Add, x, y), (Exact(p) + q).get());
 }
 
 Expr operator-(const Expr& a, const Expr& b) {
   auto [x, p] = split_sum(a);
   auto [y, q] = split_sum(b);
-  if (constant(y)) return add_constant(x, p - q);
-  if (x == y) return Expr(p - q);
-  return add_constant(i64_operation(Op::Sub, x, y), p - q);
+  const std::int64_t rest = (Exact(p) - q).get();
+  if (constant(y)) return add_constant(x, rest);
+  if (x == y) return Expr(rest);
+  return add_constant(i64_operation(Op::Sub, x, y), rest);
 }
 
 Expr operator*(const Expr& a, const Expr& b) {
   const std::int64_t *x = constant(a), *y = constant(b);
-  if (x && y) return Expr(*x * *y);
+  if (x && y) return Expr((Exact(*x) * *y).get());
   if (x) return b * a;
   if (y && *y == 0) return Expr(std::int64_t{0});
   if (y && *y == 1) return a;
   if (y) {
     const Operation* product = a.as<Operation>();
     if (product && product->op == Op::Mul)
-      if (const std::int64_t* c = constant(product->operands[1])) return product->operands[0] * Expr(*c * *y);
+      if (const std::int64_t* c = constant(product->operands[1])) return product->operands[0] * Expr((Exact(*c) * *y).get());
   }
   return i64_operation(Op::Mul, a, b);
 }

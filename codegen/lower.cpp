@@ -12,6 +12,7 @@
 #include "codegen/sort.h"
 #include "codegen/staged.h"
 #include "lang/diagnostic.h"
+#include "poly/exact.h"
 
 namespace tilec::codegen {
 
@@ -111,7 +112,7 @@ class GroupLowering {
     std::vector<std::int64_t> counts;
     for (const Loop& loop : group_.loops) {
       counts.push_back((extent(loop.index) + loop.step - 1) / loop.step);
-      turns *= counts.back();
+      turns = (poly::Exact(turns) * counts.back()).get();
     }
     Body body;
     const std::string index_of_turn = names_.fresh("p");
@@ -135,9 +136,8 @@ class GroupLowering {
     Body body;
     for (const TensorId id : group_.locals) {
       const auto shape = extents(plan_.program.tensor(id));
-      std::int64_t count = 1, rows = 1;
-      for (const std::int64_t n : shape) count *= n;
-      for (const Loop& loop : group_.loops) rows *= extent(loop.index);
+      std::int64_t count = poly::product(shape), rows = 1;
+      for (const Loop& loop : group_.loops) rows = (poly::Exact(rows) * extent(loop.index)).get();
       count = rows ? count / rows * std::min(group_.loops.back().step, extent(group_.loops.back().index)) : 0;
       body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, std::max<std::int64_t>(1, count), group_.threads ? Memory::Shared : Memory::Local}));
     }
@@ -188,7 +188,7 @@ class GroupLowering {
       const std::size_t d = *nest.dim(name);
       const std::int64_t step = name == leaf.m ? leaf.rows : 1;
       digits.push_back({d, (nest.dims[d].extent + step - 1) / step, step});
-      total *= digits.back().count;
+      total = (poly::Exact(total) * digits.back().count).get();
     }
     const std::string thread = names_.fresh("l"), element = names_.fresh("e");
     Body inside;
@@ -249,9 +249,7 @@ std::string kernel_name(const Plan& plan, std::size_t group) {
 }  // namespace
 
 std::int64_t Buffer::count() const {
-  std::int64_t n = 1;
-  for (const std::int64_t extent : shape) n *= extent;
-  return n;
+  return poly::product(shape);
 }
 
 Package lower(const Plan& plan, const Strides& strides, const Target& target) {

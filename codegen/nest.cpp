@@ -5,6 +5,7 @@
 
 #include "lang/diagnostic.h"
 #include "poly/count.h"
+#include "poly/exact.h"
 #include "poly/intern.h"
 #include "poly/intrinsic.h"
 
@@ -27,7 +28,7 @@ Shifted hulls(const Statement& statement) {
   for (std::size_t k = 0; k < statement.indices.size(); ++k) {
     const poly::Range& row = statement.domain.at(k);
     if (row.value.single_index() != k && !(row.value.divisor.is(1) && row.value.coefficients[k].is(1))) throw InternalError("a hull row is not its index");
-    hull.begin.push_back(-row.value.constant.get());
+    hull.begin.push_back((-poly::Exact(row.value.constant.get())).get());
     hull.extent.push_back(std::max<std::int64_t>(0, row.extent.value().get()));
   }
   return hull;
@@ -40,15 +41,15 @@ Form shifted(const Affine& affine, const Shifted& hull) {
   for (std::size_t k = 0; k < affine.coefficients.size(); ++k) {
     const std::int64_t c = affine.coefficients[k].get();
     form.coefficients.push_back(c);
-    form.constant += c * hull.begin[k];
+    poly::add_product(form.constant, c, hull.begin[k]);
   }
   return form;
 }
 
 void add(Form& sum, const Form& form, std::int64_t factor) {
   if (sum.coefficients.empty()) sum.coefficients.assign(form.coefficients.size(), 0);
-  for (std::size_t k = 0; k < form.coefficients.size(); ++k) sum.coefficients[k] += factor * form.coefficients[k];
-  sum.constant += factor * form.constant;
+  for (std::size_t k = 0; k < form.coefficients.size(); ++k) poly::add_product(sum.coefficients[k], factor, form.coefficients[k]);
+  poly::add_product(sum.constant, factor, form.constant);
 }
 
 FlatAccess flatten(const poly::Access& access, const std::vector<std::int64_t>& strides, const Shifted& hull) {
@@ -76,10 +77,15 @@ bool pinned(const Nest& nest, std::size_t d) {
   return false;
 }
 
-bool proportional(Nest& nest, std::size_t outer, std::size_t inner) {
-  bool ok = nest.target.offset.coefficients[outer] == nest.target.offset.coefficients[inner] * nest.dims[inner].extent;
-  for (const FlatAccess& read : nest.reads) ok = ok && read.offset.coefficients[outer] == read.offset.coefficients[inner] * nest.dims[inner].extent;
-  return ok;
+bool proportional(const Nest& nest, std::size_t outer, std::size_t inner) {
+  const std::int64_t extent = nest.dims[inner].extent;
+  std::int64_t together;
+  if (__builtin_mul_overflow(extent, nest.dims[outer].extent, &together)) return false;
+  const auto fits = [&](const Form& form) {
+    std::int64_t stride;
+    return !__builtin_mul_overflow(form.coefficients[inner], extent, &stride) && form.coefficients[outer] == stride;
+  };
+  return fits(nest.target.offset) && std::all_of(nest.reads.begin(), nest.reads.end(), [&](const FlatAccess& read) { return fits(read.offset); });
 }
 
 void merge_dims(Nest& nest, const std::set<std::string>& keep) {
@@ -112,8 +118,9 @@ const Form& Nest::form(const Affine& affine) const {
 
 std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t d = shape.size(); d-- > 0;) { strides[d] = stride; stride *= std::max<std::int64_t>(1, shape[d]); }
+  if (poly::product(shape) == 0) return strides;       // no element to lie anywhere
+  poly::Exact stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) { strides[d] = stride.get(); stride *= shape[d]; }
   return strides;
 }
 
@@ -167,8 +174,7 @@ Nest fill_nest(const Program& program, const Statement& statement, const Strides
 }
 
 Nest reshape_nest(const Program& program, TensorId target, TensorId operand) {
-  std::int64_t count = 1;
-  for (const std::int64_t n : extents(program.tensor(target))) count *= n;
+  const std::int64_t count = poly::product(extents(program.tensor(target)));
   Nest nest;
   if (count != 1) nest.dims.push_back({"i", count, false});
   const Form form{std::vector<std::int64_t>(nest.dims.size(), 1), 0};

@@ -1,8 +1,11 @@
 // The passes in order, timed; each comment says what holds from there on.
 #include "codegen/pipeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "autodiff/graph.h"
 #include "codegen/accumulate.h"
@@ -11,9 +14,12 @@
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
 #include "codegen/share.h"
+#include "lang/messages.h"
 #include "poly/bind.h"
 #include "poly/bounds.h"
 #include "poly/defract.h"
+#include "poly/exact.h"
+#include "poly/fit.h"
 #include "poly/simplify.h"
 #include "poly/verify.h"
 
@@ -65,7 +71,42 @@ Strides strides_of(const Program& program, const Request& request) {
   }
   for (const poly::TensorId id : program.inputs)
     if (const auto given = request.strides.find(program.tensor(id).name); given != request.strides.end()) strides[static_cast<std::size_t>(id)] = given->second;
+  for (std::size_t id = 0; id < strides.size(); ++id) {
+    const poly::Tensor& tensor = program.tensors[id];
+    const std::vector<std::int64_t> dense = row_major(extents(tensor));
+    for (std::size_t d = 0; d < dense.size(); ++d)
+      if (tensor.shape[d].get() <= 1 || dense[d] == 0) strides[id][d] = dense[d];  // nothing lies in this direction: the caller's may be any number
+  }
   return strides;
+}
+
+// Offsets are sums of strides times index expressions, in bytes: none leaves 64 bits, in whatever order a kernel forms it.
+bool offsets_fit(const Program& program, const Strides& strides, lang::Diagnostics& diagnostics) {
+  constexpr double limit = 2 * poly::reach_limit;
+  bool all = true;
+  const auto look = [&](const poly::Access& access, const poly::Statement& s) {
+    const poly::Tensor& tensor = program.tensor(access.tensor);
+    double bytes = 0;
+    for (std::size_t d = 0; d < access.element.size(); ++d)
+      bytes += lang::bytes(tensor.dtype) * std::abs(static_cast<double>(strides[static_cast<std::size_t>(access.tensor)][d])) * poly::reach(access.element[d], s.domain);
+    if (bytes <= limit) return;
+    all = false;
+    diagnostics.report(s.span, lang::messages::offset_too_large, autodiff::without_mark(tensor.name), fmt::format("{:.2g}", bytes))
+        .hint("write smaller numbers in its index expressions, or constrain the indices");
+  };
+  for (const poly::Node& node : program.nodes) {
+    const auto* s = std::get_if<poly::Statement>(&node);
+    if (!s) continue;
+    look(s->target, *s);
+    for (const poly::Access& read : s->reads) look(read, *s);
+  }
+  return all;
+}
+
+// Of its last node: what is said of the whole program stands there.
+lang::Span span_of(const Program& program) {
+  if (program.nodes.empty()) return {};
+  return std::visit([](const auto& node) { return node.span; }, program.nodes.back());
 }
 
 // Errors only: remarks and warnings are those of the Programs alone.
@@ -81,7 +122,9 @@ std::optional<autodiff::Split> split_of(const Program& program, const Program& d
 
 }  // namespace
 
-std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+namespace {
+
+std::optional<Stages> stages_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
   Stages stages;
   Clock timed(stages.timings);
   stages.contraction = timed("build", [&] { return poly::build(file, request.signature, diagnostics); });
@@ -124,14 +167,29 @@ std::optional<Stages> compile(const lang::File& file, const Request& request, Un
   // From here on every output element has exactly one writer.
   if (until == Until::Reduced) return stages;
 
-  const Fused fused = timed("fuse", [&] { return fuse(*stages.reduced, strides_of(*stages.reduced, request), request.output_strides, request.target); });
-  stages.plan = timed("schedule", [&] { return schedule(fused, request.target); });
+  const lang::Span span = span_of(*stages.reduced);
+  const Fused fused = timed("fuse", [&] { return poly::located(span, [&] { return fuse(*stages.reduced, strides_of(*stages.reduced, request), request.output_strides, request.target); }); });
+  if (!offsets_fit(fused.program, fused.strides, diagnostics)) return std::nullopt;
+  // From here on no sum of a kernel leaves 64 bits.
+  stages.plan = timed("schedule", [&] { return poly::located(span, [&] { return schedule(fused, request.target); }); });
   verify(*stages.plan, fused.strides);
   if (until == Until::Plan) return stages;
 
-  stages.package = timed("lower", [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); });
+  stages.package = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); }); });
   for (const Step& step : stages.package->steps) verify(step.loops);
   return stages;
+}
+
+}  // namespace
+
+std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) try {
+  return stages_of(file, request, until, diagnostics);
+} catch (const poly::Overflow& error) {
+  diagnostics.report(error.span, lang::messages::overflow, error.what()).hint("write smaller numbers in its indices and constraints, or give smaller sizes");
+  return std::nullopt;
+} catch (const poly::SizeError& error) {
+  diagnostics.report(error.span, lang::messages::size_arithmetic, error.what());
+  return std::nullopt;
 }
 
 }  // namespace tilec::codegen

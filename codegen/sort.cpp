@@ -13,6 +13,7 @@
 
 #include "codegen/leaf_choice.h"
 #include "codegen/scalar.h"
+#include "poly/exact.h"
 
 namespace tilec::codegen {
 
@@ -23,7 +24,7 @@ constexpr double worth_a_turn = 30000;                 // cycles
 
 std::int64_t rows_of(const Nest& nest) {
   std::int64_t count = 1;
-  for (const Dim& dim : nest.dims) if (dim.name != "v") count *= dim.extent;
+  for (const Dim& dim : nest.dims) if (dim.name != "v") count = (poly::Exact(count) * dim.extent).get();
   return count;
 }
 std::int64_t length_of(const Nest& nest) { return nest.dims[*nest.dim("v")].extent; }

@@ -8,6 +8,7 @@
 
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
+#include "poly/exact.h"
 
 namespace tilec::codegen {
 
@@ -72,7 +73,7 @@ class Staged {
       const std::string name = names_.fresh(stem);
       body.push_back(stmt(Let{name, remainder(rest, count) * i64(step)}));
       rest = quotient(rest, count);
-      blocks_ *= count;
+      blocks_ = (poly::Exact(blocks_) * count).get();
       return var(name);
     };
     n0_ = digit(leaf_.n + "_0", (extent(roles_.n) + width_ - 1) / width_, width_);

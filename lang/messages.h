@@ -104,6 +104,10 @@ inline constexpr Message<Text> never_integral{"W0201", Severity::Warning, "`{}` 
 inline constexpr Message<Text, Text> unbounded_index{"E0240", Severity::Error, "index `{}` has no {} bound: no access and no constraint limits it"};
 inline constexpr Message<Text, Text, Text, Text> colliding_assign{"E0241", Severity::Error, "`=` writes `{}` twice: at {} and at {}, both `{}`"};
 inline constexpr Message<Text, Text> undecided_assign{"E0242", Severity::Error, "cannot prove that `=` writes each element of `{}` once: {}"};
+inline constexpr Message<Text, Text> index_too_large{"E0243", Severity::Error, "`{}` adds up to {} on the way, and an index has 64 bits"};
+inline constexpr Message<Text> overflow{"E0244", Severity::Error, "a number of this statement leaves 64 bits: {}"};
+inline constexpr Message<Text, Text> offset_too_large{"E0245", Severity::Error, "elements of `{}` lie up to {} bytes apart, and an address has 64 bits"};
+inline constexpr Message<Text, Text> scalar_too_large{"E0246", Severity::Error, "`{}` is {}, but is part of a size, an index or a constraint, which end at 9223372036854775807"};
 inline constexpr Message<Text, Text, Text, Text> leaves_tensor{"R0240", Severity::Remark, "`{}` leaves `{}` at {}: elements of `{}` that only such points reach hold the fill"};
 
 // bind: E0250 to E0259

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "poly/count.h"
+#include "poly/exact.h"
 
 namespace tilec::poly {
 namespace {
@@ -85,8 +86,8 @@ std::vector<Tap> taps_of(const Classes& all, const Class& one, const std::vector
       const std::size_t count = one.statement.indices.size();
       Tap here{affine(whole, 0).print(names), Vector(count, 0), 0};
       for (std::size_t i = 0; i < whole.size(); ++i) {
-        here.constant += whole[i] * one.map.start[i];
-        for (std::size_t j = 0; j < count; ++j) here.coefficients[j] += whole[i] * one.map.matrix[i][j];
+        add_product(here.constant, whole[i], one.map.start[i]);
+        for (std::size_t j = 0; j < count; ++j) add_product(here.coefficients[j], whole[i], one.map.matrix[i][j]);
       }
       result.push_back(std::move(here));
     }
@@ -119,7 +120,7 @@ void list_taps(const Classes& all, const Class& one, const std::vector<std::stri
     std::vector<std::string> values;
     for (const Tap& tap : taps) {
       std::int64_t value = tap.constant;
-      for (std::size_t j = 0; j < z.size(); ++j) value += tap.coefficients[outputs + j] * z[j];
+      for (std::size_t j = 0; j < z.size(); ++j) add_product(value, tap.coefficients[outputs + j], z[j]);
       values.push_back(fmt::format("{} = {}", tap.form, value));
     }
     const std::string text = fmt::format("{}", fmt::join(values, ", "));

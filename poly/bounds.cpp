@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "lang/messages.h"
+#include "poly/exact.h"
+#include "poly/fit.h"
 #include "poly/hull.h"
 #include "poly/injective.h"
 
@@ -24,9 +26,9 @@ std::string print_element(const Program& program, const Statement& statement, co
   std::string text = program.tensor(statement.target.tensor).name + "[";
   for (std::size_t d = 0; d < statement.target.element.size(); ++d) {
     const Affine& form = statement.target.element[d];
-    std::int64_t value = form.constant.get();
-    for (std::size_t k = 0; k < point.size(); ++k) value += form.coefficients[k].get() * point[k];
-    text += fmt::format("{}{}", d == 0 ? "" : ", ", value / form.divisor.get());
+    __extension__ __int128 value = form.constant.get();
+    for (std::size_t k = 0; k < point.size(); ++k) value += __int128{form.coefficients[k].get()} * point[k];
+    text += fmt::format("{}{}", d == 0 ? "" : ", ", static_cast<std::int64_t>(value / form.divisor.get()));
   }
   return text + "]";
 }
@@ -104,7 +106,9 @@ bool bound_statement(const Program& program, Statement& statement, lang::Diagnos
   remark_on_reads(program, statement, rows, box, diagnostics);
   if (report_collision(program, statement, rows, box, diagnostics)) return false;
   statement.domain = bounded_domain(statement.domain, box);
-  return true;
+  auto fit = fitted(std::move(statement), diagnostics);
+  if (fit) statement = std::move(*fit);
+  return fit.has_value();
 }
 
 }  // namespace
@@ -113,7 +117,7 @@ std::optional<Program> bounds(const Program& program, lang::Diagnostics& diagnos
   Program result = program;
   bool ok = true;
   for (Node& node : result.nodes)
-    if (Statement* statement = std::get_if<Statement>(&node)) ok = bound_statement(program, *statement, diagnostics) && ok;
+    if (Statement* statement = std::get_if<Statement>(&node)) ok = located(statement->span, [&] { return bound_statement(program, *statement, diagnostics); }) && ok;
   if (!ok) return std::nullopt;
   return result;
 }

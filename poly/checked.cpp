@@ -24,10 +24,10 @@ Statement fold(const Program& program, TensorId target, TensorId indices, Aggreg
   const std::size_t rank = tensor.shape.size();
   Statement statement{{target, {}}, {}, {}, aggregation, number(0), {{indices, {}}}, Number{DType::I64, fill}, {}, {}, {}, program.tensor(target).span};
   Affine position = Affine::of(0, rank);
-  std::int64_t stride = 1;
+  Size stride = 1;
   for (std::size_t d = rank; d-- > 0;) {
     position.coefficients[d] = stride;
-    stride *= tensor.shape[d].get();
+    stride = stride * tensor.shape[d];
   }
   for (std::size_t d = 0; d < rank; ++d) {
     statement.indices.push_back("c" + std::to_string(d));
@@ -41,8 +41,7 @@ Statement fold(const Program& program, TensorId target, TensorId indices, Aggreg
 }
 
 void add(Program& program, TensorId indices, const IndexCheck& check) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : check.shape) count *= extent;
+  const std::int64_t count = product(check.shape);
   const TensorId first = scalar(program, "First", check.span), found = scalar(program, "Value", check.span);
   program.nodes.emplace_back(fold(program, first, indices, Aggregation::Min, count, {}, [&](const Expr& element, const Expr& position) {
     const Expr outside = Apply{Op::Or, {compare(Op::Lt, element, number(0)), compare(Op::Ge, element, number(check.bound))}, DType::Bool};

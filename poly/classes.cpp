@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "poly/exact.h"
 #include "poly/frame.h"
 #include "poly/hull.h"
 
@@ -19,7 +20,7 @@ Box box_of(const Statement& statement) {               // from the hull rows (bo
   Box box{false, std::vector<Interval>(statement.indices.size())};
   for (std::size_t k = 0; k < box.index.size(); ++k) {
     const Row row = row_of(statement.domain[k]);
-    box.index[k] = {-row.constant, *row.extent - 1 - row.constant};
+    box.index[k] = {-row.constant, (Exact(*row.extent) - 1 - row.constant).get()};
     box.empty = box.empty || *row.extent <= 0;
   }
   for (const Range& range : statement.domain) box.empty = box.empty || (range.extent && range.extent->is(0));
@@ -42,7 +43,7 @@ Map composed(const Map& map, const std::vector<std::size_t>& kept, const Vector&
   Map result{Matrix(map.matrix.size(), Vector(kept.size(), 0)), map.start};
   for (std::size_t i = 0; i < map.matrix.size(); ++i) {
     for (std::size_t j = 0; j < kept.size(); ++j) result.matrix[i][j] = map.matrix[i][kept[j]];
-    for (std::size_t j = 0; j < start.size(); ++j) result.start[i] += map.matrix[i][j] * start[j];
+    for (std::size_t j = 0; j < start.size(); ++j) add_product(result.start[i], map.matrix[i][j], start[j]);
   }
   return result;
 }
@@ -157,7 +158,7 @@ std::optional<Class> finish(const Program& program, Statement statement, const M
     if (moved && (single || !is_output(statement, k))) start[k] = *interval.lower;
     if (moved && single) continue;
     kept.push_back(k);
-    left.index.push_back({*interval.lower - start[k], *interval.upper - start[k]});
+    left.index.push_back({(Exact(*interval.lower) - start[k]).get(), (Exact(*interval.upper) - start[k]).get()});
   }
   Class result{keep(statement, kept, start), composed(map, kept, start)};
   result.statement.domain = bounded_domain(result.statement.domain, left);

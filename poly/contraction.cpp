@@ -115,8 +115,6 @@ bool add_constraint(Scope& scope, const std::vector<std::string>& indices, const
   const auto low = c.low ? side(scope, indices, *c.low) : std::optional(Affine::of(0, indices.size()));
   if (!form || !bound || !low) return false;
   try {
-    Affine next = *bound;
-    next.constant = next.constant + next.divisor;      // bound + 1
     switch (c.form) {
       case Form::Less: add_tile_form(*form, *bound, rows); break;
       case Form::LessEqual: rows.push_back(not_negative(minus(*bound, *form))); break;
@@ -125,7 +123,7 @@ bool add_constraint(Scope& scope, const std::vector<std::string>& indices, const
       case Form::BetweenLess: add_between(*low, *form, *bound, rows); break;
       case Form::BetweenLessEqual:
         // On integers p <= e is p < e + 1; with fractions the two rows are kept apart.
-        if (form->divisor.is(1) && low->divisor.is(1) && bound->divisor.is(1)) add_between(*low, *form, next, rows);
+        if (form->divisor.is(1) && low->divisor.is(1) && bound->divisor.is(1)) add_between(*low, *form, bound->plus(Affine::of(1, indices.size())), rows);
         else rows.insert(rows.end(), {not_negative(minus(*form, *low)), not_negative(minus(*bound, *form))});
         break;
     }

@@ -80,7 +80,8 @@ std::optional<Wide> count_component(const std::vector<Row>& rows, const Box& hul
     if (!implied(row, hull) && std::any_of(indices.begin(), indices.end(), [&](std::size_t k) { return row.coefficients[k] != 0; })) own.push_back(row);
   if (own.empty()) {
     Wide product = 1;
-    for (const std::size_t k : indices) product *= width(k) + 1;
+    for (const std::size_t k : indices)
+      if (__builtin_mul_overflow(product, width(k) + 1, &product)) return std::nullopt;
     return product;
   }
   const bool closed = std::all_of(own.begin(), own.end(), [](const Row& row) { return row.divisor == 1; });
@@ -113,8 +114,7 @@ std::optional<std::int64_t> count_points(const std::vector<Row>& rows, const Box
     if (indices.empty()) continue;
     const std::optional<Wide> count = count_component(coupling, hull, indices, cap);
     if (!count) return std::nullopt;
-    product *= *count;
-    if (product > (Wide{1} << 62)) return std::nullopt;
+    if (__builtin_mul_overflow(product, *count, &product) || product > (Wide{1} << 62)) return std::nullopt;
   }
   return static_cast<std::int64_t>(product);
 }
@@ -125,7 +125,7 @@ std::optional<std::int64_t> points(const Statement& statement, std::int64_t cap)
   Box box{false, std::vector<Interval>(n)};
   for (std::size_t k = 0; k < n; ++k) {                // the first rows are the hull (bounds.h)
     box.index[k].lower = -rows[k].constant;
-    box.index[k].upper = *rows[k].extent - 1 - rows[k].constant;
+    box.index[k].upper = (Exact(*rows[k].extent) - 1 - rows[k].constant).get();
     box.empty = box.empty || *rows[k].extent == 0;
   }
   return count_points(rows, box, cap);

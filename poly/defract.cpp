@@ -20,6 +20,8 @@
 #include <set>
 
 #include "poly/classes.h"
+#include "poly/exact.h"
+#include "poly/fit.h"
 
 namespace tilec::poly {
 namespace {
@@ -42,7 +44,12 @@ void append_chain(Program& program, std::vector<Statement> parts, std::set<std::
 
 std::vector<Statement> statements_of(const Program& program, const Statement& statement, int limit) {
   std::vector<Statement> result;
-  for (Class& one : classes_of(program, statement, limit).classes) result.push_back(std::move(one.statement));
+  for (Class& one : classes_of(program, statement, limit).classes) {
+    lang::Diagnostics refused;
+    auto fit = fitted(std::move(one.statement), refused);
+    if (!fit) throw Overflow(refused.all().front().message);
+    result.push_back(std::move(*fit));
+  }
   return result;
 }
 
@@ -54,7 +61,7 @@ Program defract(const Program& program, int limit) {
   std::set<std::string> names;
   for (const Tensor& tensor : program.tensors) names.insert(tensor.name);
   for (const Node& node : program.nodes) {
-    if (const Statement* statement = std::get_if<Statement>(&node)) append_chain(result, statements_of(program, *statement, limit), names);
+    if (const Statement* statement = std::get_if<Statement>(&node)) append_chain(result, located(statement->span, [&] { return statements_of(program, *statement, limit); }), names);
     else result.nodes.push_back(node);
   }
   return result;

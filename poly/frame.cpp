@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "poly/exact.h"
+
 namespace tilec::poly {
 namespace {
 
@@ -29,11 +31,12 @@ void add_component(const Statement& statement, const Component& component, const
   if (rho != nullptr)
     for (std::size_t i = 0; i < l.u.size(); ++i)
       for (std::size_t j = 0; j < l.outputs; ++j) {
-        outputs[i][j] = l.u[i][j] * component.period[j];
-        for (std::size_t t = 0; t < l.taps; ++t) outputs[i][j] += l.u[i][l.outputs + t] * component.winding[t][j];
+        Exact entry = Exact(l.u[i][j]) * component.period[j];
+        for (std::size_t t = 0; t < l.taps; ++t) entry += Exact(l.u[i][l.outputs + t]) * component.winding[t][j];
+        outputs[i][j] = entry.get();
       }
   for (std::size_t i = 0; i < component.members.size(); ++i)
-    for (std::size_t j = 0; rho != nullptr && j < l.outputs; ++j) frame.start[component.members[i]] += l.u[i][j] * (*rho)[j];
+    for (std::size_t j = 0; rho != nullptr && j < l.outputs; ++j) add_product(frame.start[component.members[i]], l.u[i][j], (*rho)[j]);
   for (std::size_t j = 0; j < l.outputs; ++j) {
     std::size_t row = 0;                               // the dimension where output j first appears
     while (l.h[row][j] == 0) ++row;
@@ -42,12 +45,12 @@ void add_component(const Statement& statement, const Component& component, const
     const Affine& form = statement.target.element[component.dimensions[row]];
     std::int64_t constant = form.constant.get(), stride = 0;
     for (std::size_t k = 0; k < n; ++k) {
-      constant += form.coefficients[k].get() * frame.start[k];
-      stride += form.coefficients[k].get() * column.direction[k];
+      add_product(constant, form.coefficients[k].get(), frame.start[k]);
+      add_product(stride, form.coefficients[k].get(), column.direction[k]);
     }
     // Count the class from its residue: 0 <= constant < stride.
     const std::int64_t shift = constant / stride - (constant % stride < 0);
-    for (std::size_t k = 0; k < n; ++k) frame.start[k] -= shift * column.direction[k];
+    for (std::size_t k = 0; k < n; ++k) add_product(frame.start[k], (-Exact(shift)).get(), column.direction[k]);
     frame.columns.push_back(std::move(column));
   }
   for (std::size_t t = 0; t < l.taps; ++t) {

@@ -33,6 +33,7 @@ std::pair<Wide, Wide> span_of(std::int64_t c, const Interval& i) {
 struct Total { Wide finite = 0; int infinite = 0; };   // a sum of bounds, some of them infinite
 
 bool infinite(Wide bound) { return bound >= infinity || bound <= -infinity; }
+// A product of 64-bit numbers may be beyond `infinity`: such a bound counts as open, which is sound, and no sum leaves 128 bits.
 void include(Total& total, Wide bound) { infinite(bound) ? ++total.infinite : total.finite += bound; }
 void exclude(Total& total, Wide bound) { infinite(bound) ? --total.infinite : total.finite -= bound; }
 // The sum without one of its terms; nullopt when it is infinite.
@@ -43,7 +44,7 @@ std::optional<Wide> without(const Total& total, Wide term) {
 }
 
 // c·i >= bound; returns whether an end moved. Multiplies first, since most rows move nothing and 128-bit division is slow.
-bool at_least(Interval& i, std::int64_t c, Wide bound) {
+bool at_least(Interval& i, Wide c, Wide bound) {
   std::optional<std::int64_t>& end = c > 0 ? i.lower : i.upper;
   if (end && Wide{*end} * c >= bound) return false;
   const Wide value = c > 0 ? ceil_div(bound, c) : floor_div(bound, c);
@@ -56,7 +57,7 @@ bool is_empty(const Interval& i) { return i.lower && i.upper && *i.lower > *i.up
 
 // One row solved for each of its indices. Returns whether some interval shrank.
 bool tighten_by(const Row& row, Box& box) {
-  const Wide top = row.extent ? Wide{row.divisor} * (*row.extent - 1) : infinity;
+  const Wide top = row.extent ? Wide{row.divisor} * (Wide{*row.extent} - 1) : infinity;
   Total least, greatest;
   for (std::size_t k = 0; k < row.coefficients.size(); ++k) {
     if (row.coefficients[k] == 0) continue;
@@ -77,7 +78,7 @@ bool tighten_by(const Row& row, Box& box) {
     bool moved = false;
     if (const std::optional<Wide> rest = without(greatest, high)) moved |= at_least(box.index[k], c, -(*rest + row.constant));
     const std::optional<Wide> rest = without(least, low);                    // c·i <= top - (rest + e)
-    if (rest && row.extent) moved |= at_least(box.index[k], -c, *rest + row.constant - top);
+    if (rest && row.extent) moved |= at_least(box.index[k], -Wide{c}, *rest + row.constant - top);
     if (!moved) continue;
     if (is_empty(box.index[k])) { box.empty = true; return false; }
     changed = true;
@@ -163,8 +164,12 @@ bool settle_all(const std::vector<Row>& rows, Box& box) {
 // Is there an integer point in the box where the rows hold and 0 <= sign·(c·i + e) + shift? False is a proof.
 bool possible(const Row& row, std::int64_t sign, std::int64_t shift, const std::vector<Row>& rows, const Box& box) {
   std::vector<Row> all(rows);
-  all.push_back({row.coefficients, sign * row.constant + shift, 1, std::nullopt});
-  for (std::int64_t& c : all.back().coefficients) c *= sign;
+  Row asked{row.coefficients, 0, 1, std::nullopt};
+  std::int64_t constant;
+  if (__builtin_mul_overflow(sign, row.constant, &constant) || __builtin_add_overflow(constant, shift, &asked.constant)) return true;
+  for (std::int64_t& c : asked.coefficients)
+    if (__builtin_mul_overflow(c, sign, &c)) return true;
+  all.push_back(std::move(asked));
   Box left = box;
   tighten(all, left);
   return !left.empty;
@@ -174,20 +179,23 @@ bool possible(const Row& row, std::int64_t sign, std::int64_t shift, const std::
 bool implied_by(const Row& a, const Row& b) {
   if (a.divisor != b.divisor) return false;
   const bool same = a.coefficients == b.coefficients;
-  const bool negated = std::equal(a.coefficients.begin(), a.coefficients.end(), b.coefficients.begin(), [](auto x, auto y) { return x == -y; });
+  const bool negated = std::equal(a.coefficients.begin(), a.coefficients.end(), b.coefficients.begin(), [](auto x, auto y) { return Wide{x} == -Wide{y}; });
   if (!same && !negated) return false;
   const Wide shift = same ? Wide{a.constant} - b.constant : Wide{a.constant} + b.constant;   // v_a = ±v_b + shift
   if (shift % a.divisor != 0) return false;
-  const Wide top_a = a.extent ? Wide{a.divisor} * (*a.extent - 1) : infinity;
-  const Wide top_b = b.extent ? Wide{b.divisor} * (*b.extent - 1) : infinity;
+  const Wide top_a = a.extent ? Wide{a.divisor} * (Wide{*a.extent} - 1) : infinity;
+  const Wide top_b = b.extent ? Wide{b.divisor} * (Wide{*b.extent} - 1) : infinity;
   const Wide low = same ? shift : shift - top_b, high = same ? shift + top_b : shift;
   return low >= 0 && high <= top_a;
 }
 
+std::uint64_t magnitude(std::int64_t value) { return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value); }
+
 Row normal(Row row) {                                  // divided by what coefficients, constant and divisor share
-  std::int64_t g = std::gcd(row.divisor, row.constant);
-  for (const std::int64_t c : row.coefficients) g = std::gcd(g, c);
-  if (g <= 1) return row;
+  std::uint64_t common = std::gcd(magnitude(row.divisor), magnitude(row.constant));
+  for (const std::int64_t c : row.coefficients) common = std::gcd(common, magnitude(c));
+  if (common <= 1 || common > INT64_MAX) return row;
+  const auto g = static_cast<std::int64_t>(common);
   for (std::int64_t& c : row.coefficients) c /= g;
   row.constant /= g;
   row.divisor /= g;
@@ -203,9 +211,9 @@ Row row_of(const Range& range) {
   row.divisor = range.value.divisor.get();
   if (range.extent) row.extent = range.extent->get();
   if (row.divisor < 0) {
-    row.divisor = -row.divisor;
-    row.constant = -row.constant;
-    for (std::int64_t& c : row.coefficients) c = -c;
+    row.divisor = (-Exact(row.divisor)).get();
+    row.constant = (-Exact(row.constant)).get();
+    for (std::int64_t& c : row.coefficients) c = (-Exact(c)).get();
   }
   return normal(std::move(row));
 }
@@ -227,7 +235,8 @@ std::vector<Row> rows_of(const Statement& statement) {
 
 bool holds(const Row& row, const Point& point) {
   Wide value = row.constant;
-  for (std::size_t k = 0; k < point.size(); ++k) value += Wide{row.coefficients[k]} * point[k];
+  for (std::size_t k = 0; k < point.size(); ++k)
+    if (__builtin_add_overflow(value, Wide{row.coefficients[k]} * point[k], &value)) throw Overflow("a row of the domain does not fit 128 bits");
   return value >= 0 && value % row.divisor == 0 && (!row.extent || value / row.divisor < *row.extent);
 }
 
@@ -275,19 +284,20 @@ bool implied(const Row& row, const Box& box) {
     if (c == 0) continue;
     if (!box.index[k].lower || !box.index[k].upper) return false;
     const auto [low, high] = span_of(c, box.index[k]);
+    if (infinite(low) || infinite(high)) return false;
     least += low;
     greatest += high;
     exact = exact && c % row.divisor == 0;
   }
   if (least == greatest) exact = least % row.divisor == 0;
-  return exact && least >= 0 && (!row.extent || greatest <= Wide{row.divisor} * (*row.extent - 1));
+  return exact && least >= 0 && (!row.extent || greatest <= Wide{row.divisor} * (Wide{*row.extent} - 1));
 }
 
 bool follows(const Row& row, const std::vector<Row>& rows, const Box& box) {
   if (box.empty || implied(row, box)) return true;
   if (std::any_of(rows.begin(), rows.end(), [&](const Row& other) { return implied_by(row, other); })) return true;
   if (row.divisor != 1) return false;
-  return !possible(row, -1, -1, rows, box) && (!row.extent || !possible(row, 1, -*row.extent, rows, box));
+  return !possible(row, -1, -1, rows, box) && (!row.extent || *row.extent == INT64_MIN || !possible(row, 1, -*row.extent, rows, box));
 }
 
 Box hull(const std::vector<Row>& rows, std::size_t indices, unsigned long patience) {
@@ -317,7 +327,7 @@ std::vector<Range> bounded_domain(const std::vector<Range>& domain, const Box& h
   std::vector<Range> result;
   for (std::size_t k = 0; k < n; ++k) {
     const std::int64_t low = hull.empty ? 0 : *hull.index[k].lower;
-    const std::int64_t extent = hull.empty ? 0 : *hull.index[k].upper - low + 1;
+    const std::int64_t extent = hull.empty ? 0 : (Exact(*hull.index[k].upper) - low + 1).get();
     Row row{std::vector<std::int64_t>(n, 0), -low, 1, extent};
     row.coefficients[k] = 1;
     result.push_back(range_of(row));

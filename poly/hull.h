@@ -3,7 +3,7 @@
 //
 //   0 <= x < 112,  0 <= k < 3,  0 <= 2*x + k - 1 < 224,  0 <= k - 1   ⇒   0 <= x < 112,  1 <= k < 3
 //
-// In: rows over n indices.   Out: lower and upper bound per index.   Keeps: nothing waits, nothing throws.
+// In: rows over n indices.   Out: lower and upper bound per index.   Keeps: nothing waits. Numbers are 128 bits inside; what leaves 64 throws Overflow.
 #pragma once
 
 #include <cstdint>

@@ -14,9 +14,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "poly/count.h"
+#include "poly/exact.h"
 #include "poly/lattice.h"
 #include "poly/linear.h"
 #include "poly/reduce.h"
@@ -35,7 +37,7 @@ constexpr unsigned long isl_cap = 4'000;               // its operations
 
 Point moved(const Point& start, const Point& v) {
   Point end(start);
-  for (std::size_t k = 0; k < v.size(); ++k) end[k] += v[k];
+  for (std::size_t k = 0; k < v.size(); ++k) add_product(end[k], 1, v[k]);
   return end;
 }
 
@@ -44,14 +46,14 @@ std::optional<Point> shared_start(const std::vector<Row>& rows, const Box& box, 
   std::vector<Row> both(rows);
   Box inside = box;
   for (std::size_t k = 0; k < v.size(); ++k) {         // the hull holds at both ends
-    inside.index[k].lower = std::max(*box.index[k].lower, *box.index[k].lower - v[k]);
-    inside.index[k].upper = std::min(*box.index[k].upper, *box.index[k].upper - v[k]);
+    inside.index[k].lower = std::max(*box.index[k].lower, (Exact(*box.index[k].lower) - v[k]).get());
+    inside.index[k].upper = std::min(*box.index[k].upper, (Exact(*box.index[k].upper) - v[k]).get());
     inside.empty = inside.empty || *inside.index[k].lower > *inside.index[k].upper;
   }
   proven = inside.empty;
   if (inside.empty) return std::nullopt;
   for (Row row : rows) {
-    for (std::size_t k = 0; k < v.size(); ++k) row.constant += row.coefficients[k] * v[k];
+    for (std::size_t k = 0; k < v.size(); ++k) add_product(row.constant, row.coefficients[k], v[k]);
     both.push_back(std::move(row));
   }
   budget -= tighten(both, inside);
@@ -94,7 +96,7 @@ Kernel kernel_of(const Matrix& forms, const std::vector<Row>& rows, const Box& b
   for (std::size_t k = 0; k < varying.size(); ++k) {
     Vector unit(varying.size(), 0);
     unit[k] = 1;
-    consider(unit, *box.index[varying[k]].upper - *box.index[varying[k]].lower + 1);
+    consider(unit, (Exact(*box.index[varying[k]].upper) - *box.index[varying[k]].lower + 1).get());
   }
   for (const Row& row : rows)
     if (row.extent && row.divisor == 1) consider(restricted(row.coefficients), *row.extent);
@@ -110,22 +112,28 @@ Kernel kernel_of(const Matrix& forms, const std::vector<Row>& rows, const Box& b
   return kernel;
 }
 
-// What the rows say of z when v = N z joins two of their points.
+// What the rows say of z when v = N z joins two of their points. A row that does not fit 64 bits says nothing: the others must do.
 std::vector<Row> difference_rows(const Kernel& kernel, const std::vector<Row>& rows, const Box& box) {
   std::vector<Row> result;
   const auto add = [&](const Vector& c, std::int64_t divisor, std::int64_t width) {
-    Row row{Vector(kernel.directions, 0), divisor * width, divisor, 2 * width + 1};
+    Row row{Vector(kernel.directions, 0), (Exact(divisor) * width).get(), divisor, (Exact(2) * width + 1).get()};
     for (std::size_t k = 0; k < c.size(); ++k)
-      for (std::size_t z = 0; z < kernel.directions; ++z) row.coefficients[z] += c[k] * kernel.basis[k][z];
+      for (std::size_t z = 0; z < kernel.directions; ++z) add_product(row.coefficients[z], c[k], kernel.basis[k][z]);
     if (std::any_of(row.coefficients.begin(), row.coefficients.end(), [](auto x) { return x != 0; })) result.push_back(std::move(row));
+  };
+  const auto try_to_add = [&](const Vector& c, std::int64_t divisor, std::int64_t width) {
+    try {
+      add(c, divisor, width);
+    } catch (const Overflow&) {
+    }
   };
   for (std::size_t k = 0; k < box.index.size(); ++k) {
     Vector unit(box.index.size(), 0);
     unit[k] = 1;
-    add(unit, 1, *box.index[k].upper - *box.index[k].lower);
+    try_to_add(unit, 1, (Exact(*box.index[k].upper) - *box.index[k].lower).get());
   }
   for (const Row& row : rows)
-    if (row.extent) add(row.coefficients, row.divisor, *row.extent - 1);
+    if (row.extent) try_to_add(row.coefficients, row.divisor, *row.extent - 1);
   return result;
 }
 
@@ -142,19 +150,29 @@ struct Search {
     const auto first = std::find_if(z.begin(), z.end(), [](auto x) { return x != 0; });
     if (first == z.end() || *first < 0) return true;   // v and -v are one question
     if (std::accumulate(z.begin(), z.end(), std::int64_t{0}, [](auto a, auto b) { return std::gcd(a, b); }) != 1) return true;
-    Point v(box.index.size(), 0);
-    for (std::size_t k = 0; k < v.size(); ++k)
-      for (std::size_t j = 0; j < z.size(); ++j) v[k] += kernel.basis[k][j] * z[j];
     bool proven = false;
-    if (const auto start = shared_start(rows, box, v, budget, proven)) found = {*start, moved(*start, v)};
+    try {
+      look_along(z, proven);
+    } catch (const Overflow&) {                        // a step too long to take
+      proven = false;
+    }
     all_proven = all_proven && proven;
     return !found && budget > 0;
+  }
+
+  void look_along(const Point& z, bool& proven) {
+    Point v(box.index.size(), 0);
+    for (std::size_t k = 0; k < v.size(); ++k)
+      for (std::size_t j = 0; j < z.size(); ++j) add_product(v[k], kernel.basis[k][j], z[j]);
+    if (const auto start = shared_start(rows, box, v, budget, proven)) found = {*start, moved(*start, v)};
   }
 };
 
 // The basis with short vectors: each is shortened by the others while that helps (pairwise, as Gauss and Lagrange do it). Euclid's
-// steps leave long ones, and what two points differ by is short, measured in what the rows allow: c·v against R.
-Kernel shortened(Kernel kernel, std::vector<Row> lengths) {
+// steps leave long ones, and what two points differ by is short, measured in what the rows allow: c·v against R. The basis as it is
+// where a step does not fit.
+Kernel shortened(const Kernel& given, std::vector<Row> lengths) try {
+  Kernel kernel = given;
   const auto dot = [&](std::size_t i, std::size_t j) {
     double sum = 0;
     for (const Row& row : lengths) {
@@ -171,12 +189,14 @@ Kernel shortened(Kernel kernel, std::vector<Row> lengths) {
         const double factor = i == j ? 0 : std::round(dot(i, j) / dot(j, j));
         if (factor == 0 || !(std::abs(factor) < 1e9)) continue;
         const auto whole = static_cast<std::int64_t>(factor);
-        for (Vector& row : kernel.basis) row[i] -= whole * row[j];
-        for (Row& row : lengths) row.coefficients[i] -= whole * row.coefficients[j];
+        for (Vector& row : kernel.basis) add_product(row[i], -whole, row[j]);
+        for (Row& row : lengths) add_product(row.coefficients[i], -whole, row.coefficients[j]);
         changed = true;
       }
   }
   return kernel;
+} catch (const Overflow&) {
+  return given;
 }
 
 // z with entries -1, 0, 1: the short vectors.
@@ -196,7 +216,7 @@ Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const Matri
   std::vector<std::pair<Point, Point>> writers;
   const bool finished = for_each_point(rows, box, point_cap, [&](const Point& point) {
     writers.emplace_back(lattice::Vector(), point);
-    for (const Vector& form : forms) writers.back().first.push_back(std::inner_product(form.begin(), form.end(), point.begin(), std::int64_t{0}));
+    for (const Vector& form : forms) writers.back().first.push_back(std::inner_product(form.begin(), form.end(), point.begin(), Exact(0), std::plus<>(), std::multiplies<Exact>()).get());
     return true;
   }, 3 * look_cap);
   std::sort(writers.begin(), writers.end());
@@ -222,7 +242,9 @@ Verdict decide(const std::vector<Row>& rows, const Box& box, const Matrix& forms
   Search nearby{rows, box, brief}, search{rows, box, kernel};
   look_at_short(nearby);
   if (nearby.found) return {Injective::No, *nearby.found, {}};
-  const bool finished = for_each_point(between, hull(between, kernel.directions, 0), difference_cap, [&](const Point& z) { return search.look_at(z); }, look_cap);
+  const Box steps = hull(between, kernel.directions, 0);
+  const bool bounded = steps.empty || std::ranges::all_of(steps.index, [](const Interval& i) { return i.lower && i.upper; });
+  const bool finished = bounded && for_each_point(between, steps, difference_cap, [&](const Point& z) { return search.look_at(z); }, look_cap);
   if (search.found) return {Injective::No, *search.found, {}};
   if (finished && search.all_proven) return {Injective::Yes, {}, {}};
   if (const Verdict verdict = by_enumeration(rows, box, forms); verdict.answer != Injective::Unknown) return verdict;
@@ -245,7 +267,7 @@ Verdict decide_divided(const std::vector<Row>& rows, const Matrix& forms, std::s
   std::vector<Row> convex;
   for (const Row& row : rows) {
     Row next{lattice::multiply({row.coefficients}, found->l)[0], 0, 1, row.extent};
-    next.constant = (lattice::apply({row.coefficients}, found->start)[0] + row.constant) / row.divisor;
+    next.constant = (Exact(lattice::apply({row.coefficients}, found->start)[0]) + row.constant).get() / row.divisor;
     for (std::int64_t& c : next.coefficients) c /= row.divisor;
     convex.push_back(std::move(next));
   }
@@ -257,7 +279,7 @@ Verdict decide_divided(const std::vector<Row>& rows, const Matrix& forms, std::s
 
 }  // namespace
 
-Verdict injective(const Statement& statement, const std::vector<Row>& rows, const Box& box) {
+Verdict injective(const Statement& statement, const std::vector<Row>& rows, const Box& box) try {
   if (box.empty) return {Injective::Yes, {}, {}};
   Matrix forms;
   for (const Affine& form : statement.target.element) {
@@ -268,10 +290,12 @@ Verdict injective(const Statement& statement, const std::vector<Row>& rows, cons
   std::vector<Row> all(rows);
   const std::size_t n = box.index.size();
   for (std::size_t k = 0; k < n; ++k) {
-    all.push_back({Vector(n, 0), -*box.index[k].lower, 1, *box.index[k].upper - *box.index[k].lower + 1});
+    all.push_back({Vector(n, 0), -*box.index[k].lower, 1, (Exact(*box.index[k].upper) - *box.index[k].lower + 1).get()});
     all.back().coefficients[k] = 1;
   }
   return decide_divided(all, forms, n);
+} catch (const Overflow&) {
+  return {Injective::Unknown, {}, "what its points differ by does not fit 64 bits"};
 }
 
 }  // namespace tilec::poly

@@ -23,10 +23,11 @@ struct Linear {
   std::vector<std::int64_t> coefficients;
   std::int64_t constant = 0, divisor = 1;
 
+  // What is on the way may wrap: the sum fits.
   std::int64_t at(std::span<const std::int64_t> point) const {
-    std::int64_t sum = constant;
-    for (std::size_t k = 0; k < coefficients.size(); ++k) sum += coefficients[k] * point[k];
-    return divisor == 1 ? sum : sum / divisor;
+    auto sum = static_cast<std::uint64_t>(constant);
+    for (std::size_t k = 0; k < coefficients.size(); ++k) sum += static_cast<std::uint64_t>(coefficients[k]) * static_cast<std::uint64_t>(point[k]);
+    return divisor == 1 ? static_cast<std::int64_t>(sum) : static_cast<std::int64_t>(sum) / divisor;
   }
 };
 
@@ -39,19 +40,20 @@ Linear linear(const Affine& affine) {
 // Where in its tensor an access lands. Dimensions that no row of the domain guards are looked at point by point.
 struct Location {
   std::vector<Linear> element;
-  std::vector<std::int64_t> shape, strides;
+  std::vector<std::int64_t> shape;
+  std::vector<std::uint64_t> strides;
   std::vector<std::size_t> unguarded;
   bool steady = true;                                  // no divisors: a step of the last index moves it by `step`
-  std::int64_t step = 0;
+  std::uint64_t step = 0;
 
   std::size_t at(std::span<const std::int64_t> point) const {
     for (const auto d : unguarded) {
       const auto x = element[d].at(point);
       if (x < 0 || x >= shape[d]) throw lang::InternalError(fmt::format("an access leaves its tensor: {} of {}", x, shape[d]));
     }
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d < element.size(); ++d) offset += element[d].at(point) * strides[d];
-    return static_cast<std::size_t>(offset);
+    std::uint64_t offset = 0;
+    for (std::size_t d = 0; d < element.size(); ++d) offset += static_cast<std::uint64_t>(element[d].at(point)) * strides[d];
+    return offset;
   }
 };
 
@@ -59,12 +61,12 @@ Location location(const Access& access, const std::vector<Range>& domain, std::v
   Location where;
   where.shape = std::move(shape);
   where.strides.assign(where.shape.size(), 1);
-  for (std::size_t d = where.shape.size(); d-- > 1;) where.strides[d - 1] = where.strides[d] * where.shape[d];
+  for (std::size_t d = where.shape.size(); d-- > 1;) where.strides[d - 1] = where.strides[d] * static_cast<std::uint64_t>(where.shape[d]);
   for (std::size_t d = 0; d < where.shape.size(); ++d) {
     const auto& affine = access.element.at(d);
     where.element.push_back(linear(affine));
     where.steady &= where.element[d].divisor == 1;
-    if (where.steady && !affine.coefficients.empty()) where.step += where.element[d].coefficients.back() * where.strides[d];
+    if (where.steady && !affine.coefficients.empty()) where.step += static_cast<std::uint64_t>(where.element[d].coefficients.back()) * where.strides[d];
     const Range row{affine, Size(where.shape[d])};
     if (std::find(domain.begin(), domain.end(), row) == domain.end()) where.unguarded.push_back(d);
   }
@@ -224,7 +226,7 @@ void Interpreter::run(const Statement& statement) {
     for (std::int64_t last = low; last <= high; ++last) {
       if (!point.empty()) point.back() = last;
       const auto move = [&](const Location& l, std::size_t& offset) {
-        if (last != low && l.steady && l.unguarded.empty()) offset += static_cast<std::size_t>(l.step);
+        if (last != low && l.steady && l.unguarded.empty()) offset += l.step;
         else offset = l.at(point);
       };
       move(where, element);
@@ -252,9 +254,7 @@ void Interpreter::run(const Intrinsic& intrinsic) {
 }  // namespace
 
 std::int64_t Array::count() const {
-  std::int64_t product = 1;
-  for (const auto extent : shape) product *= extent;
-  return product;
+  return product(shape);
 }
 
 Interpretation interpret(const Program& program, const std::vector<Array>& inputs) {

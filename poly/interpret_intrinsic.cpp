@@ -16,9 +16,9 @@ namespace tilec::poly {
 namespace {
 
 std::size_t count(const std::vector<Size>& shape) {
-  std::int64_t product = 1;
-  for (const auto& size : shape) product *= size.get();
-  return static_cast<std::size_t>(product);
+  std::vector<std::int64_t> extents;
+  for (const auto& size : shape) extents.push_back(size.get());
+  return static_cast<std::size_t>(product(extents));
 }
 
 void allocate(Stored& tensor) {

@@ -12,6 +12,7 @@
 // H. Cohen, A Course in Computational Algebraic Number Theory, 2.4 (Hermite normal form, kernel, image index).
 #include "poly/lattice.h"
 
+#include <fmt/format.h>
 #include <gmpxx.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include <tuple>
 
 #include "lang/diagnostic.h"
+#include "poly/exact.h"
 
 namespace tilec::poly::lattice {
 namespace {
@@ -37,7 +39,7 @@ Big floor_div(const Big& a, const Big& b) {
 }
 
 std::int64_t fit(const Big& value) {
-  if (!value.fits_slong_p()) throw lang::InternalError("a lattice coefficient does not fit 64 bits");
+  if (!value.fits_slong_p()) throw Overflow(fmt::format("a coefficient of the residue classes, {}, does not fit 64 bits", value.get_str()));
   return value.get_si();
 }
 

@@ -1,5 +1,5 @@
 // Integer lattices: the column Hermite normal form and what follows from it. Exact (GMP inside), plain data outside;
-// a result that does not fit 64 bits throws InternalError (|entries| stay below 6,000 on the ranges of claim C1).
+// a result that does not fit 64 bits throws Overflow (|entries| stay below 6,000 on the ranges of claim C1).
 //
 //   F = (3 2)    ⇒    H = (1 0),  U = [[1, -2], [-1, 3]],  F U = H
 //

@@ -67,7 +67,7 @@ Dictionary dictionary_of(const std::vector<Row>& rows, std::size_t n) {
   };
   for (const Row& row : rows) {
     add(row, 1, row.constant);
-    if (row.extent) add(row, -1, Wide{row.divisor} * (*row.extent - 1) - row.constant);
+    if (row.extent) add(row, -1, Wide{row.divisor} * (Wide{*row.extent} - 1) - row.constant);
   }
   return result;
 }

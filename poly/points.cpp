@@ -170,7 +170,7 @@ bool Enumeration::ask_isl() {
   std::vector<Row> rows;
   for (const auto& row : rows_) {
     Row asked{row.coefficients, row.constant, 1, std::nullopt};
-    if (row.limit < infinite) asked.extent = static_cast<std::int64_t>(row.limit + 1);
+    if (row.limit < INT64_MAX) asked.extent = static_cast<std::int64_t>(row.limit + 1);
     rows.push_back(std::move(asked));
   }
   const auto answer = solve::hull(rows, count_, patience);

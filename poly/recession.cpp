@@ -44,6 +44,7 @@ std::optional<Vector> numbers_of(const Range& row) {
     try {
       const auto value = coefficient.substitute(generic_values(coefficient.names())).value();
       if (!value) return std::nullopt;
+      if (*value == INT64_MIN) return std::nullopt;    // what has no negative
       result.push_back(*value == 0 && !coefficient.value() ? 1 : *value);  // not 0 in general
     } catch (const SizeError&) {
       return std::nullopt;
@@ -59,6 +60,7 @@ std::optional<Vector> combined(const Vector& a, std::int64_t p, const Vector& b,
   for (std::size_t k = 0; k < a.size(); ++k) {
     std::int64_t left, right;
     if (__builtin_mul_overflow(a[k], p, &left) || __builtin_mul_overflow(b[k], q, &right) || __builtin_add_overflow(left, right, &sum[k])) return std::nullopt;
+    if (sum[k] == INT64_MIN) return std::nullopt;      // what has no negative
     shared = std::gcd(shared, sum[k]);
   }
   if (shared > 1)

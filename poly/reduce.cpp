@@ -7,10 +7,10 @@
 #include "poly/reduce.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 
 #include "lang/diagnostic.h"
+#include "poly/exact.h"
 #include "poly/hull.h"
 
 namespace tilec::poly {
@@ -59,11 +59,11 @@ void diagonal_period(Component& component) {
     rest[j] = 1;
     for (std::size_t i = j; i < r; ++i) {
       const std::int64_t factor = v[i][i] / std::gcd(v[i][i], rest[i]);
-      d *= factor;
-      for (std::int64_t& value : rest) value *= factor;
-      for (std::int64_t& value : solution) value *= factor;
+      d = (Exact(d) * factor).get();
+      for (std::int64_t& value : rest) value = (Exact(value) * factor).get();
+      for (std::int64_t& value : solution) value = (Exact(value) * factor).get();
       solution[i] = rest[i] / v[i][i];
-      for (std::size_t l = i; l < r; ++l) rest[l] -= v[l][i] * solution[i];
+      for (std::size_t l = i; l < r; ++l) add_product(rest[l], (-Exact(v[l][i])).get(), solution[i]);
     }
     component.period[j] = d;
     component.classes *= static_cast<double>(d);
@@ -88,17 +88,18 @@ std::vector<lattice::Candidate> candidates(const Statement& statement, const std
 
 // Is `form` a number in a mixed radix, digit by digit: each coefficient larger than all smaller digits together?
 bool is_mixed_radix(const Affine& form, const std::vector<std::size_t>& digits, const Box& box) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> parts;                  // coefficient, greatest digit
+  __extension__ using Wide = __int128;
+  std::vector<std::pair<Wide, Wide>> parts;            // coefficient, greatest digit
   for (const std::size_t k : digits) {
     const std::int64_t c = form.coefficients[k].get();
     if (!box.index[k].lower || !box.index[k].upper) return false;
-    if (c != 0) parts.emplace_back(std::abs(c), *box.index[k].upper - *box.index[k].lower);
+    if (c != 0) parts.emplace_back(c < 0 ? -Wide{c} : Wide{c}, Wide{*box.index[k].upper} - *box.index[k].lower);
   }
   std::sort(parts.begin(), parts.end());
-  double below = 0;
+  Wide below = 0;
   for (const auto& [c, greatest] : parts) {
-    if (static_cast<double>(c) <= below) return false;
-    below += static_cast<double>(c) * static_cast<double>(greatest);
+    if (c <= below) return false;
+    below += c * greatest;                             // c exceeded what is below: no sum leaves 128 bits
   }
   return true;
 }

@@ -209,7 +209,7 @@ bool never_integral(const Affine& form) {
   if (!divisor || !constant || *divisor == 1) return false;
   std::int64_t shared = *divisor;
   for (const auto& coefficient : form.coefficients) {
-    if (!coefficient.value()) return false;
+    if (!coefficient.value() || coefficient.is(INT64_MIN)) return false;
     shared = std::gcd(shared, *coefficient.value());
   }
   return shared != 0 && *constant % shared != 0;

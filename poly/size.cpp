@@ -24,7 +24,7 @@ __extension__ using Wide = __int128;
 using Factors = std::vector<Size::Factor>;
 using Polynomial = std::map<Factors, Wide>;
 
-[[noreturn]] void overflow(const std::string& operation) { throw SizeError(fmt::format("`{}` does not fit a 64-bit size", operation)); }
+[[noreturn]] void overflow(const std::string& operation) { throw Overflow(fmt::format("`{}` does not fit a 64-bit size", operation)); }
 
 void add_term(Polynomial& sum, const Factors& factors, Wide coefficient, const std::string& operation) {
   Wide& total = sum[factors];
@@ -103,6 +103,8 @@ std::int64_t truncated(std::int64_t a, std::int64_t b, const char* symbol) {
 }
 
 }  // namespace
+
+void overflow(std::int64_t a, char operation, std::int64_t b) { throw Overflow(fmt::format("`{} {} {}` does not fit 64 bits", a, operation, b)); }
 
 bool Size::Factor::operator==(const Factor& other) const { return kind == other.kind && name == other.name && arguments == other.arguments; }
 bool Size::Factor::operator<(const Factor& other) const { return std::tie(kind, name, arguments) < std::tie(other.kind, other.name, other.arguments); }

@@ -11,13 +11,12 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-namespace tilec::poly {
+#include "poly/exact.h"
 
-struct SizeError : std::runtime_error { using std::runtime_error::runtime_error; };
+namespace tilec::poly {
 
 class Size {
  public:

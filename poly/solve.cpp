@@ -21,6 +21,8 @@
 #include <limits>
 #include <memory>
 
+#include "poly/exact.h"
+
 namespace tilec::poly::solve {
 namespace {
 
@@ -65,8 +67,8 @@ void add_rows(Set& set, const std::vector<Row>& rows, int first, int quotient) {
     add(set, row.coefficients, first, row.constant, false);
     if (row.extent) {                                  // d·(R - 1) - (c·i + e) >= 0
       std::vector<std::int64_t> negated(row.coefficients);
-      for (std::int64_t& c : negated) c = -c;
-      add(set, negated, first, row.divisor * (*row.extent - 1) - row.constant, false);
+      for (std::int64_t& c : negated) c = (-Exact(c)).get();
+      add(set, negated, first, (Exact(row.divisor) * (Exact(*row.extent) - 1) - row.constant).get(), false);
     }
     if (row.divisor != 1) add(set, row.coefficients, first, row.constant, true, quotient++, -row.divisor);
   }
@@ -107,9 +109,15 @@ std::optional<std::vector<std::int64_t>> coordinates(isl_point* point, std::size
   return result;
 }
 
-template <class Answer> Answer noted(Answer answer) {
-  used.capped += !answer;
-  return answer;
+// What `ask` answers; rows whose other side does not fit 64 bits are not asked about.
+template <class Ask> auto noted(Ask ask) -> decltype(ask()) {
+  try {
+    auto answer = ask();
+    used.capped += !answer;
+    return answer;
+  } catch (const Overflow&) {
+    return std::nullopt;
+  }
 }
 
 std::optional<Hull> hull_within(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) {
@@ -157,7 +165,7 @@ std::optional<std::optional<Collision>> collision_within(const std::vector<Row>&
   add_rows(both, rows, n, 2 * n + static_cast<int>(quotients));
   for (const std::vector<std::int64_t>& form : forms) {
     std::vector<std::int64_t> difference(form);
-    for (const std::int64_t c : form) difference.push_back(-c);
+    for (const std::int64_t c : form) difference.push_back((-Exact(c)).get());
     add(both, difference, 0, 0, true);
   }
   for (int k = 0; k < n; ++k) {
@@ -187,10 +195,10 @@ std::optional<std::optional<Collision>> collision_within(const std::vector<Row>&
 Usage usage() { return used; }
 void reset_usage() { used = {}; }
 
-std::optional<Hull> hull(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) { return noted(hull_within(rows, indices, cap)); }
-std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) { return noted(is_empty_within(rows, indices, cap)); }
+std::optional<Hull> hull(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) { return noted([&] { return hull_within(rows, indices, cap); }); }
+std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) { return noted([&] { return is_empty_within(rows, indices, cap); }); }
 std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows, const std::vector<std::vector<std::int64_t>>& forms, std::size_t indices, unsigned long cap) {
-  return noted(collision_within(rows, forms, indices, cap));
+  return noted([&] { return collision_within(rows, forms, indices, cap); });
 }
 
 }  // namespace tilec::poly::solve

@@ -2,19 +2,14 @@
 // a statement once per residue class.
 #include "poly/substitute.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "lang/diagnostic.h"
+#include "poly/exact.h"
 
 namespace tilec::poly {
 namespace {
-
-std::int64_t checked_add_product(std::int64_t sum, std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0, result = 0;
-  if (__builtin_mul_overflow(a, b, &product) || __builtin_add_overflow(sum, product, &result)) throw lang::InternalError("an index coefficient does not fit 64 bits");
-  return result;
-}
 
 Affine compose(const Affine& form, const Map& map, std::size_t count) {
   std::vector<std::int64_t> coefficients(count, 0);
@@ -22,9 +17,10 @@ Affine compose(const Affine& form, const Map& map, std::size_t count) {
   for (std::size_t k = 0; k < form.coefficients.size(); ++k) {
     const std::int64_t c = form.coefficients[k].get();
     if (c == 0) continue;
-    constant = checked_add_product(constant, c, map.start[k]);
-    for (std::size_t j = 0; j < count; ++j) coefficients[j] = checked_add_product(coefficients[j], c, map.matrix[k][j]);
+    add_product(constant, c, map.start[k]);
+    for (std::size_t j = 0; j < count; ++j) add_product(coefficients[j], c, map.matrix[k][j]);
   }
+  if (constant == INT64_MIN || std::ranges::count(coefficients, INT64_MIN) > 0) throw Overflow("an index coefficient, -2^63, has no negative");
   std::int64_t common = std::gcd(divisor, constant);
   for (const std::int64_t c : coefficients) common = std::gcd(common, c);
   if (divisor < 0) common = -common;

@@ -100,9 +100,9 @@ class Verifier {
   }
 
   std::int64_t elements(TensorId id) const {
-    std::int64_t count = 1;
-    for (const auto& size : program_.tensor(id).shape) count *= size.get();
-    return count;
+    std::vector<std::int64_t> shape;
+    for (const auto& size : program_.tensor(id).shape) shape.push_back(size.get());
+    return product(shape);
   }
 
   void check(const Statement& s) {

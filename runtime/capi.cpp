@@ -284,6 +284,12 @@ runtime::Argument argument_of(const tilec_argument& given, const std::string& na
       argument.integer = given.integer;
       argument.real = static_cast<double>(given.integer);
       break;
+    case TILEC_UNSIGNED:
+      argument.is_integer = true;
+      argument.large = given.integer < 0;
+      argument.integer = given.integer;
+      argument.real = static_cast<double>(static_cast<std::uint64_t>(given.integer));
+      break;
     case TILEC_REAL: argument.real = given.real; break;
     case TILEC_ADD:
       if (side == Side::Input) throw runtime::argument_error(messages::bad_value, name, "it is an input, which nothing is added to");

@@ -78,9 +78,7 @@ class Extended final : public Module {
   }
 
   void look_at(const poly::IndexCheck& check, std::int64_t first, std::int64_t value) const {
-    std::int64_t count = 1;
-    for (const std::int64_t extent : check.shape) count *= extent;
-    if (first >= count) return;
+    if (first >= poly::product(check.shape)) return;
     RuntimeError fault = argument_error(messages::index_out_of_range, print_element(check, first), print_value(value, check.dtype), check.reader, check.bound);
     fault.diagnostic.span = check.span;
     fault.sources = sources_;

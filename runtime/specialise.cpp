@@ -31,7 +31,7 @@ std::optional<DType> declared_type(const lang::Input& input) {
 poly::Given given_of(const Argument& argument) {
   poly::Given given{argument.name, std::nullopt, std::vector<poly::Size>{}, std::nullopt, !argument.tensor};
   if (!argument.tensor) {
-    given.dtype = argument.is_integer ? DType::I64 : DType::F64;  // wide enough for any number; what it meets decides
+    given.dtype = argument.large ? DType::U64 : argument.is_integer ? DType::I64 : DType::F64;  // wide enough for any number; what it meets decides
     return given;
   }
   given.dtype = argument.tensor->dtype;
@@ -65,6 +65,13 @@ std::int64_t integer_of(const Argument& argument) {
   return to_array(*argument.tensor).integers.at(0);
 }
 
+// From 2^63 on: `integer_of` gives the bits of such a one.
+bool is_large(const Argument& argument) {
+  return argument.tensor ? argument.tensor->dtype == DType::U64 && argument.tensor->shape.empty() && integer_of(argument) < 0 : argument.large;
+}
+
+std::string unsigned_text(const Argument& argument) { return fmt::format("{}", static_cast<std::uint64_t>(integer_of(argument))); }
+
 // Where an argument's shape and the program's symbolic shape meet: a lone name takes the extent, everything else must agree.
 bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::string, std::int64_t>& sizes, lang::Diagnostics& diagnostics) {
   const std::vector<std::int64_t> shape = argument.tensor ? argument.tensor->shape : std::vector<std::int64_t>{};
@@ -75,7 +82,7 @@ bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::s
     const auto& terms = extent.terms();
     if (same && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == poly::Size::Kind::Name)
       sizes.emplace(terms[0].factors[0].name, shape[d]);
-    const poly::Size bound = extent.substitute(sizes);
+    const poly::Size bound = poly::located(tensor.span, [&] { return extent.substitute(sizes); });
     wanted.push_back(bound.print());
     same = same && (!bound.value() || bound.is(shape[d]));
   }
@@ -98,6 +105,11 @@ const lang::Function* entry_of(const lang::File& file, const std::optional<std::
   return count == 1 && !name ? only : nullptr;
 }
 
+poly::Array number_of(const Argument& argument) {
+  if (!argument.is_integer) return {DType::F64, {}, {argument.real}, {}};
+  return {argument.large ? DType::U64 : DType::I64, {}, {}, {argument.integer}};
+}
+
 std::vector<Tensor> bind_inputs(const Module& module, const std::vector<Argument>& arguments) {
   std::vector<Tensor> tensors;
   for (const Port& port : module.inputs) {
@@ -108,7 +120,7 @@ std::vector<Tensor> bind_inputs(const Module& module, const std::vector<Argument
     }
     Tensor tensor = allocate(port.name, port.dtype, port.shape);
     if (argument == nullptr) std::memset(tensor.data, 0, static_cast<std::size_t>(byte_count(port.name, port.dtype, port.shape)));
-    else from_array(argument->is_integer ? poly::Array{DType::I64, {}, {}, {argument->integer}} : poly::Array{DType::F64, {}, {argument->real}, {}}, tensor);
+    else from_array(number_of(*argument), tensor);
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -188,6 +200,7 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
       fits = false;
     }
     request.signature.inputs.push_back(given_of(*argument));
+    if (argument->large && !declared) request.signature.inputs.back().weak = false;  // a weak integer is an i64 where nothing is met
     learn_sizes(input, *argument, request.sizes);
   }
   if (!fits) return std::nullopt;
@@ -198,19 +211,26 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
 }
 
 // Scalars that the text uses as sizes: their values become numbers of the program. Build has seen that they are integers.
-void Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const {
+bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {
+  bool fits = true;
   for (poly::Given& given : request.signature.inputs) {
     const bool is_size = std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
-    if (is_size && given.shape->empty()) given.integer = integer_of(*find(arguments, given.name));
+    if (!is_size || !given.shape->empty()) continue;
+    const Argument& argument = *find(arguments, given.name);
+    given.integer = integer_of(argument);
+    if (!is_large(argument)) continue;
+    const auto input = std::ranges::find(function_->inputs, given.name, [](const lang::Input& i) { return i.target.name.text; });
+    diagnostics.report(input->span, messages::scalar_too_large, given.name, unsigned_text(argument));
+    fits = false;
   }
+  return fits;
 }
 
-std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const {
+std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
   if (!program) return std::nullopt;
-  bind_scalars(*program, arguments, request);
-  bool fits = true;
+  bool fits = bind_scalars(*program, arguments, request, diagnostics);
   for (const poly::TensorId id : program->inputs) {
     const poly::Tensor& tensor = program->tensor(id);
     const std::string name = without_mark(tensor.name);
@@ -223,6 +243,10 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     }
     if (argument->tensor && argument->tensor->dtype != tensor.dtype) {
       diagnostics.report(tensor.span, messages::given_type, name, lang::name(tensor.dtype), lang::name(argument->tensor->dtype));
+      fits = false;
+    }
+    if (argument->large && !lang::is_float(tensor.dtype) && tensor.dtype != DType::U64) {
+      diagnostics.report(tensor.span, messages::does_not_fit, fmt::format("{}, given for `{}`,", unsigned_text(*argument), name), lang::name(tensor.dtype));
       fits = false;
     }
     fits = unify(tensor, *argument, request.sizes, diagnostics) && fits;
@@ -241,6 +265,9 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
   }
   if (!fits) return std::nullopt;
   return request;
+} catch (const poly::SizeError& error) {
+  diagnostics.report(error.span, messages::size_arithmetic, error.what());
+  return std::nullopt;
 }
 
 // The memory of an output: of its type, and every element at a place of its own.
@@ -257,7 +284,7 @@ bool Callable::check_result(const poly::Tensor& tensor, const Argument& result, 
 std::string Callable::key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const {
   std::string key;
   const auto add = [&](const Argument& a) {
-    if (!a.tensor) key += fmt::format("{}:{}", a.name, a.is_integer ? "integer" : "real");
+    if (!a.tensor) key += fmt::format("{}:{}", a.name, a.large ? "large" : a.is_integer ? "integer" : "real");
     else key += fmt::format("{}:{}[{}|{}]", a.name, lang::name(a.tensor->dtype), fmt::join(a.tensor->shape, ","), fmt::join(a.tensor->strides, ","));
     if (a.add) key += "+=";
     const bool scalar = a.tensor ? a.tensor->shape.empty() && !lang::is_float(a.tensor->dtype) : a.is_integer;

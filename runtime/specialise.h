@@ -27,6 +27,7 @@ struct Argument {
   bool is_integer = false;
   std::int64_t integer = 0;
   double real = 0;                                     // its value, always
+  bool large = false;                                  // an integer from 2^63 on: `integer` holds its bits
   bool add = false;                                    // of a result: the call adds to what the tensor holds
 };
 
@@ -38,6 +39,8 @@ struct Specialisation {
 
 // How many specialisations a program keeps where its caller does not say: TILEC_KERNELS, else 128.
 std::size_t usual_kernels();
+// The value of an argument without a tensor.
+poly::Array number_of(const Argument& argument);
 
 class Callable {
  public:
@@ -67,7 +70,7 @@ class Callable {
   std::shared_ptr<const Specialisation> specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
 
  private:
-  void bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const;
+  bool bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
   bool names_differ(lang::Diagnostics& diagnostics) const;
   bool check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;

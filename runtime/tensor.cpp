@@ -94,9 +94,11 @@ template <class Visit> void for_each_element(const Tensor& tensor, Visit visit) 
   for (std::int64_t n = 0; n < count; ++n) {
     visit(address);
     for (std::size_t d = rank; d-- > 0;) {
-      address += tensor.strides[d] * size;
-      if (++at[d] < tensor.shape[d]) break;
-      address -= tensor.strides[d] * size * tensor.shape[d];
+      if (++at[d] < tensor.shape[d]) {
+        address += tensor.strides[d] * size;
+        break;
+      }
+      address -= (tensor.shape[d] - 1) * tensor.strides[d] * size;
       at[d] = 0;
     }
   }
@@ -105,9 +107,7 @@ template <class Visit> void for_each_element(const Tensor& tensor, Visit visit) 
 }  // namespace
 
 std::int64_t Tensor::count() const {
-  std::int64_t n = 1;
-  for (const std::int64_t extent : shape) n *= extent;
-  return n;
+  return poly::product(shape);
 }
 
 bool Tensor::is_row_major() const {
@@ -115,7 +115,7 @@ bool Tensor::is_row_major() const {
   for (std::size_t d = shape.size(); d-- > 0;) {
     if (shape[d] == 0) return true;                      // no element to disagree about
     if (shape[d] != 1 && strides[d] != expected) return false;
-    expected *= shape[d];
+    if (__builtin_mul_overflow(expected, shape[d], &expected)) return false;
   }
   return true;
 }
@@ -125,7 +125,7 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   std::int64_t stride = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {
     strides[d] = stride;
-    stride *= std::max<std::int64_t>(shape[d], 1);
+    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(shape[d], 1), &stride)) return std::vector<std::int64_t>(shape.size());  // byte_count refuses it
   }
   return strides;
 }

@@ -157,7 +157,8 @@ typedef enum tilec_argument_kind {
   TILEC_TENSOR = 0, /* `tensor`: its shape, element type and strides; its data is read only for integer scalars used as sizes */
   TILEC_INTEGER = 1, /* a plain number, weakly typed: it takes the type of what it meets */
   TILEC_REAL = 2,
-  TILEC_ADD = 3      /* of a result: `tensor`, and the call adds to what it holds instead of writing it */
+  TILEC_ADD = 3,     /* of a result: `tensor`, and the call adds to what it holds instead of writing it */
+  TILEC_UNSIGNED = 4 /* a plain number from 0 to 2^64 - 1: `integer` holds its bits */
   /* a result is TILEC_TENSOR or TILEC_ADD */
 } tilec_argument_kind;
 

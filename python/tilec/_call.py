@@ -62,7 +62,7 @@ class Block:
             if isinstance(value, np.ndarray):
                 struct.kind, struct.tensor = _c.ADD if name in add else _c.TENSOR, c.pointer(self.tensor(value))
             elif isinstance(value, (bool, int)):
-                struct.kind, struct.integer = _c.INTEGER, within_64_bits(name, value)
+                struct.kind, struct.integer = plain_number(name, value)
             else:
                 struct.kind, struct.real = _c.REAL, float(value)
 
@@ -126,17 +126,17 @@ class Prepared:
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def within_64_bits(name, value):
-    """A plain integer is an i64 until it meets something."""
-    if not -(2**63) <= value < 2**63:
-        raise ValueError("%s: %d does not fit in 64 bits with a sign%s" % (name, value, "; pass it as numpy.uint64" if 0 < value < 2**64 else ""))
-    return value
+def plain_number(name, value):
+    """A plain integer is an i64 until it meets something; one of 2**63 and more goes as its bits."""
+    if not -(2**63) <= value < 2**64:
+        raise ValueError("%s: %d does not fit in 64 bits" % (name, value))
+    return (_c.INTEGER, value) if value < 2**63 else (_c.UNSIGNED, value - 2**64)
 
 
 def number_as(name, value, dtype):
-    """A plain number in the type the program gives it: integers wrap, as everywhere in Tile."""
-    if type(value) is not float:
-        within_64_bits(name, value)
+    """A plain number in the type the program gives it: integers wrap, as everywhere in Tile, but one of 2**63 and more is no signed one."""
+    if type(value) is not float and not -(2**63) <= value < (2**63 if dtype.kind == "i" else 2**64):
+        raise ValueError("%s: %d does not fit in %s" % (name, value, dtype.name))
     if dtype.kind in "iu":
         bits = dtype.itemsize * 8
         wrapped = int(value) & ((1 << bits) - 1)

@@ -6,7 +6,7 @@ import os
 import pathlib
 
 OK, PROGRAM_ERROR, ARGUMENT_ERROR, DEVICE_ERROR, TYPE_ERROR, INTERNAL_ERROR = 0, 1, 2, 3, 4, 70
-TENSOR, INTEGER, REAL, ADD = 0, 1, 2, 3
+TENSOR, INTEGER, REAL, ADD, UNSIGNED = 0, 1, 2, 3, 4
 
 
 class DLDevice(c.Structure):
