@@ -150,7 +150,7 @@ constexpr double rounds_to_infinity = 0x1.ffffffp127;
 bool rounds_once(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div || op == Op::Fma || op == Op::Sqrt; }
 
 // What backends hold where a result is beyond f32: infinity, if its operands leave no doubt. A product that is added without being
-// rounded first is not beyond anything yet, so nothing is known of it.
+// rounded first is not beyond anything yet, so nothing is known of it. (What an exact operation gives is no larger than an operand.)
 Value settled(double result, double error, double doubt, bool fuses) {
   const double size = std::fabs(result);
   if (size + doubt < rounds_to_infinity || !std::isfinite(size)) return {result, 0, error};
@@ -163,14 +163,14 @@ Value settled(double result, double error, double doubt, bool fuses) {
 Value apply_real(Op op, DType type, const Value& a, const Value& b, const Value& c, bool fuses) {
   const double result = real_operation(op, type, a.real, b.real, c.real);
   const double given = inherited(op, type, a, b, c, result), error = given + (is_exact(op) ? 0 : own_error(type, result));
-  return type == DType::F64 ? Value{result, 0, error} : settled(result, error, rounds_once(op) ? given : error, fuses);
+  return type == DType::F64 || is_exact(op) ? Value{result, 0, error} : settled(result, error, rounds_once(op) ? given : error, fuses);
 }
 
 void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& a, const Column& b, const Column& c, Column& result) {
   real_operation(op, type, count, a.real.data(), b.real.data(), c.real.data(), result.real.data());
   const bool exact = a.exact && b.exact && c.exact;
   result.exact = exact && is_exact(op);
-  if (result.exact) return;                              // no larger than an operand
+  if (result.exact) return;
   const double relative = is_exact(op) ? 0 : 2 * epsilon(type), smallest = is_exact(op) ? 0 : least(type);
   const auto each = [&](auto inherits) {
     for (std::size_t k = 0; k < count; ++k) {
@@ -186,7 +186,7 @@ void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& 
   else if (op == Op::Sub) from_operands(std::integral_constant<Op, Op::Sub>());
   else if (op == Op::Mul) from_operands(std::integral_constant<Op, Op::Mul>());
   else from_operands(op);
-  if (type == DType::F64) return;
+  if (type == DType::F64 || is_exact(op)) return;
   for (std::size_t k = 0; k < count; ++k)
     if (!(std::fabs(result.real[k]) + result.error[k] < rounds_to_infinity)) result.set(k, apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
 }

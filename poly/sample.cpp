@@ -11,7 +11,7 @@ namespace tilec::poly {
 namespace {
 
 constexpr double steps_per_element = 16;               // to be stored
-constexpr double steps_per_domain = 16384;             // to be enumerated for one element
+constexpr double steps_per_domain = 4096;              // to be enumerated for one element
 
 std::vector<std::int64_t> shape_of(const Program& program, TensorId id) {
   std::vector<std::int64_t> shape;
@@ -116,7 +116,7 @@ class Selector {
     double steps = steps_of_all(statement);
     if (!needed(target).all) {
       const double some = steps_of_some(statement, shape, needed(target).elements);
-      if (some < steps) steps = some;
+      if (some < steps || effort_.steps == 0) steps = some;
       else needed(target) = {true, {}};
     }
     selection_.steps += steps;

@@ -24,7 +24,7 @@ struct Selection {
 };
 
 struct Effort {
-  double steps = 0x1p31;                               // what takes fewer is done whole
+  double steps = 0x1p31;                               // what takes no more is done whole; 0: no more elements than are asked for
   std::uint64_t elements = 4096;                       // of each output, where the whole takes more
   std::uint64_t seed = 0;
 };

@@ -43,7 +43,7 @@ Place place_of(const std::string& path) {
   const fs::path descriptors = fs::path("/proc") / std::to_string(::getpid()) / "fd";
   fs::path at = path;
   for (int links = 0; links < 40; ++links) {
-    const fs::path folder = fs::canonical(at.has_parent_path() ? at.parent_path() : fs::path("."), fault);
+    const fs::path folder = fs::weakly_canonical(fs::absolute(at).parent_path(), fault);
     if (fault || !at.has_filename()) return {path, std::nullopt};
     const fs::path full = folder / at.filename();
     if (folder == descriptors)

@@ -187,7 +187,7 @@ TEST_CASE("all names of a file see what is written, longer or shorter") {
   const Folder folder;
   write_file(folder / "x", "old and long");
   fs::create_hard_link(folder / "x", folder / "y");
-  for (const std::string text : {"short", "", "longer than it has ever been"}) {
+  for (const std::string& text : {std::string("short"), std::string(), std::string("longer than it has ever been")}) {
     write_file(folder / "x", text);
     CHECK(read_text(folder / "y") == text);
     CHECK(status_of(folder / "x").st_ino == status_of(folder / "y").st_ino);
@@ -255,8 +255,10 @@ TEST_CASE("a signal ends the process, and leaves the whole old file or the whole
       write_file(folder / "x", "old");
       if (linked) fs::create_hard_link(folder / "x", folder / "y");
       const pid_t child = ::fork();
-      if (child == 0)
+      if (child == 0) {
+        for (const int each : {SIGTERM, SIGINT, SIGHUP}) ::signal(each, SIG_DFL);  // not doctest's
         for (;;) write_file(folder / "x", text);
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
       REQUIRE(::kill(child, signal) == 0);
       int status = 0;
@@ -296,7 +298,7 @@ TEST_CASE("only files are read, at once and as far as they are sane") {
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0666) == 0);
   write_file(folder / "large", "");
   REQUIRE(::truncate((folder / "large").c_str(), 1LL << 42) == 0);
-  for (const std::string path : {folder / "pipe", folder.path, std::string("/dev/zero"), std::string("/proc/self/mem"), folder / "none", folder / "large"}) {
+  for (const std::string& path : {folder / "pipe", folder.path, std::string("/dev/zero"), std::string("/proc/self/mem"), folder / "none", folder / "large"}) {
     CHECK_MESSAGE(code_of([&] { static_cast<void>(read_text(path)); }) == "E0501", path);
     CHECK_MESSAGE(code_of([&] { static_cast<void>(read_regular_text(path)); }) == "E0501", path);
     const std::string npy = code_of([&] { static_cast<void>(read_npy(path)); }), npz = code_of([&] { static_cast<void>(read_npz(path)); });
