@@ -157,7 +157,7 @@ def test_the_pair_that_decided_is_printed(tmp_path):
     for element in range(1, 6):
         (tmp_path / "f.tile").write_text(f"""
 function f(X[N]) -> (Y) {{ Y[] = +(X[i] * (i == 0 ? 1000.0 : 1.0)); }}
-gradient f(X[N], Y, DY) -> (DX) {{ DX[i: N] = =(DY[] * (i == 0 ? 1000.01 : i == {element} ? 1.001 : 1.0)); }}
+gradient f(X[N], Y, DY) -> (DX) {{ DX[i: N] = =(DY[] * (i == 0 ? 1000.01 : (i == {element} ? 1.001 : 1.0))); }}
 """)
         done = tilec("run", "f.tile", "X=6xf32=[1 1 1 1 1 1]", "--grad-check", "-q", cwd=tmp_path)
         line = next(line for line in done.stdout.decode().splitlines() if line.startswith("dX"))
