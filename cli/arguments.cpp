@@ -150,10 +150,11 @@ Tensor made(const std::string& name, std::string_view kind, const Form& form, DT
   return tensor_of(name, array);
 }
 
-Tensor read_file(const std::string& name, const std::string& path) {
-  const auto archive = path.find(".npz");
-  if (archive == std::string::npos) return runtime::read_npy(path);
-  const std::string file = path.substr(0, archive + 4), member = path.size() > archive + 5 && path[archive + 4] == ':' ? path.substr(archive + 5) : name;
+Tensor read_file(const std::string& name, const std::string& path, const Reading& reading) {
+  const std::optional<ArchivePath> archive = archive_path(path);
+  if (reading.files != nullptr) reading.files->push_back(archive ? archive->file : path);
+  if (!archive) return runtime::read_npy(path);
+  const std::string &file = archive->file, member = archive->member.empty() ? name : archive->member;
   const runtime::Npz npz(file);
   std::string held;
   const std::vector<std::string> names = npz.names();
@@ -208,6 +209,13 @@ std::string statistics(const poly::Array& array) {
 
 }  // namespace
 
+std::optional<ArchivePath> archive_path(const std::string& value) {
+  if (value.ends_with(".npz")) return ArchivePath{value, {}};
+  const auto colon = value.find(".npz:");
+  if (colon == std::string::npos) return std::nullopt;
+  return ArchivePath{value.substr(0, colon + 4), value.substr(colon + 5)};
+}
+
 runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
   runtime::Argument argument{name, std::nullopt, false, 0, 0};
   if (value.empty()) refuse(name, "nothing is written behind `=`");
@@ -219,7 +227,7 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
     return argument;
   }
   std::optional<Tensor> tensor = tensor_value(name, value, declared, reading);
-  if (!tensor) tensor = read_file(name, value.starts_with('/') ? value : reading.folder + value);
+  if (!tensor) tensor = read_file(name, value.starts_with('/') ? value : reading.folder + value, reading);
   argument.tensor = declared && tensor->dtype != *declared ? runtime::convert(name, *tensor, *declared) : *tensor;
   return argument;
 }

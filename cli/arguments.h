@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lang/type.h"
 #include "poly/interpret.h"
@@ -16,7 +17,12 @@
 
 namespace tilec::cli {
 
-struct Reading { std::uint64_t seed = 0; std::string folder = {}; };  // of random values; where relative paths begin, empty or with its `/`
+// Seed of random values; where relative paths begin, empty or with its `/`; what receives the paths of files that are read.
+struct Reading { std::uint64_t seed = 0; std::string folder = {}; std::vector<std::string>* files = nullptr; };
+
+// `x.npz` and `x.npz:member` name an archive; `runs.npz.d/x.npy` does not.
+struct ArchivePath { std::string file, member; };
+std::optional<ArchivePath> archive_path(const std::string& value);
 
 // `declared`: the type in the signature; a file of another type is converted, and it is what an inline value defaults to.
 runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<lang::DType> declared, const Reading& reading);

@@ -76,15 +76,18 @@ Tensor moved(const std::string& name, const Array& x, const Array& v, double h) 
 
 using Weights = std::vector<std::pair<std::string, Array>>;  // per output of the function that is differentiated
 
-// Several opinions on one tensor as one: the worst.
-void add(Comparison& worst, double difference, double claimed, double allowed) {
-  const double error = std::fabs(difference - claimed);
+// Several opinions on one tensor as one: the worst. That is the one whose error is the largest part of what it may be, not the
+// largest error, which may be well within a larger allowance. True when it is this one.
+bool add(Comparison& worst, double error, double allowed) {
   const bool bad = !(error <= allowed) || !std::isfinite(allowed);  // what has no bound agrees with nothing
-  if (error > worst.error || bad) {
-    worst.error = error;
-    worst.allowed = allowed;
-  }
-  worst.bad = worst.bad || bad;
+  const double part = bad && !(error / allowed < HUGE_VAL) ? HUGE_VAL : error == 0 ? 0 : error / allowed;
+  const bool is_worse = bad != worst.bad ? bad : part > worst.part || (part == worst.part && error > worst.error);
+  if (!is_worse) return false;
+  worst.error = error;
+  worst.allowed = allowed;
+  worst.part = part;
+  worst.bad = bad;
+  return true;
 }
 
 constexpr double h = 0x1p-17;
@@ -106,7 +109,7 @@ std::pair<double, double> product(const Array& a, const Array& b) {  // Σ a·b 
 std::optional<Comparison> check_input(const Callable& function, std::vector<Argument> arguments, std::size_t which, const Weights& cotangents, const std::string& name, const Array& gradient, double type_error, lang::Diagnostics& diagnostics) {
   const Array x = runtime::to_array(*arguments[which].tensor);
   std::mt19937_64 generator(42);
-  Comparison worst{name, fmt::format("finite differences along {} directions", turns), "difference", false, 0, 0, {}};
+  Comparison worst{name, fmt::format("finite differences along {} directions", turns), "difference"};
   for (int turn = 0; turn < turns; ++turn) {
     const Array v = direction(x, turn, generator);
     double values[2] = {}, magnitude = 0;
@@ -120,7 +123,7 @@ std::optional<Comparison> check_input(const Callable& function, std::vector<Argu
     }
     const double difference = (values[0] - values[1]) / (2 * h);
     const auto [claimed, claimed_magnitude] = product(gradient, v);
-    add(worst, difference, claimed, allowed_difference(magnitude, std::max(claimed_magnitude, std::fabs(difference)), type_error));
+    add(worst, std::fabs(difference - claimed), allowed_difference(magnitude, std::max(claimed_magnitude, std::fabs(difference)), type_error));
   }
   return worst;
 }
@@ -128,14 +131,14 @@ std::optional<Comparison> check_input(const Callable& function, std::vector<Argu
 // What a tangent claims of one output, as a few weighted sums of its elements. `sides`: the function at x + h·t and at x - h·t.
 Comparison check_output(const Evaluation (&sides)[2], const std::string& output, const std::string& name, const Array& tangent, double type_error) {
   std::mt19937_64 generator(42);
-  Comparison worst{name, fmt::format("finite differences in {} weighted sums", turns), "difference", false, 0, 0, {}};
+  Comparison worst{name, fmt::format("finite differences in {} weighted sums", turns), "difference"};
   for (int turn = 0; turn < turns; ++turn) {
     const Weights weights{{output, direction(tangent, turn, generator)}};
     const auto [above, above_magnitude] = loss(sides[0], weights);
     const auto [below, below_magnitude] = loss(sides[1], weights);
     const double difference = (above - below) / (2 * h);
     const auto [claimed, claimed_magnitude] = product(tangent, weights[0].second);
-    add(worst, difference, claimed, allowed_difference(std::max(above_magnitude, below_magnitude), std::max(claimed_magnitude, std::fabs(difference)), type_error));
+    add(worst, std::fabs(difference - claimed), allowed_difference(std::max(above_magnitude, below_magnitude), std::max(claimed_magnitude, std::fabs(difference)), type_error));
   }
   return worst;
 }
@@ -297,23 +300,14 @@ std::optional<double> off_by(const Array& got, const Array& wanted, std::size_t 
   return std::isnan(error) ? HUGE_VAL : error;
 }
 
-Comparison compare(std::string name, const Array& got, const Array& wanted, const std::vector<double>& allowed) {
-  Comparison worst{std::move(name), "the interpreter", "error", false, 0, 0, {}};
-  double most = -1;
-  for (std::size_t n = 0; n < static_cast<std::size_t>(got.count()); ++n) {
-    const std::optional<double> off = off_by(got, wanted, n);
-    if (!off) continue;
-    const double error = *off;
-    const bool bad = !(error <= allowed[n]) || !std::isfinite(allowed[n]);
-    const double part = bad ? HUGE_VAL : allowed[n] > 0 ? error / allowed[n] : 0;
-    if (part > most || (bad && !worst.bad)) {
-      most = part;
-      worst.error = error;
-      worst.allowed = allowed[n];
-      worst.at = element_name(got.shape, n);
-      worst.bad = bad;
-    }
-  }
+Comparison compare(std::string name, const Array& got, const Array& wanted, const std::vector<double>& allowed, const poly::Needed& which) {
+  Comparison worst{std::move(name), "the interpreter"};
+  const auto look_at = [&](std::size_t n) {
+    const double error = off_by(got, wanted, n).value_or(0);
+    if (add(worst, error, allowed[n])) worst.at = element_name(got.shape, n);
+  };
+  for (std::size_t n = 0; which.all && n < static_cast<std::size_t>(got.count()); ++n) look_at(n);
+  for (const std::size_t n : which.elements) look_at(n);
   return worst;
 }
 
@@ -328,21 +322,26 @@ std::string describe(const Comparison& one) {
   const bool unknown = one.bad && !std::isfinite(one.allowed) && !std::isnan(one.error);
   const std::string verdict = fmt::format("{}: {} {}", one.name, unknown ? "cannot be compared with" : one.bad ? "disagrees with" : "agrees with", one.with);
   if (unknown && one.measure == "difference") return fmt::format("{}: a difference of {:.3g} that has no bound", verdict, one.error);
-  if (!one.bad || one.measure == "difference") return fmt::format("{}, largest {} {:.3g} (allowed {:.3g})", verdict, one.measure, one.error, one.allowed);
+  if (!one.bad || one.measure == "difference") return fmt::format("{}, largest {} {:.3g} (allowed {:.3g}){}", verdict, one.measure, one.error, one.allowed, one.extent);
   const std::string place = fmt::format("{} at {}", verdict, one.at.empty() ? "[]" : one.at);
   if (std::isnan(one.error)) return place + ": the infinity of the other sign";
-  if (unknown) return fmt::format("{}: off by {:.3g} where nothing is known of the rounding error", place, one.error);
-  return fmt::format("{}: off by {:.3g}, allowed {:.3g}", place, one.error, one.allowed);
+  if (unknown) return fmt::format("{}: off by {:.3g} where nothing is known of the rounding error{}", place, one.error, one.extent);
+  return fmt::format("{}: off by {:.3g}, allowed {:.3g}{}", place, one.error, one.allowed, one.extent);
 }
 
-std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs, const std::optional<poly::Effort>& effort,
+                                                 const poly::Progress& progress) {
   std::vector<Array> arrays;
   for (const Tensor& tensor : inputs) arrays.push_back(runtime::to_array(tensor));
-  const poly::Interpretation wanted = poly::interpret(*made.stages.bounded, arrays);
+  const poly::Program& program = *made.stages.bounded;
+  const poly::Selection selection = effort ? poly::select(program, *effort) : poly::everything(program);
+  const poly::Interpretation wanted = poly::interpret(program, arrays, selection, progress);
   std::vector<Comparison> compared;
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const runtime::Port& port = made.module->outputs[k];
-    compared.push_back(compare(port.name, runtime::to_array(outputs[k]), wanted.outputs[k], allowed_errors(port.dtype, wanted.magnitudes[k])));
+    const poly::Needed& which = selection.tensors[static_cast<std::size_t>(program.outputs[k])];
+    compared.push_back(compare(port.name, runtime::to_array(outputs[k]), wanted.outputs[k], allowed_errors(port.dtype, wanted.magnitudes[k]), which));
+    if (!which.all) compared.back().extent = fmt::format("; checked {} of {} elements, chosen at random by seed {}", which.elements.size(), wanted.outputs[k].count(), effort->seed);
   }
   return compared;
 }

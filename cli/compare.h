@@ -7,6 +7,7 @@
 
 #include "lang/diagnostic.h"
 #include "poly/interpret.h"
+#include "poly/sample.h"
 #include "runtime/specialise.h"
 
 namespace tilec::cli {
@@ -17,12 +18,14 @@ struct Comparison {
   std::string measure = "error";                       // what `error` is called
   bool bad = false;
   double error = 0, allowed = 0;                       // of the element, or direction, whose error is the largest part of what it may be
-  std::string at;                                      // that element: `[1, 2]`
+  std::string at = {};                                 // that element: `[1, 2]`
+  double part = -1;                                    // error / allowed; below 0: nothing has been compared
+  std::string extent = {};                             // of how many elements, where not all
 };
 std::string describe(const Comparison& one);           // a line without its end
 
 // Element by element, each with what it may be off by; integers and booleans exactly where that is 0.
-Comparison compare(std::string name, const poly::Array& got, const poly::Array& wanted, const std::vector<double>& allowed);
+Comparison compare(std::string name, const poly::Array& got, const poly::Array& wanted, const std::vector<double>& allowed, const poly::Needed& which = {true, {}});
 // How far a computed float may be from the interpreter's: 8·eps(T)·Σ|terms|. Of other types: the error itself.
 std::vector<double> allowed_errors(lang::DType type, const std::vector<double>& magnitudes);
 
@@ -31,8 +34,9 @@ std::vector<double> allowed_errors(lang::DType type, const std::vector<double>& 
 std::optional<double> off_by(const poly::Array& got, const poly::Array& wanted, std::size_t n);
 std::string element_name(const std::vector<std::int64_t>& shape, std::size_t n);  // `[1, 2]`; nothing for a scalar
 
-// One per output.
-std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs);
+// One per output: all elements, or as many as the effort allows.
+std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs,
+                                                 const std::optional<poly::Effort>& effort = {}, const poly::Progress& progress = {});
 
 // The last derivative of the callable, or `otherwise` of one that has none, against differences of what it is taken of, in f64.
 // Reverse: (L(x + h·v) - L(x - h·v)) / 2h with L(x) = Σ dO·O(x), along random directions v of each input; one per input.

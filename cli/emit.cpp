@@ -3,13 +3,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "lang/nearest.h"
 #include "cli/session.h"
 #include "cli/show_stats.h"
 #include "runtime/emit.h"
 #include "runtime/error.h"
-#include "runtime/npy.h"
+#include "runtime/file.h"
 
 namespace tilec::cli {
 
@@ -35,16 +37,22 @@ void print_timings(const codegen::Stages& stages) {
 }
 
 // Writes DIR/03_gradient.tile and so on: every stage that this compilation reached, none twice.
-void dump(const Session& session, const codegen::Stages& stages, const codegen::Target& target) {
+void dump(Session& session, const codegen::Stages& stages, const codegen::Target& target) {
   const std::string& folder = session.options.dump_to;
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw runtime::machine_error(runtime::messages::unwritable, folder, std::strerror(errno));
+  std::vector<std::pair<std::string, const runtime::StageInfo*>> files;
   int number = 0;
   for (const runtime::StageInfo& stage : runtime::all_stages()) {
     ++number;
     if (stage.family && *stage.family != target.family) continue;
     if (!runtime::reached(stage, stages)) continue;
+    files.emplace_back(fmt::format("{}/{:02}_{}{}", folder, number, stage.name, stage.suffix), &stage);
+    session.files.writes(files.back().first);
+  }
+  for (const auto& [path, which] : files) {
+    const runtime::StageInfo& stage = *which;
     try {
-      runtime::write_atomically(fmt::format("{}/{:02}_{}{}", folder, number, stage.name, stage.suffix), runtime::emit(stage, *session.file, stages, target));
+      runtime::write_file(path, runtime::emit(stage, *session.file, stages, target));
     } catch (const runtime::RuntimeError& fault) {
       if (fault.diagnostic.code == runtime::messages::unwritable.code) throw;
       fmt::print(stderr, "tilec: no {}: {}\n", stage.name, fault.diagnostic.message);  // NVRTC is absent: the other stages are still of use

@@ -16,7 +16,7 @@ namespace {
 
 bool looks_like_file(const std::string& word) { return word == "-" || word.find_first_of("./") != std::string::npos; }
 
-void explain_code(const std::string& word) {
+void explain_code(const Options& options, const std::string& word) {
   std::vector<std::string> codes;
   for (const ErrorPage& page : error_pages()) codes.emplace_back(page.code);
   std::string code = word;
@@ -26,7 +26,7 @@ void explain_code(const std::string& word) {
     const std::optional<std::string> near = lang::nearest(code, codes);
     throw UsageError{fmt::format("there is no page for `{}`", word), near ? fmt::format("did you mean `tilec explain {}`?", *near) : "codes look like E0201; a message shows its own in brackets"};
   }
-  fmt::print("{}", error_pages()[static_cast<std::size_t>(page - codes.begin())].text);
+  put(error_pages()[static_cast<std::size_t>(page - codes.begin())].text, options);
 }
 
 int explain_program(const Options& options, const std::string& path) {
@@ -43,10 +43,12 @@ int explain_program(const Options& options, const std::string& path) {
 
 int explain_command(const Options& options) {
   if (options.words.empty()) throw UsageError{"nothing is named that could be explained", "write `tilec explain E0201`, or `tilec explain FILE --size N=8`"};
+  const bool to_file = !options.output.empty() && options.output != "-";
+  if (to_file && options.words.size() > 1) throw UsageError{fmt::format("`-o {}` holds one explanation, and {} things are named", options.output, options.words.size()), "name one"};
   int worst = success;
   for (const std::string& word : options.words) {
     if (looks_like_file(word)) worst = std::max(worst, explain_program(options, word));
-    else explain_code(word);
+    else explain_code(options, word);
   }
   return worst;
 }

@@ -4,7 +4,7 @@
 #include "cli/session.h"
 #include "lang/parse.h"
 #include "lang/print.h"
-#include "runtime/npy.h"
+#include "runtime/file.h"
 
 namespace tilec::cli {
 
@@ -22,7 +22,7 @@ int format_one(const Options& options, const std::string& path) {
     return text == source.text ? success : program_error;
   }
   if (!options.in_place) put(text, options);
-  else if (text != source.text) runtime::write_atomically(path, text);
+  else if (text != source.text) runtime::write_file(path, text);
   return success;
 }
 
@@ -30,6 +30,11 @@ int format_one(const Options& options, const std::string& path) {
 
 int fmt_command(const Options& options) {
   if (options.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec fmt FILE`"};
+  const bool one_file = !options.in_place && !options.check && !options.output.empty() && options.output != "-";
+  if (one_file && options.words.size() > 1) throw UsageError{fmt::format("`-o {}` holds one file, and {} are named", options.output, options.words.size()), "write `--in-place`, or name one"};
+  runtime::Files files;
+  for (const std::string& path : options.words) files.reads(path);
+  if (one_file) files.writes(options.output);
   int worst = success;
   for (const std::string& path : options.words) worst = std::max(worst, format_one(options, path));
   return worst;

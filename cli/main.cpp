@@ -1,7 +1,11 @@
 // `tilec`: reads the command line, calls one command, and turns every fault into a message and an exit status.
 #include <fmt/format.h>
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 #include "cli/options.h"
@@ -45,16 +49,29 @@ int bug(const char* what, int argc, char** argv) {
   return our_bug;
 }
 
+// A file that is opened while one of them is closed would take its number, and what is printed.
+void open_standard_streams() {
+  for (int stream = 0; stream <= 2; ++stream)
+    if (::fcntl(stream, F_GETFD) == -1) ::open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
+}
+
+// What was printed may still wait for a full disk.
+int finished(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  throw runtime::machine_error(runtime::messages::unwritable, "standard output", std::strerror(errno));
+}
+
 int guarded(int argc, char** argv) {
   Options options;
+  open_standard_streams();
   try {
     const Parsed parsed = parse_options(argc, argv);
     options = parsed.options;
     if (parsed.print) {
       fmt::print("{}", *parsed.print);
-      return success;
+      return finished(success);
     }
-    return dispatch(options);
+    return finished(dispatch(options));
   } catch (const UsageError& fault) {
     return usage_fault(fault);
   } catch (const runtime::RuntimeError& fault) {
@@ -62,6 +79,7 @@ int guarded(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return runtime_fault(runtime::machine_error(runtime::messages::out_of_memory, "tilec", "what it works on is larger than this machine"), options);
   } catch (const std::exception& fault) {
+    if (std::ferror(stdout) != 0) return runtime_fault(runtime::machine_error(runtime::messages::unwritable, "standard output", std::strerror(errno)), options);
     return bug(fault.what(), argc, argv);
   }
 }

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstring>
+#include <limits>
 
 #include "lang/nearest.h"
 
@@ -60,7 +61,7 @@ std::pair<std::string, std::variant<double, std::string>> definition(const std::
   return assignment<double>(text, "--define", "S=2");
 }
 
-struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0; std::string target, diagnostics = "text"; };
+struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0; std::string target, check, diagnostics = "text"; };
 
 void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--function", options.function, "the function to compile, where the file has several")->type_name("NAME");
@@ -103,10 +104,10 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   }
   if (c == "show" || c == "grad" || c == "fmt" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
   if (c == "run") {
-    app->add_flag("--check", options.check, "compare with the interpreter");
+    app->add_flag("--check", raw.check, "compare with the interpreter; where that takes long, 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
     app->add_flag("--checked", options.checked, "an index of gather or scatter that is out of range is an error, not clamped");
     app->add_flag("--grad-check", options.grad_check, "compare the gradient, or the last derivative, with finite differences");
-    app->add_option("--seed", options.seed, "of random: values")->type_name("N");
+    app->add_option("--seed", options.seed, "of random: values, and of the elements that --check chooses")->type_name("N");
   }
   if (c == "test") {
     app->add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
@@ -153,7 +154,21 @@ void read_derivatives(const CLI::App& app, const Raw& raw, Options& options) {
   if (!makes_one && of + wrt > 0) throw UsageError{fmt::format("{} belongs to a derivative, and none is asked for", of > 0 ? "--of" : "--wrt"), "write `--grad` or `--forward` in front of it"};
 }
 
+// `--check`, `--check=all`, `--check=1000`
+void read_check(const Raw& raw, Options& options) {
+  if (options.command != "run" || raw.check.empty() || raw.check == "false") return;
+  options.check = true;
+  if (raw.check == "true") return;
+  std::uint64_t elements = std::numeric_limits<std::uint64_t>::max();
+  const char* const stop = raw.check.data() + raw.check.size();
+  const auto [end, fault] = std::from_chars(raw.check.data(), stop, elements);
+  const bool number = fault == std::errc() && end == stop && elements > 0;
+  if (!number && raw.check != "all") throw UsageError{fmt::format("--check takes a number of elements or `all`, not `{}`", raw.check), "write `--check`, `--check=1000` or `--check=all`"};
+  options.check_elements = number ? elements : std::numeric_limits<std::uint64_t>::max();
+}
+
 void finish(const CLI::App& app, Options& options, const Raw& raw) {
+  read_check(raw, options);
   for (const std::string& text : raw.sizes) {
     const auto [name, value] = assignment<std::int64_t>(text, "--size", "N=8");
     if (!options.sizes.emplace(name, value).second) throw UsageError{fmt::format("size `{}` is given twice", name), {}};

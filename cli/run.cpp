@@ -38,23 +38,37 @@ std::vector<Word> split_words(const Options& options, const lang::Function* func
   return words;
 }
 
-// `O=out.npy`, `O=both.npz` with other outputs, `O=both.npz:name`.
-void write_outputs(const runtime::Module& module, const std::vector<Tensor>& outputs, const std::vector<Word>& files) {
-  std::vector<std::pair<std::string, std::vector<std::pair<std::string, Tensor>>>> archives;
-  for (const Word& word : files) {
-    const auto port = std::ranges::find(module.outputs, word.name, &runtime::Port::name);
-    const Tensor& tensor = outputs[static_cast<std::size_t>(port - module.outputs.begin())];
-    const auto archive = word.value.find(".npz");
-    if (archive == std::string::npos) {
-      runtime::write_npy(word.value, tensor);
+// A file that the call writes, and which outputs go there: one, or the members of an archive.
+struct OutputFile { std::string path; bool archive = false; std::vector<std::pair<std::string, std::string>> members = {}; };  // as it is called there; the output
+
+// `O=out.npy`, `O=both.npz` with other outputs, `O=both.npz:name`. Known before the run, so that no work is lost for a bad name.
+std::vector<OutputFile> output_files(const std::vector<Word>& words, runtime::Files& files) {
+  std::vector<OutputFile> all;
+  for (const Word& word : words) {
+    const std::optional<ArchivePath> archive = archive_path(word.value);
+    if (!archive) {
+      all.push_back({word.value, false, {{word.name, word.name}}});
       continue;
     }
-    const std::string path = word.value.substr(0, archive + 4), rest = word.value.substr(archive + 4);
-    auto at = std::ranges::find(archives, path, [](const auto& a) { return a.first; });
-    if (at == archives.end()) at = archives.insert(archives.end(), {path, {}});
-    at->second.emplace_back(rest.size() > 1 && rest[0] == ':' ? rest.substr(1) : word.name, tensor);
+    const auto id = runtime::file_id(archive->file);
+    auto at = std::ranges::find_if(all, [&](const OutputFile& file) { return file.archive && id && runtime::file_id(file.path) == id; });
+    if (at == all.end()) at = all.insert(all.end(), {archive->file, true});
+    const std::string member = archive->member.empty() ? word.name : archive->member;
+    for (const auto& [taken, by] : at->members)
+      if (taken == member) throw UsageError{fmt::format("`{}` and `{}` would both be `{}` in `{}`", by, word.name, member, at->path), "write `NAME=FILE.npz:MEMBER`"};
+    at->members.emplace_back(member, word.name);
   }
-  for (const auto& [path, members] : archives) runtime::write_npz(path, members);
+  for (const OutputFile& file : all) files.writes(file.path);
+  return all;
+}
+
+void write_outputs(const runtime::Module& module, const std::vector<Tensor>& outputs, const std::vector<OutputFile>& files) {
+  for (const OutputFile& file : files) {
+    std::vector<std::pair<std::string, Tensor>> members;
+    for (const auto& [member, name] : file.members) members.emplace_back(member, outputs[static_cast<std::size_t>(std::ranges::find(module.outputs, name, &runtime::Port::name) - module.outputs.begin())]);
+    if (file.archive) runtime::write_npz(file.path, members);
+    else runtime::write_npy(file.path, members[0].second);
+  }
 }
 
 void print_summaries(const runtime::Module& module, const std::vector<Tensor>& outputs, const Call& call) {
@@ -72,6 +86,33 @@ double milliseconds(auto run) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
+// `  checking: 42 %` on a terminal, while it takes long.
+class ProgressLine {
+ public:
+  void operator()(double done) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!shows_ || now < next_) return;
+    fmt::print(stderr, "\r  checking: {:.0f} %", 100 * done);
+    std::fflush(stderr);
+    next_ = now + std::chrono::milliseconds(100);
+    printed_ = true;
+  }
+  ~ProgressLine() {
+    if (printed_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  bool shows_ = colour(2), printed_ = false;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+};
+
+std::vector<Comparison> check(const Options& options, const runtime::Specialisation& made, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  poly::Effort effort{.seed = options.seed};
+  if (options.check_elements) effort = {0, *options.check_elements, options.seed};
+  ProgressLine line;
+  return compare_with_interpreter(made, inputs, outputs, effort, [&](double done) { line(done); });
+}
+
 int print_comparisons(const std::vector<Comparison>& comparisons) {
   int status = success;
   for (const Comparison& one : comparisons) {
@@ -82,6 +123,7 @@ int print_comparisons(const std::vector<Comparison>& comparisons) {
 }
 
 int execute(Session& session, const Callable& callable, const Call& call) {
+  const std::vector<OutputFile> files = output_files(call.outputs, session.files);
   std::shared_ptr<const runtime::Specialisation> made;
   const double compile_time = milliseconds([&] { made = callable.specialise(call.inputs, {}, session.diagnostics); });
   if (!made || session.failed()) return session.report();
@@ -89,7 +131,7 @@ int execute(Session& session, const Callable& callable, const Call& call) {
   const std::vector<Tensor> inputs = runtime::bind_inputs(module, call.inputs), outputs = runtime::allocate_outputs(module);
   const double first = milliseconds([&] { runtime::run(module, inputs, outputs); });
   const Options& options = session.options;
-  write_outputs(module, outputs, call.outputs);
+  write_outputs(module, outputs, files);
   if (!options.quiet) print_summaries(module, outputs, call);
   if (options.time) {
     const double again = milliseconds([&] { runtime::run(module, inputs, outputs); });
@@ -97,7 +139,7 @@ int execute(Session& session, const Callable& callable, const Call& call) {
     fmt::print(stderr, "{:<20} {:9.3f} ms\n{:<20} {:9.3f} ms\n{:<20} {:9.3f} ms\n", "compile and load", compile_time, "first run", first, "second run", again);
   }
   int status = session.report();
-  if (options.check) status = std::max(status, print_comparisons(compare_with_interpreter(*made, inputs, outputs)));
+  if (options.check) status = std::max(status, print_comparisons(check(options, *made, inputs, outputs)));
   if (options.grad_check) {
     lang::Diagnostics diagnostics;                       // session's have been shown
     const std::optional<std::vector<Comparison>> compared = compare_with_differences(callable, options.gradient, call.inputs, diagnostics);
@@ -122,8 +164,10 @@ int run_command(const Options& given) {
     static_cast<void>(codegen::compile(*session.file, request, codegen::Until::Contraction, session.diagnostics));
     return session.report();
   }
-  const std::optional<Call> call = read_call(callable, words, {given.seed, {}}, session.diagnostics);
+  std::vector<std::string> read;
+  const std::optional<Call> call = read_call(callable, words, {given.seed, {}, &read}, session.diagnostics);
   if (!call) return session.report();
+  for (const std::string& path : read) session.files.reads(path);
   for (const Word& word : call->outputs) request.outputs.push_back(word.name);  // others are not computed
   return execute(session, Callable(session.sources, *session.file, request), *call);
 }

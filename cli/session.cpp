@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "lang/nearest.h"
 #include "lang/load.h"
@@ -15,7 +16,6 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/find.h"
-#include "runtime/npy.h"
 
 namespace tilec::cli {
 
@@ -50,10 +50,10 @@ void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>&
 }
 
 void put(std::string_view text, const Options& options, bool binary) {
-  if (!options.output.empty() && options.output != "-") return runtime::write_atomically(options.output, text);
+  if (!options.output.empty() && options.output != "-") return runtime::write_file(options.output, text);
   if (binary && ::isatty(1) != 0) throw UsageError{"this stage is binary and stdout is a terminal", "write `-o FILE`"};
   const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
-  if (written != text.size() || std::fflush(stdout) != 0) throw runtime::machine_error(runtime::messages::unwritable, "standard output", "it was closed");
+  if (written != text.size() || std::fflush(stdout) != 0) throw runtime::machine_error(runtime::messages::unwritable, "standard output", std::strerror(errno));
 }
 
 std::string only_file(const Options& options) {
@@ -72,6 +72,9 @@ codegen::Target target_of(const std::string& name) {
 
 Session::Session(const Options& given, const std::string& path) : options(given) {
   file = lang::load({path == "-" ? "<stdin>" : path, runtime::read_text(path)}, runtime::find_in(options.include), sources, diagnostics);
+  files.reads(path);
+  for (std::size_t k = 1; k < sources.size(); ++k) files.reads(sources[k].name);
+  if (!options.output.empty() && options.output != "-") files.writes(options.output);
   if (failed()) file.reset();
 }
 

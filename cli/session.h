@@ -11,6 +11,7 @@
 #include "lang/ast.h"
 #include "lang/diagnostic.h"
 #include "lang/source.h"
+#include "runtime/file.h"
 
 namespace tilec::cli {
 
@@ -20,6 +21,7 @@ struct Session {
   const Options& options;
   std::vector<lang::Source> sources;                   // the file, then what it imports: spans point into them
   lang::Diagnostics diagnostics;
+  runtime::Files files;                                // the sources, and what is to be written
   std::optional<lang::File> file;                      // none when it did not parse or check, or a warning of it is an error by -W
 
   Session(const Options& given, const std::string& path);  // RuntimeError when the file cannot be read

@@ -112,7 +112,7 @@ inline constexpr Message<Text, Text, Text, Text> leaves_tensor{"R0240", Severity
 
 // bind: E0250 to E0259
 inline constexpr Message<Text, Text, Text, Text, Text> requirement_fails{"E0250", Severity::Error, "{}, but `{}` is {} and `{}` is {}"};
-inline constexpr Message<Text, Text> assertion_fails{"E0251", Severity::Error, "{}: `{}` is 0"};
+inline constexpr Message<Text, Text, Text> assertion_fails{"E0251", Severity::Error, "{}: `{}` is 0{}"};
 inline constexpr Message<Text, Text> unbound_sizes{"E0252", Severity::Error, "{} {} no value"};
 inline constexpr Message<Text, Text, Text> tensor_too_large{"E0253", Severity::Error, "`{}` is {} of `{}`, more bytes than 63 bits count"};
 
@@ -146,6 +146,8 @@ inline constexpr Message<Text, Text> out_of_memory{"E0512", Severity::Error, "no
 inline constexpr Message<Text, Text> too_large{"E0513", Severity::Error, "`{}` of {} elements has more bytes than 63 bits count"};
 inline constexpr Message<Text> unknown_target{"E0514", Severity::Error, "`{}` is no target"};
 inline constexpr Message<Text> target_not_built{"E0515", Severity::Error, "this tilec was built without the `{}` target"};
+inline constexpr Message<Text, Text> overwrites_input{"E0532", Severity::Error, "`{}` would overwrite `{}`, which this command reads"};
+inline constexpr Message<Text, Text> one_file_twice{"E0533", Severity::Error, "`{}` and `{}` are one file, and both would be written"};
 inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error, "`{}` is {} but is given {}"};
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};

@@ -81,9 +81,12 @@ class Writer {
     constexpr std::size_t room = 120;
     const auto column = std::min(static_cast<std::size_t>(p.begin.column - 1), p.text.size());
     if (p.text.size() <= 2 * room) return p;
-    std::size_t from = column > room ? column - room : 0;
-    while (from > 0 && (static_cast<unsigned char>(p.text[from]) & 0xC0) == 0x80) --from;
-    p.text = p.text.substr(from, 2 * room);
+    const auto character = [&](std::size_t at) {          // where the one that byte `at` is of begins
+      while (at > 0 && at < p.text.size() && (static_cast<unsigned char>(p.text[at]) & 0xC0) == 0x80) --at;
+      return at;
+    };
+    const std::size_t from = character(column > room ? column - room : 0), to = character(std::min(from + 2 * room, p.text.size()));
+    p.text = p.text.substr(from, to - from);
     p.begin.column -= static_cast<int>(from);
     if (p.end.line == p.begin.line) p.end.column -= static_cast<int>(from);
     return p;

@@ -77,13 +77,24 @@ class Binder {
     return false;
   }
 
+  // `, with N = 7 and S = 2`
+  std::string values_in(const Requirement& requirement) {
+    auto sizes = requirement.sizes;
+    if (requirement.written.empty())
+      for (const auto& name : requirement.left.names()) sizes.emplace_back(Size::named(name).print(), Size::named(name));
+    std::string text;
+    for (std::size_t k = 0; k < sizes.size(); ++k)
+      text += fmt::format("{}{} = {}", k == 0 ? ", with " : k + 1 == sizes.size() ? " and " : ", ", sizes[k].first, number(sizes[k].second, requirement.span).print());
+    return text;
+  }
+
   void check(const Requirement& requirement) {
     const auto left = number(requirement.left, requirement.span), right = number(requirement.right, requirement.span);
     if (failed_ || !missing_.empty() || holds(requirement.condition, left, right)) return;
     failed_ = true;
     const auto report = [&] {
       if (requirement.condition == Condition::Positions) return diagnostics_.report(requirement.span, messages::too_many_positions, requirement.message, left.print());
-      if (requirement.condition == Condition::Nonzero) return diagnostics_.report(requirement.span, messages::assertion_fails, requirement.message, requirement.left.print());
+      if (requirement.condition == Condition::Nonzero) return diagnostics_.report(requirement.span, messages::assertion_fails, requirement.message, requirement.written.empty() ? requirement.left.print() : requirement.written, values_in(requirement));
       return diagnostics_.report(requirement.span, messages::requirement_fails, requirement.message, requirement.left.print(), left.print(), requirement.right.print(), right.print());
     };
     auto entry = report();

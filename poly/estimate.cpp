@@ -12,6 +12,7 @@
 //   c ? a : b            that of the arm, plus |a - b| where c is uncertain
 //   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike
 //   store                + 1 ulp of the tensor's type
+//   beyond the type      infinite, as backends have it; unbounded where that is not certain
 //
 // For `0.1f + 0.2f - 0.3f` the value is about 1e-8 and the error 2e-7: nothing can be said about its digits, and the
 // tolerance says so. `magnitudes` is this error in units of 8·eps of the tensor's type, and at least |value|.
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "lang/diagnostic.h"
 #include "poly/evaluate.h"
@@ -62,6 +64,16 @@ Value load(const Stored& tensor, std::size_t at) {
   return lang::is_float(tensor.array.dtype) ? Value{tensor.array.reals[at], 0, tensor.errors[at]} : Value{0, tensor.array.integers[at], tensor.errors[at]};
 }
 
+void load(const Stored& tensor, std::size_t count, const std::size_t* at, Column& result) {
+  result.exact = tensor.exact;
+  if (lang::is_float(tensor.array.dtype))
+    for (std::size_t k = 0; k < count; ++k) result.real[k] = tensor.array.reals[at[k]];
+  else
+    for (std::size_t k = 0; k < count; ++k) result.integer[k] = tensor.array.integers[at[k]];
+  if (!result.exact)
+    for (std::size_t k = 0; k < count; ++k) result.error[k] = tensor.errors[at[k]];
+}
+
 void store(Stored& tensor, std::size_t at, const Value& value) {
   if (lang::is_float(tensor.array.dtype)) tensor.array.reals[at] = value.real;
   else tensor.array.integers[at] = value.integer;
@@ -99,8 +111,8 @@ bool is_exact(Op op) {
   }
 }
 
-// The error that operands of a float operation hand on.
-double inherited(Op op, DType type, const Value& a, const Value& b, const Value& c, double result) {
+// The error that operands of a float operation hand on. Inlined so that in a column nothing is asked twice.
+[[gnu::always_inline]] inline double inherited(Op op, DType type, const Value& a, const Value& b, const Value& c, double result) {
   if (a.error == 0 && b.error == 0 && c.error == 0) return 0;
   switch (op) {
     case Op::Add:
@@ -130,9 +142,53 @@ double inherited(Op op, DType type, const Value& a, const Value& b, const Value&
 
 }  // namespace
 
-Value apply_real(Op op, DType type, const Value& a, const Value& b, const Value& c) {
+namespace {
+
+// Beyond it an f32 is infinite; f16 and bf16 are computed in f32.
+constexpr double rounds_to_infinity = 0x1.ffffffp127;
+
+bool rounds_once(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div || op == Op::Fma || op == Op::Sqrt; }
+
+// What backends hold where a result is beyond f32: infinity, if its operands leave no doubt. A product that is added without being
+// rounded first is not beyond anything yet, so nothing is known of it. (What an exact operation gives is no larger than an operand.)
+Value settled(double result, double error, double doubt, bool fuses) {
+  const double size = std::fabs(result);
+  if (size + doubt < rounds_to_infinity || !std::isfinite(size)) return {result, 0, error};
+  if (!fuses && size - doubt >= rounds_to_infinity) return {std::copysign(infinity, result), 0, 0};
+  return {result, 0, infinity};
+}
+
+}  // namespace
+
+Value apply_real(Op op, DType type, const Value& a, const Value& b, const Value& c, bool fuses) {
   const double result = real_operation(op, type, a.real, b.real, c.real);
-  return {result, 0, inherited(op, type, a, b, c, result) + (is_exact(op) ? 0 : own_error(type, result))};
+  const double given = inherited(op, type, a, b, c, result), error = given + (is_exact(op) ? 0 : own_error(type, result));
+  return type == DType::F64 || is_exact(op) ? Value{result, 0, error} : settled(result, error, rounds_once(op) ? given : error, fuses);
+}
+
+void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& a, const Column& b, const Column& c, Column& result) {
+  real_operation(op, type, count, a.real.data(), b.real.data(), c.real.data(), result.real.data());
+  const bool exact = a.exact && b.exact && c.exact;
+  result.exact = exact && is_exact(op);
+  if (result.exact) return;
+  const double relative = is_exact(op) ? 0 : 2 * epsilon(type), smallest = is_exact(op) ? 0 : least(type);
+  const auto each = [&](auto inherits) {
+    for (std::size_t k = 0; k < count; ++k) {
+      const double x = result.real[k];
+      result.error[k] = inherits(k) + (std::isfinite(x) ? relative * std::fabs(x) + smallest : 0);
+    }
+  };
+  const auto from_operands = [&](auto known) {
+    each([&](std::size_t k) { return inherited(known, type, a.at(k), b.at(k), c.at(k), result.real[k]); });
+  };
+  if (exact) each([](std::size_t) { return 0.0; });
+  else if (op == Op::Add) from_operands(std::integral_constant<Op, Op::Add>());
+  else if (op == Op::Sub) from_operands(std::integral_constant<Op, Op::Sub>());
+  else if (op == Op::Mul) from_operands(std::integral_constant<Op, Op::Mul>());
+  else from_operands(op);
+  if (type == DType::F64 || is_exact(op)) return;
+  for (std::size_t k = 0; k < count; ++k)
+    if (!(std::fabs(result.real[k]) + result.error[k] < rounds_to_infinity)) result.set(k, apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
 }
 
 Value apply_integer(Op op, DType type, const Value& a, const Value& b, const Value& c) {
@@ -206,10 +262,19 @@ void multiply(Fold& fold, DType type, Value factor) {
   a.real = product;
 }
 
+// One more term of a sum of floats.
+inline void add_real(Fold& fold, const Value& v) {
+  if (std::isfinite(v.real)) fold.terms += std::fabs(v.real);
+  ++fold.count;
+  fold.value.real += v.real;
+  fold.value.error += v.error;
+}
+
 }  // namespace
 
 void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
   const bool real = lang::is_float(type);
+  if (aggregation == Aggregation::Sum && real && fold.count > 0) return add_real(fold, v);
   if (real && std::isfinite(v.real)) fold.terms += std::fabs(v.real);
   if (fold.count++ == 0) {
     fold.value = v;
@@ -219,13 +284,24 @@ void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
   switch (aggregation) {
     case Aggregation::Assign: throw lang::InternalError("two points of an assignment write one element");
     case Aggregation::Sum:
-      if (real) fold.value.real += v.real;
-      else fold.value.integer = integer_operation(Op::Add, type, fold.value.integer, v.integer, 0);
+      fold.value.integer = integer_operation(Op::Add, type, fold.value.integer, v.integer, 0);
       fold.value.error += v.error;
       return;
     case Aggregation::Product: real ? multiply(fold, type, v) : void(fold.value = apply_integer(Op::Mul, type, fold.value, v, {})); return;
     case Aggregation::Max:
     case Aggregation::Min: return fold_extreme(aggregation, type, fold.value, v);
+  }
+}
+
+void fold(Aggregation aggregation, DType type, std::size_t count, const std::size_t* at, const Column& values, Fold* folds) {
+  for (std::size_t k = 0; k < count;) {
+    const std::size_t element = at[k];
+    Fold held = folds[element];                          // in registers while runs of points go to one element
+    if (aggregation == Aggregation::Sum && lang::is_float(type) && held.count > 0)
+      for (; k < count && at[k] == element; ++k) add_real(held, values.at(k));
+    else
+      fold(aggregation, type, held, values.at(k++));
+    folds[element] = held;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "poly/evaluate.h"
 #include "poly/interpret.h"
@@ -114,7 +115,9 @@ bool compare_integers(Op op, DType type, std::int64_t a, std::int64_t b) {
   }
 }
 
-double real_operation(Op op, DType type, double a, double b, double c) {
+namespace {
+
+[[gnu::always_inline]] inline double operation(Op op, DType type, double a, double b, double c) {
   switch (op) {
     case Op::Add: return a + b;
     case Op::Sub: return a - b;
@@ -153,6 +156,22 @@ double real_operation(Op op, DType type, double a, double b, double c) {
     case Op::Round: return std::round(seen(type, a));
     case Op::Trunc: return std::trunc(seen(type, a));
     default: no_such(op, type);
+  }
+}
+
+}  // namespace
+
+double real_operation(Op op, DType type, double a, double b, double c) { return operation(op, type, a, b, c); }
+
+void real_operation(Op op, DType type, std::size_t count, const double* a, const double* b, const double* c, double* result) {
+  const auto each = [&](auto known) {
+    for (std::size_t k = 0; k < count; ++k) result[k] = operation(known, type, a[k], b[k], c[k]);
+  };
+  switch (op) {                                          // the most frequent ones without a switch per element
+    case Op::Add: return each(std::integral_constant<Op, Op::Add>());
+    case Op::Sub: return each(std::integral_constant<Op, Op::Sub>());
+    case Op::Mul: return each(std::integral_constant<Op, Op::Mul>());
+    default: return each(op);
   }
 }
 
@@ -235,7 +254,10 @@ Number evaluate(Op op, const std::vector<Number>& operands, DType type) {
     const bool holds = lang::is_float(first.type) ? compare_reals(op, first.type, first.real, at(1).real) : compare_integers(op, first.type, first.integer, at(1).integer);
     return {type, holds, 0};
   }
-  if (lang::is_float(type)) return {type, 0, real_operation(op, type, first.real, at(1).real, at(2).real)};
+  if (lang::is_float(type)) {
+    const double result = real_operation(op, type, first.real, at(1).real, at(2).real);
+    return {type, 0, type != DType::F64 && std::isinf(static_cast<float>(result)) ? static_cast<double>(static_cast<float>(result)) : result};
+  }
   return {type, integer_operation(op, type, first.integer, at(1).integer, at(2).integer), 0};
 }
 

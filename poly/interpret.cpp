@@ -1,173 +1,23 @@
 // The meaning of a Program, executed, with a bound on what rounding may do to each element (`estimate.h`).
-//
-// The expression is flattened once into instructions over slots (equal nodes share one); offsets of reads advance by a
-// constant along a run of points.
 #include "poly/interpret.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
+#include "poly/block.h"
 #include "poly/estimate.h"
-#include "poly/evaluate.h"
 #include "poly/interpret_intrinsic.h"
 #include "poly/points.h"
+#include "poly/sample.h"
 
 namespace tilec::poly {
 namespace {
 
-// An affine form with integer coefficients.
-struct Linear {
-  std::vector<std::int64_t> coefficients;
-  std::int64_t constant = 0, divisor = 1;
-
-  // What is on the way may wrap: the sum fits.
-  std::int64_t at(std::span<const std::int64_t> point) const {
-    auto sum = static_cast<std::uint64_t>(constant);
-    for (std::size_t k = 0; k < coefficients.size(); ++k) sum += static_cast<std::uint64_t>(coefficients[k]) * static_cast<std::uint64_t>(point[k]);
-    return divisor == 1 ? static_cast<std::int64_t>(sum) : static_cast<std::int64_t>(sum) / divisor;
-  }
-};
-
-Linear linear(const Affine& affine) {
-  Linear form{{}, affine.constant.get(), affine.divisor.get()};
-  for (const auto& coefficient : affine.coefficients) form.coefficients.push_back(coefficient.get());
-  return form;
-}
-
-// Where in its tensor an access lands. Dimensions that no row of the domain guards are looked at point by point.
-struct Location {
-  std::vector<Linear> element;
-  std::vector<std::int64_t> shape;
-  std::vector<std::uint64_t> strides;
-  std::vector<std::size_t> unguarded;
-  bool steady = true;                                  // no divisors: a step of the last index moves it by `step`
-  std::uint64_t step = 0;
-
-  std::size_t at(std::span<const std::int64_t> point) const {
-    for (const auto d : unguarded) {
-      const auto x = element[d].at(point);
-      if (x < 0 || x >= shape[d]) throw lang::InternalError(fmt::format("an access leaves its tensor: {} of {}", x, shape[d]));
-    }
-    std::uint64_t offset = 0;
-    for (std::size_t d = 0; d < element.size(); ++d) offset += static_cast<std::uint64_t>(element[d].at(point)) * strides[d];
-    return offset;
-  }
-};
-
-Location location(const Access& access, const std::vector<Range>& domain, std::vector<std::int64_t> shape) {
-  Location where;
-  where.shape = std::move(shape);
-  where.strides.assign(where.shape.size(), 1);
-  for (std::size_t d = where.shape.size(); d-- > 1;) where.strides[d - 1] = where.strides[d] * static_cast<std::uint64_t>(where.shape[d]);
-  for (std::size_t d = 0; d < where.shape.size(); ++d) {
-    const auto& affine = access.element.at(d);
-    where.element.push_back(linear(affine));
-    where.steady &= where.element[d].divisor == 1;
-    if (where.steady && !affine.coefficients.empty()) where.step += static_cast<std::uint64_t>(where.element[d].coefficients.back()) * where.strides[d];
-    const Range row{affine, Size(where.shape[d])};
-    if (std::find(domain.begin(), domain.end(), row) == domain.end()) where.unguarded.push_back(d);
-  }
-  return where;
-}
-
-struct Instruction {
-  enum Kind { Load, Form, Real, Integer, Compare, Choose, Convert, IsNan, IsFinite } kind;
-  Op op = Op::Add;
-  DType type = DType::F32, from = DType::F32;          // of the result; of the operands
-  std::size_t result = 0, a = 0, b = 0, c = 0;         // slots; for Load `a` is the read, for Form the affine form
-};
-
-// The value of a statement as instructions over slots.
-class Code {
- public:
-  explicit Code(const Expr& value) {
-    slots_.emplace_back();                             // slot 0: an operand that is not there
-    result = compile(value);
-  }
-
-  Value run(std::span<const std::int64_t> point, const std::vector<const Stored*>& tensors, const std::vector<std::size_t>& offsets) {
-    for (const auto& i : instructions_) slots_[i.result] = execute(i, point, tensors, offsets);
-    return slots_[result];
-  }
-
- private:
-  Value execute(const Instruction& i, std::span<const std::int64_t> point, const std::vector<const Stored*>& tensors, const std::vector<std::size_t>& offsets) const {
-    const auto &a = slots_[i.a], &b = slots_[i.b], &c = slots_[i.c];
-    switch (i.kind) {
-      case Instruction::Load: return load(*tensors[i.a], offsets[i.a]);
-      case Instruction::Form: return {0, wrap_to(i.type, forms_[i.a].at(point)), 0};
-      case Instruction::Real: return apply_real(i.op, i.type, a, b, c);
-      case Instruction::Integer: return apply_integer(i.op, i.type, a, b, c);
-      case Instruction::Compare: return compare(i.op, i.from, a, b);
-      case Instruction::Choose: return choose(i.from, i.type, a, b, c);
-      case Instruction::Convert: return cast(i.from, i.type, a);
-      case Instruction::IsNan: return {0, std::isnan(a.real), 0};
-      case Instruction::IsFinite: return {0, std::isfinite(a.real), 0};
-    }
-    return {};
-  }
-
-  std::size_t emit(Instruction instruction) {
-    instruction.result = slots_.size();
-    slots_.emplace_back();
-    instructions_.push_back(instruction);
-    return instruction.result;
-  }
-
-  std::size_t compile(const Expr& value) {
-    const void* node = value.match([](const auto& n) { return static_cast<const void*>(&n); });
-    const auto known = seen_.find(node);
-    if (known != seen_.end()) return known->second;
-    const auto slot = value.match(
-        [&](const Number& n) { return constant(n); },
-        [&](const Read& r) { return emit({.kind = Instruction::Load, .type = r.type, .a = static_cast<std::size_t>(r.read)}); },
-        [&](const Index& i) {
-          forms_.push_back(linear(i.value));
-          return emit({.kind = Instruction::Form, .type = i.type, .a = forms_.size() - 1});
-        },
-        [&](const Cast& c) {
-          const auto operand = compile(c.operand);
-          return emit({.kind = Instruction::Convert, .type = c.type, .from = c.operand.type(), .a = operand});
-        },
-        [&](const Apply& a) { return operation(a); });
-    seen_.emplace(node, slot);
-    return slot;
-  }
-
-  std::size_t constant(const Number& n) {
-    const bool inexact = lang::is_float(n.type) && round_to(n.type, n.real) != n.real && std::isfinite(n.real);
-    slots_.push_back({n.real, n.integer, inexact ? epsilon(n.type) * std::fabs(n.real) : 0});
-    return slots_.size() - 1;
-  }
-
-  std::size_t operation(const Apply& a) {
-    std::size_t operand[3] = {0, 0, 0};
-    for (std::size_t k = 0; k < a.operands.size(); ++k) operand[k] = compile(a.operands[k]);
-    const auto from = a.operands.at(0).type();
-    const bool boolean = lang::info(a.op).result == lang::Result::Boolean;
-    const auto kind = a.op == Op::Select ? Instruction::Choose
-                      : a.op == Op::IsNan ? Instruction::IsNan
-                      : a.op == Op::IsFinite ? Instruction::IsFinite
-                      : boolean ? Instruction::Compare
-                      : lang::is_float(a.type) ? Instruction::Real : Instruction::Integer;
-    return emit({kind, a.op, a.type, from, 0, operand[0], operand[1], operand[2]});
-  }
-
-  std::vector<Instruction> instructions_;
-  std::vector<Value> slots_;
-  std::vector<Linear> forms_;
-  std::map<const void*, std::size_t> seen_;            // node → slot; the statement keeps the nodes alive
-
- public:
-  std::size_t result = 0;
-};
-
 class Interpreter {
  public:
-  explicit Interpreter(const Program& program) : program_(program), tensors_(program.tensors.size()) {
+  Interpreter(const Program& program, const Selection& selection, const Progress& progress) : program_(program), selection_(selection), progress_(progress), tensors_(program.tensors.size()) {
     for (std::size_t id = 0; id < program.tensors.size(); ++id) {
       tensors_[id].array.dtype = program.tensors[id].dtype;
       for (const auto& size : program.tensors[id].shape) tensors_[id].array.shape.push_back(size.get());
@@ -182,6 +32,7 @@ class Interpreter {
       throw lang::InternalError(fmt::format("`{}` is given a tensor of another type or shape", program_.tensor(id).name));
     tensor.array = input;
     tensor.errors.assign(count, 0);
+    tensor.exact = true;
   }
 
   void run(const Statement& statement);
@@ -203,49 +54,90 @@ class Interpreter {
 
  private:
   Stored& at(TensorId id) { return tensors_[static_cast<std::size_t>(id)]; }
+  void finish(const Statement& statement, std::size_t element, const Fold& fold);
+  void advance(std::size_t points, std::size_t operations);
 
   const Program& program_;
+  const Selection& selection_;
+  const Progress& progress_;
   std::vector<Stored> tensors_;
+  double steps_ = 0;
 };
 
+// Points of one element follow each other in lexicographic order, whichever elements are computed.
 void Interpreter::run(const Statement& statement) {
+  const Needed& needed = selection_.tensors[static_cast<std::size_t>(statement.target.tensor)];
+  if (!needed.all && needed.elements.empty()) return;
   auto& target = at(statement.target.tensor);
-  std::vector<Fold> folds(static_cast<std::size_t>(target.array.count()));
-  const auto where = location(statement.target, statement.domain, target.array.shape);
-  std::vector<Location> reads;
-  std::vector<const Stored*> operands;
-  for (const auto& read : statement.reads) {
-    operands.push_back(&at(read.tensor));
-    reads.push_back(location(read, statement.domain, operands.back()->array.shape));
-  }
-  Code code(statement.value);
   const auto type = statement.value.type();
-  std::vector<std::size_t> offsets(reads.size());
-  for_each_run(statement.domain, statement.indices.size(), [&](std::span<std::int64_t> point, std::int64_t low, std::int64_t high) {
-    std::size_t element = 0;
-    for (std::int64_t last = low; last <= high; ++last) {
-      if (!point.empty()) point.back() = last;
-      const auto move = [&](const Location& l, std::size_t& offset) {
-        if (last != low && l.steady && l.unguarded.empty()) offset += l.step;
-        else offset = l.at(point);
-      };
-      move(where, element);
-      for (std::size_t r = 0; r < reads.size(); ++r) move(reads[r], offsets[r]);
-      fold(statement.aggregation, type, folds[element], code.run(point, operands, offsets));
-    }
-  });
-  const auto count = folds.size();
-  const auto& fill = statement.fill;
-  target.errors.assign(count, 0);
+  const auto count = static_cast<std::size_t>(target.array.count());
   (lang::is_float(target.array.dtype) ? target.array.reals.resize(count) : target.array.integers.resize(count));
-  for (std::size_t k = 0; k < count; ++k) {
-    if (folds[k].count > 0) store(target, k, finished(statement.aggregation, type, target.array.dtype, folds[k]));
-    else if (const auto* number = std::get_if<Number>(&fill)) store(target, k, cast(number->type, target.array.dtype, {number->real, number->integer, 0}));
-    else store(target, k, load(at(std::get<TensorId>(fill)), k));
+  target.errors.assign(count, 0);
+  std::vector<const Stored*> operands;
+  for (const auto& read : statement.reads) operands.push_back(&at(read.tensor));
+  Block block(statement, std::move(operands));
+  Trace trace(location(statement.target, statement.domain, target.array.shape));
+  // An assignment keeps no folds: its one point is stored at once.
+  const bool assigns = statement.aggregation == Aggregation::Assign;
+  std::vector<Fold> folds(assigns ? 0 : needed.all ? count : needed.elements.size());
+  std::vector<bool> reached(assigns ? count : 0);
+  std::vector<std::size_t> places(block_size);           // in `folds`
+  std::size_t place = 0;
+  const auto flush = [&] {
+    const std::size_t points = block.size();
+    const Column& values = block.run();
+    if (!assigns) fold(statement.aggregation, type, points, needed.all ? trace.elements().data() : places.data(), values, folds.data());
+    for (std::size_t k = 0; assigns && k < points; ++k) {
+      const std::size_t element = trace.elements()[k];
+      if (reached[element]) throw lang::InternalError("two points of an assignment write one element");
+      reached[element] = true;
+      Fold one;
+      fold(statement.aggregation, type, one, values.at(k));
+      finish(statement, element, one);
+    }
+    advance(points, block.operations());
+  };
+  const Visit visit = [&](std::span<std::int64_t> point, std::int64_t low, std::int64_t high) {
+    for (auto left = static_cast<std::size_t>(high - low) + 1; left > 0;) {
+      const std::size_t some = std::min(left, block.room()), at = block.size();
+      trace.add(point, low, some, at);
+      std::fill_n(places.begin() + static_cast<std::ptrdiff_t>(at), some, place);
+      block.add(point, low, some);
+      low += static_cast<std::int64_t>(some);
+      left -= some;
+      if (block.room() == 0) flush();
+    }
+  };
+  if (needed.all) for_each_run(statement.domain, statement.indices.size(), visit);
+  for (const auto element : needed.elements) {
+    for_each_run(points_of(statement, target.array.shape, element), statement.indices.size(), visit);
+    ++place;
   }
+  flush();
+  for (std::size_t k = 0; k < (needed.all ? count : needed.elements.size()); ++k) {
+    const std::size_t element = needed.all ? k : needed.elements[k];
+    if (!assigns) finish(statement, element, folds[k]);
+    else if (!reached[element]) finish(statement, element, {});
+  }
+  target.exact = std::ranges::all_of(target.errors, [](double error) { return error == 0; });
+}
+
+void Interpreter::finish(const Statement& statement, std::size_t element, const Fold& fold) {
+  auto& target = at(statement.target.tensor);
+  const auto type = statement.value.type();
+  if (fold.count > 0) return store(target, element, finished(statement.aggregation, type, target.array.dtype, fold));
+  if (const auto* number = std::get_if<Number>(&statement.fill)) return store(target, element, cast(number->type, target.array.dtype, {number->real, number->integer, 0}));
+  store(target, element, load(at(std::get<TensorId>(statement.fill)), element));
+}
+
+void Interpreter::advance(std::size_t points, std::size_t operations) {
+  steps_ += static_cast<double>(points * (1 + operations));
+  if (progress_) progress_(std::min(1.0, steps_ / selection_.steps));
 }
 
 void Interpreter::run(const Intrinsic& intrinsic) {
+  const Needed& needed = selection_.tensors[static_cast<std::size_t>(intrinsic.targets.at(0))];
+  if (!needed.all && needed.elements.empty()) return;
   std::vector<const Stored*> operands;
   for (const auto id : intrinsic.operands) operands.push_back(&at(id));
   poly::run(intrinsic, groups(program_, intrinsic), operands, at(intrinsic.targets.at(0)));
@@ -257,9 +149,11 @@ std::int64_t Array::count() const {
   return product(shape);
 }
 
-Interpretation interpret(const Program& program, const std::vector<Array>& inputs) {
+Interpretation interpret(const Program& program, const std::vector<Array>& inputs) { return interpret(program, inputs, everything(program), {}); }
+
+Interpretation interpret(const Program& program, const std::vector<Array>& inputs, const Selection& selection, const Progress& progress) {
   if (inputs.size() != program.inputs.size()) throw lang::InternalError("the interpreter is given another number of inputs than the program has");
-  Interpreter interpreter(program);
+  Interpreter interpreter(program, selection, progress);
   for (std::size_t k = 0; k < inputs.size(); ++k) interpreter.give(program.inputs[k], inputs[k]);
   for (const auto& node : program.nodes) std::visit([&](const auto& n) { interpreter.run(n); }, node);
   return interpreter.result();

@@ -26,12 +26,18 @@ struct Bounded {
   std::vector<std::int64_t> coefficients;
   std::int64_t constant, divisor;
   Wide limit;                                          // of the numerator: 0 <= numerator <= limit
-  std::size_t last;                                    // one past the last index it mentions
+  std::size_t last = 0;                                // one past the last index it mentions
+  std::size_t mentioned = 0;                           // how many
 };
 
 struct Reach { Wide low = -infinite, high = infinite; };
 
-Wide floor_div(Wide a, Wide b) { return a / b - ((a % b != 0) && ((a % b < 0) != (b < 0))); }
+Wide floor_div(Wide a, Wide b) {
+  const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
+  if (b == 1) return a;
+  if (x == a && y == b && y > 0) return x / y - (x % y < 0);  // 128 bits take ten times as long
+  return a / b - ((a % b != 0) && ((a % b < 0) != (b < 0)));
+}
 Wide ceil_div(Wide a, Wide b) { return -floor_div(-a, b); }
 
 Wide saturated_product(Wide a, Wide b) {
@@ -53,11 +59,13 @@ Wide sum(Wide a, Wide b) {
 }
 
 Bounded row_of(const Range& range, std::size_t indices) {
-  Bounded row{{}, range.value.constant.get(), range.value.divisor.get(), infinite, 0};
+  Bounded row{{}, range.value.constant.get(), range.value.divisor.get(), infinite};
   if (row.divisor <= 0) throw lang::InternalError("a row of a domain has a divisor that is not positive");
   for (std::size_t k = 0; k < indices; ++k) {
     row.coefficients.push_back(range.value.coefficients.at(k).get());
-    if (row.coefficients[k] != 0) row.last = k + 1;
+    if (row.coefficients[k] == 0) continue;
+    row.last = k + 1;
+    ++row.mentioned;
   }
   if (range.extent) row.limit = (Wide{range.extent->get()} - 1) * row.divisor;
   return row;
@@ -65,19 +73,31 @@ Bounded row_of(const Range& range, std::size_t indices) {
 
 class Enumeration {
  public:
-  Enumeration(const std::vector<Range>& domain, std::size_t indices, const Visit& visit) : count_(indices), visit_(visit), hull_(indices), point_(indices) {
+  Enumeration(const std::vector<Range>& domain, std::size_t indices, const Visit& visit) : count_(indices), visit_(visit), hull_(indices), narrowing_(indices), point_(indices) {
     for (const auto& range : domain) rows_.push_back(row_of(range, indices));
   }
 
   void run() {
-    if (!constants_hold()) return;
+    if (!find_hull()) return;
     if (count_ == 0) return visit_(point_, 0, 0);
-    if (!tighten()) return;
-    if (!bounded() && !ask_isl()) return;
+    for (std::size_t k = 0; k < count_; ++k)
+      // What a row says of its only index is in the hull.
+      for (const auto& row : rows_)
+        if (row.coefficients[k] != 0 && row.mentioned > 1) narrowing_[k].push_back(&row);
     walk(0);
   }
 
+  double box() {
+    if (!find_hull()) return 0;
+    double points = 1;
+    for (const auto& x : hull_) points *= static_cast<double>(x.high - x.low + 1);
+    return points;
+  }
+
  private:
+  // False when the domain is empty.
+  bool find_hull() { return constants_hold() && (count_ == 0 || (tighten() && (bounded() || ask_isl()))); }
+
   bool constants_hold() const {
     return std::all_of(rows_.begin(), rows_.end(), [](const Bounded& row) {
       return row.last > 0 || (row.constant >= 0 && row.constant <= row.limit && row.constant % row.divisor == 0);
@@ -125,8 +145,8 @@ class Enumeration {
 
   void walk(std::size_t k) {
     Reach x = hull_[k];
-    for (const auto& row : rows_)
-      if (row.coefficients[k] != 0 && !narrow(row, k, hull_, x)) return;
+    for (const auto* row : narrowing_[k])
+      if (!narrow(*row, k, hull_, x)) return;
     const auto low = static_cast<std::int64_t>(x.low), high = static_cast<std::int64_t>(x.high);
     const bool innermost = k + 1 == count_, divisors = divisible_at(k);
     if (innermost && !divisors) return visit_(point_, low, high);
@@ -161,7 +181,8 @@ class Enumeration {
   std::size_t count_;
   const Visit& visit_;
   std::vector<Bounded> rows_;
-  std::vector<Reach> hull_;                         // of an index that is fixed: its value
+  std::vector<Reach> hull_;                            // of an index that is fixed: its value
+  std::vector<std::vector<const Bounded*>> narrowing_; // of each index: the rows that say more of it where others are fixed
   std::vector<std::int64_t> point_;
 };
 
@@ -186,5 +207,7 @@ bool Enumeration::ask_isl() {
 }  // namespace
 
 void for_each_run(const std::vector<Range>& domain, std::size_t indices, const Visit& visit) { Enumeration(domain, indices, visit).run(); }
+
+double points_at_most(const std::vector<Range>& domain, std::size_t indices) { return Enumeration(domain, indices, {}).box(); }
 
 }  // namespace tilec::poly

@@ -106,7 +106,15 @@ using Node = std::variant<Statement, Intrinsic>;
 
 // A condition on sizes, checked by bind. Nonzero is an assert's; Positions: an i32 counts that many elements, for the function `message`.
 enum class Condition { Equal, Nonzero, Positions };
-struct Requirement { Size left, right; Condition condition = Condition::Equal; std::string message; Span span; std::vector<lang::Label> labels; };
+struct Requirement {
+  Size left, right;
+  Condition condition = Condition::Equal;
+  std::string message;
+  Span span;
+  std::vector<lang::Label> labels;
+  std::string written = {};                            // an assert's condition as the text has it, and what its names stand for
+  std::vector<std::pair<std::string, Size>> sizes = {};
+};
 
 struct Program;
 // The derivative of a call whose function has a `gradient` or `tangent` of its own: cotangents of `targets` reach `operands` by

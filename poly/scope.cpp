@@ -141,6 +141,20 @@ std::optional<Size> size_made(Scope& scope, const lang::Call& call, Span span) {
   return std::nullopt;
 }
 
+// With the condition as it is written: folded, or with a caller's sizes in it, its reader would not know it again.
+void assert_nonzero(Scope& scope, const lang::Call& call, const Size& value, Span span) {
+  const lang::Expr& condition = call.arguments[0];
+  std::vector<lang::Name> names;
+  names_in(condition, names);
+  std::vector<std::pair<std::string, Size>> sizes;
+  for (const auto& name : names) {
+    const bool known = std::any_of(sizes.begin(), sizes.end(), [&](const auto& size) { return size.first == name.text; });
+    const auto size = known ? std::nullopt : size_named(scope, name, span);
+    if (size) sizes.emplace_back(name.text, *size);
+  }
+  scope.program.requirements.push_back({value, 0, Condition::Nonzero, call.function.text, span, {}, lang::print(condition), std::move(sizes)});
+}
+
 std::optional<Size> size_called(Scope& scope, const lang::Call& written, Span span) {
   if (function_meant(scope, written.function)) return size_made(scope, written, span);
   const lang::Call call = meant(scope, written);
@@ -152,7 +166,7 @@ std::optional<Size> size_called(Scope& scope, const lang::Call& written, Span sp
   }
   if (call.function.text.starts_with("assert_") && call.arguments.size() == 1) {
     const auto value = size_of(scope, call.arguments[0]);
-    if (value && value->value().value_or(0) == 0) scope.program.requirements.push_back({*value, 0, Condition::Nonzero, call.function.text, span, {}});
+    if (value && value->value().value_or(0) == 0) assert_nonzero(scope, call, *value, span);
     return value;
   }
   if (call.function.text == "ident" && call.arguments.size() == 1) return size_of(scope, call.arguments[0]);

@@ -7,7 +7,7 @@
 
 #include "lang/nearest.h"
 #include "runtime/error.h"
-#include "runtime/npy.h"
+#include "runtime/file.h"
 #include "runtime/standard_library.h"
 
 namespace tilec::runtime {
@@ -49,19 +49,21 @@ lang::Find find_in(std::vector<std::string> include) {
     std::vector<fs::path> folders;
     if (!inside_standard) folders.push_back(fs::path(importer).parent_path());
     for (const std::string& folder : include) folders.emplace_back(folder);
+    std::string unreadable;
     for (const fs::path& folder : folders) {
       const fs::path file = folder / path;
       std::error_code fault;
-      if (!fs::is_regular_file(file, fault)) continue;
+      if (!fs::exists(file, fault)) continue;
       try {
-        return {lang::Source{one_name(file), read_text(file.string())}, {}};
+        return {lang::Source{one_name(file), read_regular_text(file.string())}, {}};
       } catch (const RuntimeError& error) {
-        return {std::nullopt, error.what()};
+        if (fs::is_regular_file(file, fault)) return {std::nullopt, error.diagnostic.message};
+        unreadable = error.diagnostic.message;           // another folder may have a file of this name
       }
     }
     if (auto source = standard_file(path)) return {std::move(source), {}};
     if (inside_standard && standard_file(std::string(standard) + path)) return {standard_file(std::string(standard) + path), {}};
-    return {std::nullopt, problem_of(path, folders)};
+    return {std::nullopt, unreadable.empty() ? problem_of(path, folders) : unreadable};
   };
 }
 

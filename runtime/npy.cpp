@@ -1,19 +1,14 @@
 #include "runtime/npy.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <sstream>
+#include <functional>
 
 #include "runtime/error.h"
+#include "runtime/file.h"
 #include "runtime/zip.h"
 
 namespace tilec::runtime {
@@ -98,12 +93,13 @@ void swap_bytes(unsigned char* data, std::size_t size, std::size_t count) {
   for (std::size_t n = 0; n < count; ++n) std::reverse(data + n * size, data + (n + 1) * size);
 }
 
-Tensor parse_npy(std::string_view file, const std::string& path) {
-  const auto [header, elements] = split(file, path);
+// `held`: how many bytes of elements there are; `read` brings as many of them as the header promises.
+Tensor tensor_of(const Header& header, std::uint64_t held, const std::function<std::size_t(char* to, std::size_t bytes)>& read, const std::string& path) {
   const std::int64_t bytes = byte_count(path, header.dtype, header.shape);
-  if (static_cast<std::int64_t>(elements.size()) < bytes) throw machine_error(messages::truncated, path, bytes, static_cast<std::int64_t>(elements.size()));
+  if (held < static_cast<std::uint64_t>(bytes)) throw machine_error(messages::truncated, path, bytes, static_cast<std::int64_t>(held));
   Tensor tensor = allocate(path, header.dtype, header.shape);
-  std::memcpy(tensor.data, elements.data(), static_cast<std::size_t>(bytes));
+  const std::size_t got = read(static_cast<char*>(tensor.data), static_cast<std::size_t>(bytes));
+  if (got < static_cast<std::size_t>(bytes)) throw machine_error(messages::truncated, path, bytes, static_cast<std::int64_t>(got));
   if (header.swapped) swap_bytes(static_cast<unsigned char*>(tensor.data), static_cast<std::size_t>(lang::bytes(header.dtype)), static_cast<std::size_t>(tensor.count()));
   if (header.fortran) {
     const std::vector<std::int64_t> reversed(header.shape.rbegin(), header.shape.rend());
@@ -111,6 +107,14 @@ Tensor parse_npy(std::string_view file, const std::string& path) {
     tensor.strides.assign(strides.rbegin(), strides.rend());
   }
   return tensor;
+}
+
+Tensor parse_npy(std::string_view file, const std::string& path) {
+  const auto [header, elements] = split(file, path);
+  return tensor_of(header, elements.size(), [&](char* to, std::size_t bytes) {
+    std::memcpy(to, elements.data(), bytes);
+    return bytes;
+  }, path);
 }
 
 std::string_view descr_of(DType dtype) {
@@ -146,63 +150,30 @@ std::string npy_bytes(const Tensor& given, std::string_view name) {
   return file;
 }
 
+std::string archive_bytes(const std::string& path) {
+  DataFile file(path);
+  std::string archive = file.read(4);
+  if (archive.starts_with("PK")) archive += file.rest();  // else what follows is not worth reading
+  return archive;
+}
+
 }  // namespace
 
-std::string read_text(const std::string& path) {
-  if (path == "-") {
-    std::ostringstream all;
-    all << std::cin.rdbuf();
-    return all.str();
-  }
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw machine_error(messages::unreadable, path, std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) throw machine_error(messages::unreadable, path, "it is a folder");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw machine_error(messages::unreadable, path, std::strerror(errno));
-  std::ostringstream all;
-  all << file.rdbuf();
-  if (file.bad()) throw machine_error(messages::unreadable, path, "reading stopped before its end");
-  return std::move(all).str();
+// No more than the header promises, whatever follows.
+Tensor read_npy(const std::string& path) {
+  constexpr std::size_t longest_header = 1 << 16;
+  DataFile file(path);
+  const std::string start = file.read(longest_header);
+  const auto [header, elements] = split(start, path);
+  const std::uint64_t length = start.size() - elements.size(), held = std::max<std::uint64_t>(file.size(), start.size()) - length;
+  return tensor_of(header, held, [&](char* to, std::size_t bytes) {
+    const std::size_t here = std::min(bytes, elements.size());
+    std::memcpy(to, elements.data(), here);
+    return here + file.read(to + here, bytes - here);
+  }, path);
 }
 
-void write_atomically(const std::string& path, std::string_view bytes) {
-  struct stat status {};
-  const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) throw machine_error(messages::unwritable, path, "it is a folder");
-  // A device or pipe (/dev/stdout) is written in place: there is nothing to rename over.
-  const bool in_place = exists && !S_ISREG(status.st_mode);
-  std::string beside = in_place ? path : path + ".XXXXXX";
-  const int file = in_place ? ::open(path.c_str(), O_WRONLY) : ::mkstemp(beside.data());
-  if (file < 0) throw machine_error(messages::unwritable, path, std::strerror(errno));
-  const auto give_up = [&](int reason) {
-    ::close(file);
-    if (!in_place) ::unlink(beside.c_str());
-    throw machine_error(messages::unwritable, path, std::strerror(reason));
-  };
-  if (exists && !in_place && ::access(path.c_str(), W_OK) != 0) give_up(errno);
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) give_up(errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (in_place) {
-    ::close(file);
-    return;
-  }
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(file, exists ? status.st_mode & 07777 : 0666 & ~mask) != 0) give_up(errno);
-  if (::close(file) != 0 || ::rename(beside.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    ::unlink(beside.c_str());
-    throw machine_error(messages::unwritable, path, std::strerror(reason));
-  }
-}
-
-Tensor read_npy(const std::string& path) { return parse_npy(read_text(path), path); }
-
-Npz::Npz(const std::string& path) : path_(path), file_(read_text(path)), archive_(file_, path) {}
+Npz::Npz(const std::string& path) : path_(path), file_(archive_bytes(path)), archive_(file_, path) {}
 
 std::vector<std::string> Npz::names() const {
   std::vector<std::string> names = archive_.names();
@@ -221,12 +192,12 @@ std::vector<std::pair<std::string, Tensor>> read_npz(const std::string& path) {
   return members;
 }
 
-void write_npy(const std::string& path, const Tensor& tensor) { write_atomically(path, npy_bytes(tensor, path)); }
+void write_npy(const std::string& path, const Tensor& tensor) { write_file(path, npy_bytes(tensor, path)); }
 
 void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& members) {
   std::vector<ZipMember> files;
   for (const auto& [name, tensor] : members) files.push_back({name + ".npy", npy_bytes(tensor, name)});
-  write_atomically(path, write_zip(files));
+  write_file(path, write_zip(files));
 }
 
 }  // namespace tilec::runtime

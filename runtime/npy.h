@@ -2,7 +2,6 @@
 //
 // Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html (versions 1.0, 2.0, 3.0); .npz is a zip archive
 // of .npy members, stored or deflated. Every fault is a RuntimeError that names the file (E0501 … E0508).
-// A file appears whole or not at all: it is written beside its place and renamed.
 #pragma once
 
 #include <string>
@@ -33,8 +32,5 @@ class Npz {
 // bf16, which NumPy does not have, is stored as f32.
 void write_npy(const std::string& path, const Tensor& tensor);
 void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& members);
-
-std::string read_text(const std::string& path);        // any file; `-` is standard input
-void write_atomically(const std::string& path, std::string_view bytes);
 
 }  // namespace tilec::runtime

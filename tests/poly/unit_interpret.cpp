@@ -1,14 +1,20 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "poly/estimate.h"
 #include "poly/interpret.h"
+#include "poly/sample.h"
 
 using namespace tilec::poly;
 
 namespace {
+
+bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b)); }
+bool same(const Value& a, const Value& b) { return same(a.real, b.real) && a.integer == b.integer && same(a.error, b.error); }
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
@@ -169,4 +175,74 @@ TEST_CASE("conversions saturate, round to nearest even and give 0 for NaN") {
   CHECK(round_to(DType::F16, 2051) == 2052);
   CHECK(round_to(DType::BF16, 257) == 256);
   CHECK(round_to(DType::BF16, 0x1p-133) == 0x1p-133);
+}
+
+TEST_CASE("an operation on a column is that operation on each of its values") {
+  const double numbers[] = {0, -0.0, 1, -1, 0.1, -2.5, 1e-40, 3e38, -0x1.fffffep127, 1e30, 1e300, inf, -inf, NAN}, errors[] = {0, 1e-8, 0.5, 1e30, inf};
+  std::vector<Value> values;
+  for (const double number : numbers)
+    for (const double error : errors) values.push_back({number, 0, error});
+  for (int n = 0; n <= static_cast<int>(Op::IsFinite); ++n) {
+    const auto op = static_cast<Op>(n);
+    const auto& facts = tilec::lang::info(op);
+    if (facts.integers_only || facts.result == tilec::lang::Result::Boolean || op == Op::Select || op == Op::IsNan || op == Op::IsFinite) continue;
+    for (const DType type : {DType::F16, DType::F32, DType::F64})
+      for (const bool fuses : {false, true})
+        for (const bool exact : {false, true})
+          for (std::size_t shift = 0; shift < values.size(); ++shift) {
+            Column a, b, c, result;
+            for (std::size_t k = 0; k < values.size(); ++k) {
+              const auto operand = [&](std::size_t at) { return exact ? Value{values[at % values.size()].real} : values[at % values.size()]; };
+              a.set(k, operand(k)), b.set(k, facts.arity > 1 ? operand(k + shift) : Value{}), c.set(k, facts.arity > 2 ? operand(k + 3 * shift) : Value{});
+            }
+            apply_real(op, type, fuses, values.size(), a, b, c, result);
+            bool all = true;
+            for (std::size_t k = 0; k < values.size(); ++k) all = all && same(result.at(k), apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
+            CHECK_MESSAGE(all, facts.name);
+          }
+  }
+}
+
+TEST_CASE("a column folds in order, into whichever elements") {
+  Column values;
+  for (std::size_t k = 0; k < 100; ++k) values.set(k, {k == 7 ? inf : std::sin(static_cast<double>(k)) * 1e3, static_cast<std::int64_t>(k * k), k % 3 == 0 ? 1e-3 : 0});
+  std::vector<std::size_t> at;
+  for (std::size_t k = 0; k < 100; ++k) at.push_back(k < 40 ? k / 20 : k % 4);
+  for (const auto aggregation : {Aggregation::Sum, Aggregation::Product, Aggregation::Max, Aggregation::Min})
+    for (const DType type : {DType::F32, DType::I32}) {
+      std::vector<Fold> one(4), block(4);
+      for (std::size_t k = 0; k < 100; ++k) fold(aggregation, type, one[at[k]], values.at(k));
+      fold(aggregation, type, 100, at.data(), values, block.data());
+      for (std::size_t e = 0; e < 4; ++e) CHECK(same(finished(aggregation, type, type, one[e]), finished(aggregation, type, type, block[e])));
+    }
+}
+
+TEST_CASE("an f32 in between that is beyond its type is infinite, or nothing is known of it") {
+  const auto quotient = [](double a, double b, double c) {  // a * b / c
+    Case large({"i"}, Apply{Op::Div, {product(first, Number{DType::F32, 0, b}), Number{DType::F32, 0, c}}, DType::F32});
+    large.read({1}, {form({1})}).write(Aggregation::Assign, {1}, {form({1})});
+    return interpret(large.program, {reals({1}, {a})});
+  };
+  CHECK(quotient(0x1p100, 0x1p100, 0x1p100).outputs[0].reals[0] == inf);
+  CHECK(quotient(-0x1p100, 0x1p100, 0x1p100).outputs[0].reals[0] == -inf);
+  CHECK(quotient(0x1p100, 0x1p20, 0x1p100).outputs[0].reals[0] == 0x1p20);
+  // A backend may add a product that it never rounded.
+  Case fused({"i"}, Apply{Op::Sub, {product(first, Number{DType::F32, 0, 0x1p100}), Number{DType::F32, 0, 0x1p127}}, DType::F32});
+  fused.read({1}, {form({1})}).write(Aggregation::Assign, {1}, {form({1})});
+  CHECK(interpret(fused.program, {reals({1}, {0x1p28})}).magnitudes[0][0] == inf);
+  CHECK(interpret(fused.program, {reals({1}, {0x1p26})}).magnitudes[0][0] < inf);
+}
+
+TEST_CASE("what is small is interpreted whole, of what is large some elements") {
+  Case matmul({"i", "j", "k"}, product(first, second));
+  matmul.read({100, 10000}, {form({1, 0, 0}), form({0, 0, 1})}).read({10000, 100}, {form({0, 0, 1}), form({0, 1, 0})});
+  matmul.write(Aggregation::Sum, {100, 100}, {form({1, 0, 0}), form({0, 1, 0})});
+  const auto chosen = [&](Effort effort) { return select(matmul.program, effort).tensors[2]; };
+  CHECK(chosen({}).all);
+  CHECK_FALSE(chosen({.steps = 1e6}).all);
+  CHECK(chosen({.steps = 1e6}).elements.size() == 4096);
+  CHECK(chosen({.steps = 1e6, .elements = 50}).elements.size() == 50);
+  CHECK(chosen({.steps = 1e6, .elements = 50}).elements == chosen({.steps = 1e6, .elements = 50}).elements);
+  CHECK(chosen({.steps = 1e6, .elements = 50}).elements != chosen({.steps = 1e6, .elements = 50, .seed = 1}).elements);
+  CHECK(chosen({.steps = 0, .elements = 10000}).all);
 }

@@ -1,0 +1,187 @@
+#include "poly/sample.h"
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "poly/block.h"
+#include "poly/points.h"
+
+namespace tilec::poly {
+namespace {
+
+constexpr double steps_per_element = 16;               // to be stored
+constexpr double steps_per_domain = 4096;              // to be enumerated for one element
+
+std::vector<std::int64_t> shape_of(const Program& program, TensorId id) {
+  std::vector<std::int64_t> shape;
+  for (const auto& size : program.tensor(id).shape) shape.push_back(size.get());
+  return shape;
+}
+
+double count_of(const Program& program, TensorId id) {
+  double count = 1;
+  for (const auto& size : program.tensor(id).shape) count *= static_cast<double>(size.get());
+  return count;
+}
+
+// Operations of a value, each occurrence: good enough for a guess.
+double operations(const Expr& value) {
+  return value.match([](const Cast& c) { return 1 + operations(c.operand); },
+                     [](const Apply& a) {
+                       double sum = 1;
+                       for (const auto& operand : a.operands) sum += operations(operand);
+                       return sum;
+                     },
+                     [](const Number&) { return 0.0; }, [](const auto&) { return 1.0; });
+}
+
+class Selector {
+ public:
+  Selector(const Program& program, const Effort& effort) : program_(program), effort_(effort), generator_(effort.seed + 0x9e3779b97f4a7c15), marks_(program.tensors.size()) {
+    selection_.tensors.resize(program.tensors.size());
+    for (const auto id : program.inputs) needed(id) = {true, {}};
+  }
+
+  Selection run() {
+    for (const auto id : program_.outputs) choose(id);
+    for (std::size_t n = program_.nodes.size(); n-- > 0;) std::visit([&](const auto& node) { trace(node); }, program_.nodes[n]);
+    return std::move(selection_);
+  }
+
+  double steps_of_all(const Statement& statement) const {
+    return points_at_most(statement.domain, statement.indices.size()) * (1 + operations(statement.value)) + steps_per_element * count_of(program_, statement.target.tensor);
+  }
+  double steps_of_all(const Intrinsic& intrinsic) const { return steps_per_element * count_of(program_, intrinsic.targets.at(0)); }
+
+ private:
+  Needed& needed(TensorId id) { return selection_.tensors[static_cast<std::size_t>(id)]; }
+
+  void choose(TensorId id) {
+    const double count = count_of(program_, id);
+    if (count <= static_cast<double>(effort_.elements)) return need_all(id);
+    const auto shape = shape_of(program_, id);
+    std::set<std::size_t> chosen;
+    while (chosen.size() < effort_.elements) chosen.insert(element(shape));
+    for (const auto one : chosen) need(id, one);
+  }
+
+  // First and last positions more often than others: that is where faults are.
+  std::size_t element(const std::vector<std::int64_t>& shape) {
+    std::size_t at = 0;
+    for (const auto extent : shape) {
+      const auto size = static_cast<std::uint64_t>(extent), draw = generator_();
+      const auto kind = draw % 16;
+      at = at * size + (kind == 0 ? 0 : kind == 1 ? size - 1 : (draw >> 4) % size);
+    }
+    return at;
+  }
+
+  void need_all(TensorId id) {
+    needed(id) = {true, {}};
+    marks_[static_cast<std::size_t>(id)].clear();
+  }
+
+  void need(TensorId id, std::size_t element) {
+    if (needed(id).all) return;
+    auto& marks = marks_[static_cast<std::size_t>(id)];
+    if (marks.empty()) marks.resize(static_cast<std::size_t>(count_of(program_, id)));
+    marks[element] = true;
+  }
+
+  // What has been marked, once all readers have been seen. False: nothing.
+  bool settle(TensorId id) {
+    auto& marks = marks_[static_cast<std::size_t>(id)];
+    for (std::size_t k = 0; k < marks.size(); ++k)
+      if (marks[k]) needed(id).elements.push_back(k);
+    marks.clear();
+    return needed(id).all || !needed(id).elements.empty();
+  }
+
+  void trace(const Intrinsic& intrinsic) {
+    const auto target = intrinsic.targets.at(0);
+    if (!settle(target)) return;
+    for (const auto id : intrinsic.operands)
+      if (intrinsic.op == IntrinsicOp::Reshape && !needed(target).all)
+        for (const auto element : needed(target).elements) need(id, element);
+      else need_all(id);
+    if (intrinsic.op != IntrinsicOp::Reshape) needed(target) = {true, {}};  // the others compute it whole
+    selection_.steps += steps_of_all(intrinsic);
+  }
+
+  void trace(const Statement& statement) {
+    const auto target = statement.target.tensor;
+    if (!settle(target)) return;
+    const auto shape = shape_of(program_, target);
+    double steps = steps_of_all(statement);
+    if (!needed(target).all) {
+      const double some = steps_of_some(statement, shape, needed(target).elements);
+      if (some < steps || effort_.steps == 0) steps = some;
+      else needed(target) = {true, {}};
+    }
+    selection_.steps += steps;
+    const auto* otherwise = std::get_if<TensorId>(&statement.fill);
+    if (needed(target).all) {
+      for (const auto& read : statement.reads) need_all(read.tensor);
+      if (otherwise != nullptr) need_all(*otherwise);
+      return;
+    }
+    if (otherwise != nullptr)
+      for (const auto element : needed(target).elements) need(*otherwise, element);
+    need_reads(statement, shape, needed(target).elements);
+  }
+
+  double steps_of_some(const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) const {
+    constexpr std::size_t tries = 16;
+    const std::size_t stride = std::max<std::size_t>(1, elements.size() / tries);
+    double points = 0, tried = 0;
+    for (std::size_t k = 0; k < elements.size(); k += stride, ++tried) points += points_at_most(points_of(statement, shape, elements[k]), statement.indices.size());
+    return static_cast<double>(elements.size()) * (points / tried * (1 + operations(statement.value)) + steps_per_domain);
+  }
+
+  void need_reads(const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) {
+    std::vector<std::pair<TensorId, Location>> made;     // of tensors that are computed
+    for (const auto& read : statement.reads)
+      if (!needed(read.tensor).all) made.emplace_back(read.tensor, location(read, statement.domain, shape_of(program_, read.tensor)));
+    const Visit visit = [&](std::span<std::int64_t> point, std::int64_t low, std::int64_t high) {
+      for (auto last = low; last <= high; ++last) {
+        if (!point.empty()) point.back() = last;
+        for (const auto& [id, where] : made) need(id, where.at(point));
+      }
+    };
+    for (const auto element : made.empty() ? std::vector<std::size_t>() : elements) for_each_run(points_of(statement, shape, element), statement.indices.size(), visit);
+  }
+
+  const Program& program_;
+  const Effort& effort_;
+  std::mt19937_64 generator_;
+  std::vector<std::vector<bool>> marks_;                 // of tensors whose readers are being looked at
+  Selection selection_;
+};
+
+}  // namespace
+
+std::vector<Range> points_of(const Statement& statement, const std::vector<std::int64_t>& shape, std::size_t element) {
+  std::vector<Range> rows = statement.domain;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    const auto extent = static_cast<std::size_t>(shape[d]);
+    const auto at = Affine::of(-static_cast<std::int64_t>(element % extent), statement.indices.size());
+    rows.push_back({statement.target.element[d].plus(at), Size(1)});
+    element /= extent;
+  }
+  return rows;
+}
+
+Selection everything(const Program& program) {
+  Selection all{std::vector<Needed>(program.tensors.size(), {true, {}}), 0};
+  return all;
+}
+
+Selection select(const Program& program, const Effort& effort) {
+  Selector selector(program, effort);
+  Selection all = everything(program);
+  for (const auto& node : program.nodes) std::visit([&](const auto& n) { all.steps += selector.steps_of_all(n); }, node);
+  return all.steps <= effort.steps ? all : selector.run();
+}
+
+}  // namespace tilec::poly
