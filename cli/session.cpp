@@ -8,13 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "lang/nearest.h"
 #include "lang/load.h"
 #include "lang/messages.h"
 #include "lang/render.h"
 #include "runtime/error.h"
 #include "runtime/find.h"
 #include "runtime/npy.h"
+#include "runtime/target_hint.h"
 
 namespace tilec::cli {
 
@@ -62,9 +62,7 @@ std::string only_file(const Options& options) {
 codegen::Target target_of(const std::string& name) {
   std::optional<codegen::Target> target = codegen::target_named(name);
   if (target) return *target;
-  const std::optional<std::string> near = lang::nearest(name, {"cpu", "opencl", "cuda", "reference", "cuda:sm_90a", "cpu:x86-64-v3", "cpu:x86-64-v4"});
-  throw runtime::argument_error(runtime::messages::unknown_target, name)
-      .hint(near ? fmt::format("did you mean `--target {}`?", *near) : std::string("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference"));
+  throw runtime::argument_error(runtime::messages::unknown_target, name).hint(runtime::target_hint(name));
 }
 
 Session::Session(const Options& given, const std::string& path) : options(given) {

@@ -60,6 +60,7 @@ class Callable {
   std::shared_ptr<const Specialisation> specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
 
  private:
+  void refuse_type(const poly::Tensor& tensor, const std::string& name, poly::DType given, lang::Diagnostics& diagnostics) const;
   void bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
 
