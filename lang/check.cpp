@@ -367,7 +367,10 @@ class Checker {
   }
 
   bool not_affine(const Expr& e, const std::string& why) {
-    diagnostics_.report(e.span(), messages::not_affine, why);
+    auto entry = diagnostics_.report(e.span(), messages::not_affine, why);
+    const auto quote = why.find('`', 1);
+    const std::string name = why.starts_with('`') ? why.substr(1, quote - 1) : "product";
+    if (const auto idiom = hint_for(Idiom::Kind::Index, name)) entry.hint(*idiom);
     return false;                                      // said once, not at every level above
   }
 
@@ -440,7 +443,7 @@ class Checker {
         unknown(name, role == Role::Elementwise ? "indices are for contractions: `O[i: N] = =(…);`" : "an index is not known where sizes are");
       return;
     }
-    const Known* known = use(name, has_indices ? "an index begins with a lower-case letter" : "");
+    const Known* known = use(name, has_indices ? "an index begins with a lower-case letter" : role == Role::Size ? fmt::format("sizes are named in the heading, by an input such as `X[{}]`", name.spelled()) : "");
     if (known && role == Role::Body && known->rank > 0)
       diagnostics_.report(name.span, messages::whole_tensor, name.spelled()).label(known->where, "declared here")
           .hint(fmt::format("read an element: `{}[{}]`", name.spelled(), sample_indices(known->rank)));
@@ -464,8 +467,23 @@ class Checker {
     auto entry = diagnostics_.report(e.span(), messages::element_misplaced, print(e), described(role));
     if (role != Role::Elementwise) return;
     if (a.element.empty()) entry.hint(fmt::format("write `{}`", a.tensor.spelled()));
+    else if (known && known->sizes) entry.hint(fmt::format("write `{}` for all of it, or a contraction: `{}`", a.tensor.spelled(), read_by_contraction(a, *known->sizes)));
     else entry.hint(fmt::format("write `{}` for all of it, or a contraction: `O[i: N] = =(…);`", a.tensor.spelled()));
     if (known) entry.label(known->where, "declared here");
+  }
+
+  // `X[0]` of X[M, N]: `T[j: N] = =(X[0, j]);`
+  static std::string read_by_contraction(const Access& a, const std::vector<Expr>& sizes) {
+    static constexpr std::string_view letters[] = {"i", "j", "k", "l"};
+    std::string target, extents, read;
+    const auto add = [](std::string& list, std::string_view text) { list.append(list.empty() ? "" : ", ").append(text); };
+    for (std::size_t d = 0; d < std::max(sizes.size(), a.element.size()); ++d) {
+      const std::string index = d < a.element.size() ? print(a.element[d]) : std::string(letters[std::min<std::size_t>(d, 3)]);
+      const bool kept = d >= a.element.size() || (a.element[d].as<Variable>() && !a.element[d].as<Variable>()->name.upper);
+      add(read, index);
+      if (kept && d < sizes.size()) add(target, index), add(extents, print(sizes[d]));
+    }
+    return fmt::format("T[{}{}{}] = =({}[{}]);", target, target.empty() ? "" : ": ", extents, a.tensor.spelled(), read);
   }
 
   void call(const Call& c, const Expr& e, Role role) {
@@ -504,6 +522,7 @@ class Checker {
     else if (const auto own = nearest(name.text, function_names(file_)); own && own->size() == name.text.size()) entry.hint(fmt::format("did you mean `{}`?", *own));
     else if (const auto idiom = hint_for(Idiom::Kind::Function, name.text)) entry.hint(*idiom);
     else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    else entry.hint("`tilec explain E0116` says which there are");
   }
 
   // A name in < >: something of this function, a function, an aggregation or a constant; build knows which is wanted.

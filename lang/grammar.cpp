@@ -681,6 +681,7 @@ class Driver {
     const bool ends = where == end_ || *where == '}' || std::find(after, where, '\n') != where;
     if (ends && after != begin_ && expected.find("`;`") != std::string::npos) return missing_semicolon(after, where, seen);
     auto entry = diagnostics_.report(span(where, begin_ + end), messages::syntax, expected, seen);
+    if (where != end_ && *where == '}' && expected.find("`function`") != std::string::npos) entry.hint("there is a `}` too many");
     if (text().substr(offset).starts_with(">")) entry.hint("write `p >= e + 1` for `p > e`");
     if (expected.starts_with("an expression") && offset > 0 && where != end_ && *where == ')') entry.hint("something is missing in front of the `)`");
   }

@@ -96,6 +96,12 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
+// Takes a tensor and then an axis.
+bool has_axis(std::string_view name) {
+  const Builtin* builtin = builtin_named(name);
+  return builtin != nullptr && builtin->makes_tensors && builtin->arguments.most == 2 && builtin->sizes_from == 1;
+}
+
 class Match {
  public:
   Match(std::string_view text, const Tokens& tokens, std::size_t stopped) : text_(text), tokens_(tokens), stopped_(stopped) {}
@@ -146,6 +152,7 @@ class Match {
     if (wanted == "NUMBER") return kept(is_number(token));
     if (wanted == "ATOM") return kept(is_word(token) || is_number(token));
     if (wanted == "OP") return kept(is_one_of(token, "+-*/&|^"));
+    if (wanted == "AXIAL") return kept(has_axis(token));
     if (wanted == "AGG") return is_one_of(token, "+*><=") ? std::optional(false) : std::nullopt;
     const bool holds = wanted == "STRING"       ? token[0] == '"' || token[0] == '\''
                        : wanted == "INLINE"     ? token.starts_with("//")
@@ -234,6 +241,8 @@ std::optional<std::string> function_hint(std::string_view name) {
 
 std::string called(const std::vector<std::string>& captures) {
   const std::string &first = captures[0], &last = captures[1], &arguments = captures[2];
+  if (last == "astype" || last == "to" || last == "type")
+    if (const auto type = row_for(Idiom::Kind::Type, arguments.substr(arguments.rfind('.') + 1))) return "a cast is a call of the type: " + type->substr(type->find(' ') + 1, type->size() - type->find(' ') - 2) + "(" + first + ")`";
   if (const auto hint = built_in(last) ? row_for(Idiom::Kind::Function, last) : function_hint(last)) return *hint;
   if (!built_in(last)) return "functions are called by their name alone: `exp(X)`; there is no `" + last + "`";
   const bool of_module = std::find(std::begin(modules), std::end(modules), first) != std::end(modules);
@@ -247,7 +256,21 @@ std::string named(const std::vector<std::string>& captures) {
   return "a value has a name of its own, without a `.`";
 }
 
-// {0}, {1}, … are the captures; {call}, {name} and {std} say what is known of the function or the value.
+// Does the last capture, a body, have an index that the second, a target, lacks?
+bool sums(const std::vector<std::string>& captures) {
+  const std::string left = captures[1] + (captures.size() > 3 ? " " + captures[2] : "");
+  const Tokens target = tokens_around(left, 0, 0), body = tokens_around(captures.back(), 0, 0);
+  int depth = 0;
+  for (const Token& token : body) {
+    depth += (token.text == "[") - (token.text == "]");
+    const bool index = depth > 0 && is_word(token.text) && token.text[0] >= 'a';
+    if (index && std::none_of(target.begin(), target.end(), [&](const Token& t) { return t.text == token.text; })) return true;
+  }
+  return false;
+}
+
+// {0}, {1}, … are the captures; {call}, {name} and {std} say what is known of the function or the value;
+// {agg} and {=} are the aggregation that a body without one was meant to have.
 std::string filled(std::string_view text, const std::vector<std::string>& captures) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -261,6 +284,12 @@ std::string filled(std::string_view text, const std::vector<std::string>& captur
     } else if (rest.starts_with("{name}")) {
       out += named(captures);
       at += 6;
+    } else if (rest.starts_with("{agg}")) {
+      out += sums(captures) ? "`+( )` adds over the indices that the left side lacks" : "`=( )` assigns";
+      at += 5;
+    } else if (rest.starts_with("{=}")) {
+      out += sums(captures) ? "+" : "=";
+      at += 3;
     } else if (rest.starts_with("{std}")) {
       if (const auto found = import_of(captures[0])) out += "; " + *found;
       at += 5;

@@ -6,7 +6,7 @@ namespace {
 
 using enum Idiom::Kind;
 
-constexpr std::string_view behind_contraction = "`no_defract`", aggregation = "an aggregation", result_list = "`(`";
+constexpr std::string_view between_functions = "`function`", behind_contraction = "`no_defract`", aggregation = "an aggregation", result_list = "`(`";
 
 constexpr Idiom table[] = {
     // Statements of other languages
@@ -17,6 +17,7 @@ constexpr Idiom table[] = {
     {Syntax, "START return …", "`return`", "a result is named behind `->` and assigned: `O = 2.0 * X;`", "return 2.0 * X;", "O = 2.0 * X;"},
     {Syntax, "START print …", "`print`", "`tilec run` prints every result: name the value behind `->` too", "T = X; print(T);", "O = X;"},
     {Syntax, "START assert WORD = = WORD", "`assert` statement", "write `Checked = assert_equal({0} == {1});`", "assert M == N;", "Checked = assert_equal(M == N); O = X;"},
+    {Syntax, "START assert ( … )", "`assert` statement", "write `Checked = assert_true({0});`", "assert(M == N);", "Checked = assert_true(M == N); O = X;"},
     {Syntax, "START let …", "keyword in front of an assignment", "write `T = X;`", "let mut T = X; O = T;", "T = X; O = T;"},
     {Syntax, "START const …", "keyword in front of an assignment", "write `T = X;`", "const float T = X; O = T;", "T = X; O = T;"},
     {Item, "START def", "`def`", "write `function f(X[N]) -> (Y) { Y = 2.0 * X; }`", "def f(X):\n  return 2.0 * X\n", "function f(X[N]) -> (Y) { Y = 2.0 * X; }"},
@@ -27,6 +28,8 @@ constexpr Idiom table[] = {
     {Item, "START @ WORD", "decorators", "write `function f(X[N]) -> (Y) { Y = 2.0 * X; }`", "@tilec.jit\nfunction f(X[N]) -> (Y) { Y = 2.0 * X; }", "function f(X[N]) -> (Y) { Y = 2.0 * X; }"},
     {Item, "START #include …", "`#include`", "files are imported: `import \"std/nn.tile\";`", "#include <math.h>\n", "import \"std/nn.tile\"; function f(X[N]) -> (Y) { Y = X; }"},
     {Item, "START from WORD", "`from … import`", "files are imported: `import \"std/nn.tile\";`", "from torch import nn\n", "import \"std/nn.tile\"; function f(X[N]) -> (Y) { Y = X; }"},
+    {Item, "START import DOTTED", "modules of Python", "files are imported, Tile's own library too: `import \"std/nn.tile\";`", "import torch.nn;", "import \"std/nn.tile\"; function f(X[N]) -> (Y) { Y = X; }"},
+    {Item, "START import STRING", "quotation marks other than `\"`", "write `import \"std/nn.tile\";`", "import 'std/nn.tile';", "import \"std/nn.tile\"; function f(X[N]) -> (Y) { Y = X; }"},
     {Item, "START import WORD", "modules of Python", "files are imported, Tile's own library too: `import \"std/nn.tile\";`", "import numpy as np\n", "import \"std/nn.tile\"; function f(X[N]) -> (Y) { Y = X; }"},
     {Item, "START # define …", "macros", "a compile-time parameter is a number with a name: `function f<R=2>(X[N]) -> (Y) { Y = R * X; }`", "# define R 2\n", "function f<R=2>(X[N]) -> (Y) { Y = R * X; }"},
     {Item, "START #define …", "macros", "a compile-time parameter is a number with a name: `function f<R=2>(X[N]) -> (Y) { Y = R * X; }`", "#define R 2\n", "function f<R=2>(X[N]) -> (Y) { Y = R * X; }"},
@@ -38,8 +41,15 @@ constexpr Idiom table[] = {
     {Syntax, "function … !{", "functions without results", "name them: `-> (O)`", "function f(X[N]) { O = X; }", "function f(X[N]) -> (O) { O = X; }", "`->`"},
     {Syntax, "function … - > ( … ) !:", "indented bodies", "braces hold the statements: `{ O = X; }`", "function f(X[N]) -> (O):\n  O = X", "function f(X[N]) -> (O) { O = X; }"},
     {Syntax, "function WORD ( … WORD !*", "pointers", "an input is its name and its sizes: `f32 X[N]`", "function f(float* X) -> (O) { O = X; }", "function f(f32 X[N]) -> (O) { O = X; }"},
+    {Syntax, "Tensor !WORD", "type `Tensor`", "a tensor is its name and its sizes: `X[N]`", "function f(Tensor X[N]) -> (O) { O = X; }", "function f(X[N]) -> (O) { O = X; }"},
     {Syntax, "function WORD ( … WORD !:", "types behind a name", "a type stands in front: `f32 X[N]`", "function f(X: f32) -> (O) { O = X; }", "function f(f32 X[N]) -> (O) { O = X; }"},
     {Syntax, "function WORD ( … [ … !: …", "slices in a heading", "sizes have names: `A[M, K]`", "function f(A[:, :]) -> (O) { O = A; }", "function f(A[M, K]) -> (O) { O = A; }"},
+    {Item, "START Func WORD", "declarations of Halide", "write `function f(X[N]) -> (Y) { Y = 2.0 * X; }`; indices need no declaration", "Func f;", "function f(X[N]) -> (Y) { Y = 2.0 * X; }", between_functions},
+    {Item, "START Var WORD …", "declarations of Halide", "indices need no declaration: `function f(X[N]) -> (Y) { Y[i: N] = =(2.0 * X[i]); }`", "Var x, y;", "function f(X[N]) -> (Y) { Y[i: N] = =(2.0 * X[i]); }", between_functions},
+    {Item, "START RDom WORD …", "declarations of Halide", "an index that the left side lacks is summed over: `function f(X[N]) -> (Y) { Y[] = +(X[i]); }`", "RDom r(0, 3);", "function f(X[N]) -> (Y) { Y[] = +(X[i]); }", between_functions},
+    {Item, "START !WORD ( … ) =", "definitions outside functions", "write `function f(X[N]) -> (Y) { Y[i: N] = =(2.0 * X[i]); }`", "f(x) = g(x);", "function f(X[N]) -> (Y) { Y[i: N] = =(2.0 * X[i]); }", between_functions},
+    {Item, "START !WORD =", "statements outside functions", "write `function f(X[N]) -> (Y) { Y = X + 1.0; }`", "Y = X + 1;", "function f(X[N]) -> (Y) { Y = X + 1.0; }", between_functions},
+    {Item, "START !WORD ( … ) - >", "function without its keyword", "write `function {0}({1})`", "f(X[N]) -> (Y) { Y = X; }", "function f(X[N]) -> (Y) { Y = X; }", between_functions},
     {Item, "START !WORD WORD (", "functions of C", "write `function f(X[N]) -> (Y) { Y = 2.0 * X; }`", "float f(float X) { return 2.0 * X; }", "function f(X[N]) -> (Y) { Y = 2.0 * X; }"},
     {Syntax, "START WORD WORD !(", "functions in functions", "functions stand beside each other: `function g(X) -> (Y) { Y = 2.0 * X; }`", "float g(X) { O = X; }",
      "function g(X) -> (Y) { Y = 2.0 * X; } function f(X[N]) -> (O) { O = g(X); }"},
@@ -49,16 +59,24 @@ constexpr Idiom table[] = {
     // Behind and in aggregations
     {Syntax, ") !if", "`if` behind an aggregation", "a constraint follows a comma: `O[i: N] = +(X[j]), j <= i;`", "O[i: N] = +(X[j]) if j <= i;", "O[i: N] = +(X[j]), j <= i;", behind_contraction},
     {Syntax, ") !where", "`where`", "a constraint follows a comma: `O[i: N] = +(X[j]), j <= i;`", "O[i: N] = +(X[j]) where j <= i;", "O[i: N] = +(X[j]), j <= i;", behind_contraction},
+    {Syntax, "![ … for …", "comprehensions", "operators work on every element: `O = 2.0 * X;`", "O = [2 * x for x in X];", "O = 2.0 * X;"},
     {Syntax, ") !for", "`for` behind an aggregation", "an index takes every value by itself; a constraint follows a comma: `O[i: N] = +(X[j]), j <= i;`", "O[i: N] = +(X[j]) for j in range(i);", "O[i: N] = +(X[j]), j <= i;", behind_contraction},
+    {Syntax, "!for WORD in", "comprehensions", "an index takes every value by itself: `T[] = +(X[i]);`", "O = sum(X[i] for i in range(N));", "T[] = +(X[i]); O = T;"},
     {Syntax, ") !OP", "arithmetic behind an aggregation", "write it inside, `+(X[i] / N)`, or in a statement of its own: `T[] = +(X[i]);`, then `O = T / N;`", "O[] = +(X[i]) / N;",
      "Inside[] = +(X[i] / N); T[] = +(X[i]); O = T / N;", behind_contraction},
     {Syntax, "START WORD [ … ] = … !AGG (", "aggregation inside an expression", "give it a name: `T[] = +(X[i]);`, then `O = X / T;`", "O[i: N] = =(X[i] / +(X[j]));", "T[] = +(X[i]); O = X / T;"},
     {Syntax, "START WORD [ … ] = !ATOM … AGG (", "aggregation inside an expression", "give it a name: `T[] = +(X[i]);`, then `O = 2.0 * T;`", "O[] = 2.0 * +(X[i]);", "T[] = +(X[i]); O = 2.0 * T;", aggregation},
+    {Syntax, "] = !if …", "`if` in an expression", "a choice is `i > 0 ? X[i] : 0.0`", "O[i: N] = if i > 0 then X[i] else 0;", "O[i: N] = =(i > 0 ? X[i] : 0.0);"},
+    {Syntax, "= if …", "`if` in an expression", "a choice is `X > 0.0 ? X : 0.0`", "O = if X > 0 then X else 0;", "O = X > 0.0 ? X : 0.0;"},
+    {Syntax, "START WORD WORD [ … ] = … ;", "declarations with sizes", "a whole tensor is assigned without brackets: `{0} {1} = {3};`", "f32 O[N] = X;", "f32 O = X;", aggregation},
+    {Syntax, "START WORD [ … ] = WORD ;", "whole tensors behind brackets", "without brackets a whole tensor is assigned: `{0} = {2};`", "O[N] = X;", "O = X;", aggregation},
+    {Syntax, "START WORD [ … ] = WORD ( … !, … ) ;", "aggregation over two bodies", "behind `=` it takes one; of two values write `{0}[{1}] = =({2}({3}, {4}));`", "O[i: N] = max(X[i], Z[i]);", "O[i: N] = =(max(X[i], Z[i]));"},
+    {Syntax, "= AGG ( … !,", "aggregation over two bodies", "it takes one: `+(X[i] + Z[i])`", "O[i: N] = +(X[i], Z[i]);", "O[i: N] = +(X[i] + Z[i]);"},
     {Syntax, "START WORD [ … ] = [", "array literals", "a tensor comes from outside: declare an input such as `X[N]`", "O[i: N] = [1, 2, 3];", "O[i: N] = =(X[i]);", aggregation},
-    {Syntax, "START WORD [ … : … ] = … ;", "assignment of elements without an aggregation", "`=( )` assigns: `{0}[{1}: {2}] = =({3});`", "O[i: N] = X[i] + 1.0;", "O[i: N] = =(X[i] + 1.0);", aggregation},
-    {Syntax, "START WORD [ WORD ] = … ;", "assignment of elements without an aggregation", "`=( )` assigns, and sizes follow the indices: `{0}[{1}: N] = =({2});`", "O[i] = X[i] + 1.0;", "O[i: N] = =(X[i] + 1.0);", aggregation},
-    {Syntax, "START WORD [ WORD , WORD ] = … ;", "assignment of elements without an aggregation", "`=( )` assigns, and sizes follow the indices: `{0}[{1}, {2}: M, N] = =({3});`", "O[i, j] = X[j] + 1.0;", "O[i, j: M, N] = =(X[j] + 1.0);", aggregation},
-    {Syntax, "START WORD [ … ] = … ;", "assignment of elements without an aggregation", "`=( )` assigns: `{0}[{1}] = =({2});`", "O[] = X[0] + 1.0;", "O[] = =(X[0] + 1.0);", aggregation},
+    {Syntax, "START WORD [ … : … ] = … ;", "assignment of elements without an aggregation", "{agg}: `{0}[{1}: {2}] = {=}({3});`", "O[i: N] = X[i] + 1.0;", "O[i: N] = =(X[i] + 1.0);", aggregation},
+    {Syntax, "START WORD [ WORD ] = … ;", "assignment of elements without an aggregation", "{agg}, and sizes follow the indices: `{0}[{1}: N] = {=}({2});`", "O[i] = X[i] + 1.0;", "O[i: N] = =(X[i] + 1.0);", aggregation},
+    {Syntax, "START WORD [ WORD , WORD ] = … ;", "assignment of elements without an aggregation", "{agg}, and sizes follow the indices: `{0}[{1}, {2}: M, N] = {=}({3});`", "O[i, j] = A[i, k] * B[k, j];", "O[i, j: M, N] = +(A[i, k] * B[k, j]);", aggregation},
+    {Syntax, "START WORD [ … ] = … ;", "assignment of elements without an aggregation", "{agg}: `{0}[{1}] = {=}({2});`", "O[] = X[0] + 1.0;", "O[] = =(X[0] + 1.0);", aggregation},
     {Syntax, "= !AGG (", "aggregation over whole tensors", "brackets on the left say what is kept: `O[] = +(X[i]);`", "O = +(X[i]);", "O[] = +(X[i]);"},
     {Syntax, "OP !AGG (", "aggregation inside an expression", "give it a name: `T[] = +(X[i]);`, then `O = X / T;`", "O = X / +(X[i]);", "T[] = +(X[i]); O = X / T;"},
     {Syntax, ", … ATOM !>", "constraint `>`", "write `j >= i + 1` for `j > i`", "O[i: N] = +(X[j]), j > i;", "O[i: N] = +(X[j]), j >= i + 1;", "`<`, `<=`, `>=`"},
@@ -91,6 +109,9 @@ constexpr Idiom table[] = {
     {Syntax, "OP !+", "sign `+`", "leave it out: `2.0 * X`", "O = 2.0 * +X;", "O = 2.0 * X;"},
     {Syntax, "= !+", "sign `+`", "leave it out: `O = X;`", "O = +X;", "O = X;"},
     {Syntax, "\\", "`\\` at the end of a line", "a statement goes on until its `;`", "O = X + \\\n  Z;", "O = X +\n  Z;"},
+    {Syntax, "START WORD ( … ) =", "parentheses around indices", "brackets hold indices, and sizes follow them: `{0}[{1}: M, K] = =(A[{1}]);`", "O(i, k) = A(i, k);", "O[i, k: M, K] = =(A[i, k]);"},
+    {Syntax, "START WORD !: WORD =", "types behind a name", "a type stands in front: `{1} {0} = X;`", "O : f32 = X;", "f32 O = X;"},
+    {Syntax, "ATOM !mod ATOM", "operator `mod`", "the remainder is `mod({0}, {1})`", "O = X mod 2;", "O = mod(X, 2);"},
     {Syntax, "START WORD ,", "tuples without parentheses", "write `(P, Q) = g(X);`", "O, P = g(X);", "function g(X) -> (Y, Z) { Y = X; Z = X; } function f(X[N]) -> (P) { (P, Q) = g(X); }"},
 
     // Indexing
@@ -129,11 +150,13 @@ constexpr Idiom table[] = {
     {Syntax, "DOTTED", "modules or members", "{name}", "O = X * np.pi;", "O = X * 3.141592653589793;"},
 
     // Calls
+    {Syntax, "WORD < … , WORD =", "compile-time parameters by name", "they are given in their order, as in `{0}<2, 1>`{std}", "O = conv2d_nchw<2, D=1>(A, B);", "import \"std/conv_nchw.tile\"; function f(A[N, C, H, W], B[CO, C, KH, KW]) -> (O) { O = conv2d_nchw<2, 1>(A, B); }"},
+    {Syntax, "WORD < WORD !=", "compile-time parameters by name", "they are given in their order, as in `{0}<2>`{std}", "O = conv2d_nchw<S=2>(A, B);", "import \"std/conv_nchw.tile\"; function f(A[N, C, H, W], B[CO, C, KH, KW]) -> (O) { O = conv2d_nchw<2>(A, B); }"},
+    {Syntax, "AXIAL ( … , axis != NUMBER", "argument `axis`", "the axis is the second argument: `{0}({1}, {2})`", "O = cumsum(X, axis=0);", "O = cumsum(X, 0);"},
+    {Syntax, "AXIAL ( … , dim != NUMBER", "argument `dim`", "the axis is the second argument: `{0}({1}, {2})`", "O = cumsum(X, dim=0);", "O = cumsum(X, 0);"},
     {Syntax, "axis !=", "argument `axis`", "a reduction leaves its index out on the left: `O[i: M] = >(A[i, k]);` keeps rows", "O = max(A, axis=1);", "O[i: M] = >(A[i, k]);"},
     {Syntax, "dim !=", "argument `dim`", "a reduction leaves its index out on the left: `O[i: M] = >(A[i, k]);` keeps rows", "O = max(A, dim=1);", "O[i: M] = >(A[i, k]);"},
     {Syntax, "keepdims !=", "argument `keepdims`", "a dimension of one is an index 0: `O[i, 0: M, 1] = +(A[i, k]);`", "O = sum(A, 1, keepdims=1);", "O[i, 0: M, 1] = +(A[i, k]);"},
-    {Syntax, "WORD < … , WORD =", "compile-time parameters by name", "they are given in their order, as in `{0}<2, 1>`{std}", "O = conv2d_nchw<2, D=1>(A, B);", "import \"std/conv_nchw.tile\"; function f(A[N, C, H, W], B[CO, C, KH, KW]) -> (O) { O = conv2d_nchw<2, 1>(A, B); }"},
-    {Syntax, "WORD < WORD !=", "compile-time parameters by name", "they are given in their order, as in `{0}<2>`{std}", "O = conv2d_nchw<S=2>(A, B);", "import \"std/conv_nchw.tile\"; function f(A[N, C, H, W], B[CO, C, KH, KW]) -> (O) { O = conv2d_nchw<2>(A, B); }"},
     {Syntax, "WORD ( … , WORD !=", "arguments by name", "they are given in their order: `clamp(X, 0.0, 1.0)`{std}", "O = clamp(X, low=0.0, high=1.0);", "O = clamp(X, 0.0, 1.0);"},
     {Syntax, "WORD ( WORD !=", "arguments by name", "they are given in their order: `clamp(X, 0.0, 1.0)`{std}", "O = clamp(x=X);", "O = clamp(X, 0.0, 1.0);"},
     {Syntax, "einsum ( STRING", "`einsum`", "write what the letters say: `O[i, j: M, N] = +(A[i, k] * B[k, j]);`", "O = einsum(\"ik,kj->ij\", A, B);", "O[i, j: M, N] = +(A[i, k] * B[k, j]);"},
@@ -162,7 +185,7 @@ constexpr Idiom table[] = {
     {Syntax, "∞", "`∞`", "write `inf`", "O = X < ∞;", "O = X < inf;"},
     {Syntax, "→", "`→`", "write `->`", "function f(X[N]) → (O) { O = X; }", "function f(X[N]) -> (O) { O = X; }"},
     {Syntax, "←", "`←`", "write `O = X;`", "O ← X;", "O = X;"},
-    {Syntax, "“", "quotation marks other than `\"`", "write `import \"std/nn.tile\";`", "import “std/nn.tile”; function f(X[N]) -> (Y) { Y = X; }", "import \"std/nn.tile\"; function f(X[N]) -> (Y) { Y = X; }"},
+    {Syntax, "“ … ”", "quotation marks other than `\"`", "write `import \"std/nn.tile\";`", "import “std/nn.tile”; function f(X[N]) -> (Y) { Y = X; }", "import \"std/nn.tile\"; function f(X[N]) -> (Y) { Y = X; }"},
 
     // Functions
     {Function, "sum reduce_sum nansum add_n", "", "`O[i: M] = +(A[i, k]);` adds over `k`, `T[] = +(X[i]);` adds everything", "O = sum(A, 1);", "O[i: M] = +(A[i, k]); T[] = +(X[i]);"},
@@ -215,6 +238,13 @@ constexpr Idiom table[] = {
     {Value, "NaN NAN", "", "write `nan`", "O = X * NaN;", "O = X * nan;"},
     {Value, "eps EPS epsilon", "", "write the number: `1e-6`", "O = X + eps;", "O = X + 1e-6;"},
 
+    // What an index expression cannot do
+    {Index, "product", "", "elements at computed positions are gathered: `P[i: J] = =(i32(i*i));`, then `T = gather(X, P);`", "O[i: N] = =(X[i*i]);", "P[i: J] = =(i32(i*i)); T = gather(X, P); O = T;"},
+    {Index, "mod &", "", "an index over remainders is one of its own: `O[2*i + j: 2*M] = =(X[j]), j < 2;`", "O[i: N] = =(X[mod(i, 2)]);", "O[2*i + j: 2*M] = =(X[j]), j < 2;"},
+    {Index, "floor trunc ceil round >>", "", "an index over the elements between is one of its own: `O[2*i + j: 2*N] = =(X[i]), j < 2;`", "O[i: N] = =(X[floor(i/2)]);", "O[2*i + j: 2*N] = =(X[i]), j < 2;"},
+    {Index, "min max clamp abs ?:", "", "elements at computed positions are gathered: `P[i: N] = =(i32(min(i + 1, N - 1)));`, then `T = gather(X, P);`", "O[i: N] = =(X[min(i + 1, N - 1)]);",
+     "P[i: N] = =(i32(min(i + 1, N - 1))); T = gather(X, P); O = T;"},
+
     // Types, and casts of that name
     {Type, "float float32 single Float float32_t", "", "write `f32`", "float T = X; O = T;", "f32 T = X; O = T;"},
     {Type, "double float64 Double float64_t", "", "write `f64`", "double T = 1.0; O = T * X;", "f64 T = 1.0; O = T * X;"},
@@ -230,7 +260,7 @@ constexpr Idiom table[] = {
     {Type, "ulong uint64 uint64_t size_t", "", "write `u64`", "O = uint64(X);", "O = u64(X);"},
     {Type, "boolean Bool bool_ bool8", "", "write `bool`", "O = boolean(X);", "O = bool(X);"},
     {Type, "let var auto val const mut static final my local", "", "no keyword stands in front of a name: `T = X;`", "let T = X; O = T;", "T = X; O = T;"},
-    {Type, "tensor Tensor array Array matrix vector ndarray buffer Buffer Func", "", "a tensor is its name and its sizes: `X[N]`", "function f(Tensor X[N]) -> (O) { O = X; }", "function f(X[N]) -> (O) { O = X; }"},
+    {Type, "tensor Tensor array Array matrix vector ndarray buffer Buffer Func", "", "a tensor is its name and its sizes: `X[N]`", "function f(tensor X[N]) -> (O) { O = X; }", "function f(X[N]) -> (O) { O = X; }"},
 };
 
 constexpr Alias other_names[] = {
