@@ -413,13 +413,16 @@ class Checker {
 
   // `X^2`. Where nothing says that integers are meant, it is most often a power.
   void power(const Binary& b, const Expr& e) {
+    // `X^2 + 1` reads as `X ^ (2 + 1)`.
+    const Expr* right = &b.right;
+    while (const Binary* sum = right->as<Binary>()) right = &sum->left;
     const auto exponent = [](const Expr& side, std::uint64_t least, std::uint64_t most) {
       const Number* number = side.as<Number>();
       return number && !number->is_float && number->integer >= least && number->integer <= most;
     };
-    const bool looks = (exponent(b.right, 2, 10) && !of_integers(b.left)) || (exponent(b.left, 2, 2) && !of_integers(b.right)) || (exponent(b.left, 10, 10) && !of_integers(b.right));
+    const bool looks = (exponent(*right, 2, 10) && !of_integers(b.left)) || (exponent(b.left, 2, 2) && !of_integers(b.right)) || (exponent(b.left, 10, 10) && !of_integers(b.right));
     if (!looks) return;
-    diagnostics_.report(e.span(), messages::xor_power).hint(fmt::format("a power is `pow({}, {})`", print(b.left), print(b.right)))
+    diagnostics_.report(e.span(), messages::xor_power).hint(fmt::format("a power is `pow({}, {})`", print(b.left), print(*right)))
         .hint("where integers are meant, declare them, as in `u32 X[N]`, or cast: `u32(x) ^ 2`");
   }
 
