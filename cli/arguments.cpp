@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <limits>
 #include <random>
 #include <vector>
 
+#include "lang/nearest.h"
 #include "runtime/error.h"
 #include "runtime/npy.h"
 
@@ -22,6 +25,8 @@ namespace messages = lang::messages;
 constexpr const char* forms = "values are a file (`x.npy`), a number, `2x3xf32=[1 2 3][4 5 6]`, `random:2x3xf32`, `random:8xi32:0..9`, `arange:6`, `ones:4` or `zeros:4`";
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) { throw runtime::argument_error(messages::bad_value, name, why).hint(forms); }
+
+constexpr std::size_t any_count = std::numeric_limits<std::size_t>::max();
 
 struct Form { std::vector<std::int64_t> shape; std::optional<DType> dtype; };
 
@@ -166,6 +171,17 @@ Tensor read_file(const std::string& name, const std::string& path, const Reading
   throw runtime::machine_error(messages::no_member, file, member).hint(held.empty() ? "it is empty" : fmt::format("it holds {}; write `{}={}:…`", held, name, file));
 }
 
+// `2,3`, `(2, 3)`, `[2 3]`, `2X3` as `2x3`; empty where there are no numbers.
+std::string shape_of(std::string_view text) {
+  std::string shape;
+  for (std::size_t at = text.find_first_of("0123456789"); at != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    shape += (shape.empty() ? "" : "x") + std::string(text.substr(at, end - at));
+    at = text.find_first_of("0123456789", end);
+  }
+  return shape;
+}
+
 std::optional<Tensor> tensor_value(const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
   if (const auto colon = value.find(':'); colon != std::string::npos) {
     const std::string kind = value.substr(0, colon);
@@ -173,7 +189,11 @@ std::optional<Tensor> tensor_value(const std::string& name, const std::string& v
       const auto second = value.find(':', colon + 1);
       const std::string shape = value.substr(colon + 1, second - colon - 1), range = second == std::string::npos ? std::string() : value.substr(second + 1);
       const std::optional<Form> form = parse_form(shape);
-      if (!form) refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", shape));
+      if (!form) {
+        const std::string plain = shape_of(shape);
+        const bool only_marks = shape.find_first_not_of("0123456789,xX* ()[]") == std::string::npos && parse_form(plain);
+        throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is not a shape such as `2x3xf32`", shape)).hint(only_marks ? fmt::format("write `{}={}:{}`", name, kind, plain) : forms);
+      }
       if (second != std::string::npos && (kind != "random" || range.empty())) refuse(name, range.empty() ? "nothing is written behind the second `:`" : fmt::format("`{}` has no range", kind));
       return made(name, kind, *form, form->dtype.value_or(declared.value_or(DType::F32)), range, reading.seed);
     }
@@ -183,6 +203,75 @@ std::optional<Tensor> tensor_value(const std::string& name, const std::string& v
       return parse_elements(name, *form, value.substr(equals + 1), form->dtype.value_or(declared.value_or(DType::F32)));
     refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(0, equals)));
   }
+  return std::nullopt;
+}
+
+// ---- what was meant by a value that is none ----------------------------------------------------------------------------------------------
+
+bool is_file(const std::string& path) {
+  std::error_code fault;
+  return std::filesystem::exists(path, fault);
+}
+
+// The shape of `[[1, 2], [3, 4]]` and its numbers; nothing where rows differ in length or a bracket is missing.
+struct List { std::vector<std::size_t> shape; std::string numbers; };
+std::optional<List> parse_list(std::string_view text) {
+  List list;
+  std::vector<std::size_t> counts;                       // of the brackets that are open
+  bool closed = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '[' || c == '(') {
+      if (closed && counts.empty()) return std::nullopt;
+      if (!counts.empty()) ++counts.back();
+      counts.push_back(0);
+      if (list.shape.size() < counts.size()) list.shape.push_back(any_count);
+    } else if (c == ']' || c == ')') {
+      if (counts.empty()) return std::nullopt;
+      std::size_t& extent = list.shape[counts.size() - 1];
+      if (extent != any_count && extent != counts.back()) return std::nullopt;
+      extent = counts.back();
+      counts.pop_back();
+      closed = true;
+    } else if (c != ',' && c != ' ') {
+      const std::size_t end = std::min(text.find_first_of("[](), ", at), text.size());
+      if (!parse_number(text.substr(at, end - at)) || (counts.empty() && closed)) return std::nullopt;
+      list.numbers += (list.numbers.empty() ? "" : " ") + std::string(text.substr(at, end - at));
+      if (!counts.empty()) ++counts.back();
+      else if (list.shape.empty()) list.shape.push_back(1);
+      else ++list.shape[0];
+      at = end;
+      continue;
+    }
+    ++at;
+  }
+  if (!counts.empty() || list.shape.empty() || list.numbers.empty()) return std::nullopt;
+  return list;
+}
+
+// `rand`, `np.zeros`: what it is called here.
+std::optional<std::string> generator_named(std::string word) {
+  if (const auto dot = word.rfind('.'); dot != std::string::npos) word = word.substr(dot + 1);
+  constexpr std::pair<std::string_view, std::string_view> others[] = {{"rand", "random"}, {"randn", "random"}, {"uniform", "random"}, {"normal", "random"}, {"gauss", "random"}, {"randint", "random"},
+                                                                      {"range", "arange"}, {"iota", "arange"}, {"linspace", "arange"}, {"zero", "zeros"}, {"empty", "zeros"}, {"one", "ones"}, {"full", "ones"}};
+  for (const auto& [other, name] : others)
+    if (other == word) return std::string(name);
+  return lang::nearest(word, {"random", "arange", "ones", "zeros"});
+}
+
+// Something to type for a value that is neither a form nor a file.
+std::optional<std::string> meant(const std::string& name, const std::string& value) {
+  if (is_form(value)) return fmt::format("`{}` is a shape without elements: write `{}=random:{}`, or `{}={}=` and the numbers", value, name, value, name, value);
+  const std::size_t mark = value.find_first_of(":([");
+  if (mark != std::string::npos && mark > 0)
+    if (const auto generator = generator_named(value.substr(0, mark))) {
+      const std::string shape = shape_of(std::string_view(value).substr(mark + 1));
+      return fmt::format("write `{}={}:{}`", name, *generator, shape.empty() ? "2x3" : shape);
+    }
+  std::string text = value;
+  if (const auto open = text.find('('); open != std::string::npos && text.back() == ')' && text.find_first_of("[0123456789") > open) text = text.substr(open + 1, text.size() - open - 2);
+  if (const auto list = parse_list(text)) return fmt::format("a tensor shows its shape first: write '{}={}=[{}]', in quotes", name, fmt::join(list->shape, "x"), list->numbers);
+  if (value == "True" || value == "False") return fmt::format("write `{}={}`", name, value == "True" ? "true" : "false");
   return std::nullopt;
 }
 
@@ -227,7 +316,10 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
     return argument;
   }
   std::optional<Tensor> tensor = tensor_value(name, value, declared, reading);
-  if (!tensor) tensor = read_file(name, value.starts_with('/') ? value : reading.folder + value, reading);
+  const std::string path = value.starts_with('/') ? value : reading.folder + value;
+  if (!tensor && !is_file(path))
+    if (const auto hint = meant(name, value)) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is no form of a value, and there is no such file", value)).hint(*hint).hint(forms);
+  if (!tensor) tensor = read_file(name, path, reading);
   argument.tensor = declared && tensor->dtype != *declared ? runtime::convert(name, *tensor, *declared) : *tensor;
   return argument;
 }

@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "lang/nearest.h"
 #include "lang/load.h"
 #include "lang/messages.h"
 #include "lang/render.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/find.h"
+#include "runtime/target_hint.h"
 
 namespace tilec::cli {
 
@@ -65,9 +65,7 @@ std::string only_file(const Options& options) {
 codegen::Target target_of(const std::string& name) {
   std::optional<codegen::Target> target = runtime::target_here(name);
   if (target) return *target;
-  const std::optional<std::string> near = lang::nearest(name, {"cpu", "opencl", "cuda", "reference", "cuda:sm_90a", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64"});
-  throw runtime::argument_error(runtime::messages::unknown_target, name)
-      .hint(near ? fmt::format("did you mean `--target {}`?", *near) : std::string("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference"));
+  throw runtime::argument_error(runtime::messages::unknown_target, name).hint(runtime::target_hint(name));
 }
 
 Session::Session(const Options& given, const std::string& path) : options(given) {

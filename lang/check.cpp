@@ -18,6 +18,7 @@
 #include "lang/builtin.h"
 #include "lang/calls.h"
 #include "lang/dimension.h"
+#include "lang/idiom.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "lang/print.h"
@@ -68,6 +69,7 @@ struct Known {
   Span where;
   int statement = -1;                                  // that assigns it; -1 in the signature
   std::size_t rank = 0;                                // where the text shows it; else 0
+  const std::vector<Expr>* sizes = nullptr;            // where the text shows them
 };
 
 class Checker {
@@ -78,6 +80,7 @@ class Checker {
     known_.clear();
     now_ = -1;
     declare_all(f);
+    note_integers(f);
     attribute_names(f.attributes);
     no_effect(f.attributes, "on a function");
     for (const Input& i : f.inputs) signature(i);
@@ -102,6 +105,7 @@ class Checker {
   const File& file_;
   Diagnostics& diagnostics_;
   std::map<std::string, Known> known_;                 // by the name as spelled
+  std::set<std::string> integers_;                     // names with an integer type in the text
   int now_ = -1;                                       // the statement being checked
 
   // ---- names ----
@@ -111,9 +115,22 @@ class Checker {
     if (!is_new) diagnostics_.report(name.span, messages::redeclared, name.spelled()).label(at->second.where, "declared here").hint("every name is given once: choose another");
   }
 
+  // Inputs, results and assigned names that are written with an integer type.
+  void note_integers(const Function& f) {
+    integers_.clear();
+    const auto note = [&](const Target& t) {
+      const auto type = t.dtype ? dtype_named(t.dtype->text) : std::nullopt;
+      if (type && !is_float(*type)) integers_.insert(t.name.spelled());
+    };
+    for (const Input& i : f.inputs) note(i.target);
+    for (const Target& r : f.results) note(r);
+    for (const Statement& s : f.statements)
+      std::visit(Overloaded{[](std::monostate) {}, [&](const TupleAssignment& t) { std::for_each(t.targets.begin(), t.targets.end(), note); }, [&](const auto& a) { note(a.target); }}, s.node);
+  }
+
   void declare_all(const Function& f) {
     for (const Parameter& p : f.parameters) declare(p.name, {Known::Kind::Parameter, p.name.span});
-    for (const Input& i : f.inputs) declare(i.target.name, {Known::Kind::Input, i.target.name.span, -1, i.sizes ? i.sizes->size() : 0});
+    for (const Input& i : f.inputs) declare(i.target.name, {Known::Kind::Input, i.target.name.span, -1, i.sizes ? i.sizes->size() : 0, i.sizes ? &*i.sizes : nullptr});
     for (const Input& i : f.inputs)
       for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
         if (const auto* v = size.as<Variable>()) declare_size(v->name);
@@ -121,7 +138,7 @@ class Checker {
     for (const Statement& s : f.statements) {
       std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) { declare(a.target.name, {Known::Kind::Assigned, a.target.name.span, statement}); },
                             [&](const TupleAssignment& t) { for (const Target& each : t.targets) declare(each.name, {Known::Kind::Assigned, each.name.span, statement}); },
-                            [&](const Contraction& c) { declare(c.target.name, {Known::Kind::Assigned, c.target.name.span, statement, c.element.size()}); }},
+                            [&](const Contraction& c) { declare(c.target.name, {Known::Kind::Assigned, c.target.name.span, statement, c.element.size(), &c.sizes}); }},
                  s.node);
       ++statement;
     }
@@ -145,7 +162,8 @@ class Checker {
     for (const auto& [spelled, known] : known_)
       if (known.statement < now_) all.push_back(spelled);
     auto entry = diagnostics_.report(name.span, messages::no_such_value, name.spelled());
-    if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    if (const auto idiom = hint_for(Idiom::Kind::Value, name.text)) entry.hint(*idiom);
+    else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
     else if (!otherwise.empty()) entry.hint(std::string(otherwise));
   }
 
@@ -179,7 +197,8 @@ class Checker {
       all.emplace_back(name(each));
       text += (text.empty() ? "" : " ") + all.back();
     }
-    if (const auto near = nearest(t.dtype->text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    if (const auto idiom = hint_for(Idiom::Kind::Type, t.dtype->text)) entry.hint(*idiom);
+    else if (const auto near = nearest(t.dtype->text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
     else entry.hint("element types are " + text);
   }
 
@@ -264,8 +283,33 @@ class Checker {
     auto entry = diagnostics_.report(c.target.name.span, messages::sizes_count, c.target.name.spelled(), counted(c.element.size(), "index"),
                                      counted(c.sizes.size(), "size"));
     std::string list;
-    for (const Expr& e : c.element) list += (list.empty() ? "" : ", ") + print(e);
-    if (c.sizes.empty()) entry.hint(fmt::format("sizes follow the indices: `{}[{}: N{}]`", c.target.name.spelled(), list, c.element.size() > 1 ? ", …" : ""));
+    std::string sizes;
+    for (const Expr& e : c.element) {
+      list += (list.empty() ? "" : ", ") + print(e);
+      sizes += (sizes.empty() ? "" : ", ") + size_read_with(c.body, e).value_or("…");
+    }
+    if (c.sizes.empty()) entry.hint(fmt::format("sizes follow the indices: `{}[{}: {}]`", c.target.name.spelled(), list, sizes));
+  }
+
+  // The size of the dimension that the body reads at exactly this index.
+  std::optional<std::string> size_read_with(const Expr& body, const Expr& index) {
+    std::optional<std::string> found;
+    visit_accesses(body, [&](const Access& a) {
+      const Known* known = find(a.tensor);
+      for (std::size_t d = 0; known && known->sizes && d < std::min(known->sizes->size(), a.element.size()); ++d)
+        if (!found && a.element[d] == index) found = print((*known->sizes)[d]);
+    });
+    return found;
+  }
+
+  template <class Visit> void visit_accesses(const Expr& e, const Visit& visit) {
+    const auto go = [&](const Expr& inner) { visit_accesses(inner, visit); };
+    e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); }, [&](const Binary& b) { go(b.left), go(b.right); }, [&](const Access& a) { visit(a); },
+            [&](const Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
+            [&](const Select& s) {
+              go(s.condition), go(s.then);
+              if (s.otherwise) go(*s.otherwise);
+            });
   }
 
   void aggregation(const Contraction& c) {
@@ -325,7 +369,10 @@ class Checker {
   }
 
   bool not_affine(const Expr& e, const std::string& why) {
-    diagnostics_.report(e.span(), messages::not_affine, why);
+    auto entry = diagnostics_.report(e.span(), messages::not_affine, why);
+    const auto quote = why.find('`', 1);
+    const std::string name = why.starts_with('`') ? why.substr(1, quote - 1) : "product";
+    if (const auto idiom = hint_for(Idiom::Kind::Index, name)) entry.hint(*idiom);
     return false;                                      // said once, not at every level above
   }
 
@@ -354,12 +401,43 @@ class Checker {
 
   void expression(const Expr& e, Role role) {
     e.match([](const Number&) {}, [&](const Variable& v) { variable(v.name, role); }, [&](const Unary& u) { expression(u.operand, role); },
-            [&](const Binary& b) { expression(b.left, role), expression(b.right, role); }, [&](const Access& a) { access(a, e, role); },
+            [&](const Binary& b) {
+              expression(b.left, role), expression(b.right, role);
+              if (b.op == Op::Xor) power(b, e);
+            },
+            [&](const Access& a) { access(a, e, role); },
             [&](const Call& c) { call(c, e, role); },
             [&](const Select& s) {
               expression(s.condition, role), expression(s.then, role);
               if (s.otherwise) expression(*s.otherwise, role);
             });
+  }
+
+  // `X^2`. Where nothing says that integers are meant, it is most often a power.
+  void power(const Binary& b, const Expr& e) {
+    // `X^2 + 1` reads as `X ^ (2 + 1)`.
+    const Expr* right = &b.right;
+    while (const Binary* sum = right->as<Binary>()) right = &sum->left;
+    const auto exponent = [](const Expr& side, std::uint64_t least, std::uint64_t most) {
+      const Number* number = side.as<Number>();
+      return number && !number->is_float && number->integer >= least && number->integer <= most;
+    };
+    const bool looks = (exponent(*right, 2, 10) && !of_integers(b.left)) || (exponent(b.left, 2, 2) && !of_integers(b.right)) || (exponent(b.left, 10, 10) && !of_integers(b.right));
+    if (!looks) return;
+    diagnostics_.report(e.span(), messages::xor_power).hint(fmt::format("a power is `pow({}, {})`", print(b.left), print(*right)))
+        .hint("where integers are meant, declare them, as in `u32 X[N]`, or cast: `u32(x) ^ 2`");
+  }
+
+  // Does the text say that this is an integer: a declared type, a cast, another operation on bits?
+  bool of_integers(const Expr& e) const {
+    const auto named = [&](const Name& name) { return integers_.contains(name.spelled()); };
+    return e.match([](const Number&) { return true; }, [&](const Variable& v) { return named(v.name); }, [&](const Unary& u) { return u.op == Op::Not || of_integers(u.operand); },
+                   [&](const Binary& b) { return info(b.op).integers_only || of_integers(b.left) || of_integers(b.right); }, [&](const Access& a) { return named(a.tensor); },
+                   [&](const Call& c) {
+                     const auto type = dtype_named(c.function.text);
+                     return (type && !is_float(*type)) || c.function.text == "as_int" || c.function.text == "as_uint";
+                   },
+                   [&](const Select& s) { return of_integers(s.then) || (s.otherwise && of_integers(*s.otherwise)); });
   }
 
   void variable(const Name& name, Role role) {
@@ -370,7 +448,7 @@ class Checker {
         unknown(name, role == Role::Elementwise ? "indices are for contractions: `O[i: N] = =(…);`" : "an index is not known where sizes are");
       return;
     }
-    const Known* known = use(name, has_indices ? "an index begins with a lower-case letter" : "");
+    const Known* known = use(name, has_indices ? "an index begins with a lower-case letter" : role == Role::Size ? fmt::format("sizes are named in the heading, by an input such as `X[{}]`", name.spelled()) : "");
     if (known && role == Role::Body && known->rank > 0)
       diagnostics_.report(name.span, messages::whole_tensor, name.spelled()).label(known->where, "declared here")
           .hint(fmt::format("read an element: `{}[{}]`", name.spelled(), sample_indices(known->rank)));
@@ -394,12 +472,29 @@ class Checker {
     auto entry = diagnostics_.report(e.span(), messages::element_misplaced, print(e), described(role));
     if (role != Role::Elementwise) return;
     if (a.element.empty()) entry.hint(fmt::format("write `{}`", a.tensor.spelled()));
+    else if (known && known->sizes) entry.hint(fmt::format("write `{}` for all of it, or a contraction: `{}`", a.tensor.spelled(), read_by_contraction(a, *known->sizes)));
     else entry.hint(fmt::format("write `{}` for all of it, or a contraction: `O[i: N] = =(…);`", a.tensor.spelled()));
     if (known) entry.label(known->where, "declared here");
   }
 
+  // `X[0]` of X[M, N]: `T[j: N] = =(X[0, j]);`
+  static std::string read_by_contraction(const Access& a, const std::vector<Expr>& sizes) {
+    static constexpr std::string_view letters[] = {"i", "j", "k", "l"};
+    std::string target, extents, read;
+    const auto add = [](std::string& list, std::string_view text) { list.append(list.empty() ? "" : ", ").append(text); };
+    for (std::size_t d = 0; d < std::max(sizes.size(), a.element.size()); ++d) {
+      const std::string index = d < a.element.size() ? print(a.element[d]) : std::string(letters[std::min<std::size_t>(d, 3)]);
+      const bool kept = d >= a.element.size() || (a.element[d].as<Variable>() && !a.element[d].as<Variable>()->name.upper);
+      add(read, index);
+      if (kept && d < sizes.size()) add(target, index), add(extents, print(sizes[d]));
+    }
+    return fmt::format("T[{}{}{}] = =({}[{}]);", target, target.empty() ? "" : ": ", extents, a.tensor.spelled(), read);
+  }
+
   void call(const Call& c, const Expr& e, Role role) {
     const std::string& name = c.function.text;
+    const bool known = is_function(c.function) || name == "iterate" || arity(name);
+    if (!known) return no_function(c.function);          // what it would take is not known either
     for (std::size_t k = 0; k < c.arguments.size(); ++k) {
       const bool type_only = k == 1 && name == "as_float" && role == Role::Body;  // of a whole tensor, of which nothing is read
       expression(c.arguments[k], type_only ? Role::Elementwise : role);
@@ -408,13 +503,19 @@ class Checker {
       if (const auto* parameter = std::get_if<Name>(&a.value)) argument_name(*parameter);
     if (is_function(c.function) || name == "iterate") return;  // calls.cpp
     const std::optional<Count> takes = arity(name);
-    if (!takes) return no_function(c.function);
     const Builtin* builtin = builtin_named(name);
     const Count parameters = builtin ? builtin->parameters : Count{};
     if (!takes->holds(c.arguments.size()))
-      diagnostics_.report(e.span(), messages::argument_count, name, described(*takes, "argument"), std::to_string(c.arguments.size()));
+      wrong_count(c, e, *takes);
     else if (!parameters.holds(c.parameters.size()))
       diagnostics_.report(e.span(), messages::argument_count, name, described(parameters, "number") + " in `< >`", std::to_string(c.parameters.size()));
+  }
+
+  // `max(X)`, where a reduction is meant
+  void wrong_count(const Call& c, const Expr& e, const Count& takes) {
+    const std::string& name = c.function.text;
+    auto entry = diagnostics_.report(e.span(), messages::argument_count, name, described(takes, "argument"), std::to_string(c.arguments.size()));
+    if (const auto idiom = hint_for(Idiom::Kind::Function, name)) entry.hint(*idiom);
   }
 
   void no_function(const Name& name) {
@@ -423,7 +524,10 @@ class Checker {
     auto entry = diagnostics_.report(name.span, messages::unknown_function, name.spelled());
     if (const auto hidden = hidden_definition(file_, name))
       entry.label(hidden->function->name->span, "defined in a file that an import imports").hint("import that file too");
+    else if (const auto own = nearest(name.text, function_names(file_)); own && own->size() == name.text.size()) entry.hint(fmt::format("did you mean `{}`?", *own));
+    else if (const auto idiom = hint_for(Idiom::Kind::Function, name.text)) entry.hint(*idiom);
     else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    else entry.hint("`tilec explain E0116` says which there are");
   }
 
   // A name in < >: something of this function, a function, an aggregation or a constant; build knows which is wanted.

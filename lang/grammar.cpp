@@ -18,9 +18,12 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
+#include "lang/idiom.h"
 #include "lang/lexis.h"
 #include "lang/messages.h"
+#include "lang/nearest.h"
 #include "lang/parse.h"
 
 namespace tilec::lang {
@@ -601,6 +604,7 @@ class Driver {
   It begin_, at_, end_;
   std::uint32_t statement_begin_ = 0;                  // or of an item's heading
   int errors_ = 0;
+  bool whole_ = false;                                 // the last statement lacked its `;` only
 
   std::string_view text() const { return lexis_.text; }
   Span span(It from, It to) const { return {static_cast<std::uint32_t>(from - begin_), static_cast<std::uint32_t>(to - begin_), number_}; }
@@ -657,52 +661,112 @@ class Driver {
     std::string expected;
     const std::size_t count = progress.expected.size();
     for (std::size_t i = 0; i < count; ++i) expected.append(i == 0 ? "" : i + 1 == count ? " or " : ", ").append(progress.expected[i]);
-    error(progress.furthest, expected);
     at_ = progress.furthest;
+    error(progress.furthest, expected);
   }
 
   void error(It where, const std::string& expected) {
     ++errors_;
     while (where != end_ && x3::space.test(*where, x3::unused)) ++where;
     const std::size_t offset = static_cast<std::size_t>(where - begin_), end = where == end_ ? offset : token_end(text(), offset);
-    It after = where;                                  // the end of the token before
-    while (after != begin_ && x3::space.test(after[-1], x3::unused)) --after;
-    const bool unfinished = std::find(after, where, '\n') != where || where == end_;
-    const bool missing_end = unfinished && after != begin_ && expected.find("`;`") != std::string::npos;
-    const Span place = missing_end ? span(after - 1, after) : span(where, begin_ + end);
     for (const Span& fault : lexis_.faults)            // what was reported there is why
       if (statement_begin_ <= fault.begin && fault.begin <= offset) return;
     const std::string seen = where == end_ ? "the end of the file" : fmt::format("`{}`", text().substr(offset, std::min<std::size_t>(end - offset, 40)));
-    auto entry = diagnostics_.report(place, messages::syntax, expected, seen);
-    hint(entry, offset);
+    const auto keyword = nearest(text().substr(offset, end - offset), {"function", "import", "gradient", "tangent"});
+    if (keyword && expected.find("`function`") != std::string::npos) {
+      diagnostics_.report(span(where, begin_ + end), messages::syntax, expected, seen).hint(fmt::format("did you mean `{}`?", *keyword));
+      return;
+    }
+    if (const auto idiom = idiom_at(original_, statement_begin_, offset, expected)) return foreign(*idiom);
+    It after = where;                                  // the end of the token before
+    while (after != begin_ && x3::space.test(after[-1], x3::unused)) --after;
+    const bool ends = where == end_ || *where == '}' || std::find(after, where, '\n') != where;
+    if (ends && after != begin_ && expected.find("`;`") != std::string::npos) return missing_semicolon(after, where, seen);
+    auto entry = diagnostics_.report(span(where, begin_ + end), messages::syntax, expected, seen);
+    if (where != end_ && *where == '}' && expected.find("`function`") != std::string::npos) entry.hint("there is a `}` too many");
+    if (text().substr(offset).starts_with(">")) entry.hint("write `p >= e + 1` for `p > e`");
+    if (expected.starts_with("an expression") && offset > 0 && where != end_ && *where == ')') entry.hint("something is missing in front of the `)`");
   }
 
-  void hint(Diagnostics::Entry& entry, std::size_t offset) {
-    const std::string_view rest = text().substr(offset), before = text().substr(0, offset);
-    if (rest.starts_with("+=")) entry.hint("a name is assigned once: give the sum a new name");
-    else if (rest.starts_with("&") && before.ends_with("&")) entry.hint("`and` is a single `&`");
-    else if (rest.starts_with("|") && before.ends_with("|")) entry.hint("`or` is a single `|`");
-    else if (rest.starts_with(">") && !rest.starts_with(">=")) entry.hint("write `p >= e + 1` for `p > e`");
-    else if (rest.starts_with("!=")) entry.hint("a domain is convex: write `i == j ? 0 : …` in the body, or two statements");
+  // What another language would have meant. Reading goes on behind it, and behind the condition of an `if` or a `for`.
+  void foreign(const Recognised& idiom) {
+    diagnostics_.report(span(begin_ + idiom.begin, begin_ + std::min(idiom.end, line_end(idiom.begin))), messages::foreign, idiom.what).hint(idiom.hint);
+    if (original_[idiom.begin] == '#') {
+      at_ = begin_ + line_end(idiom.begin);
+      whole_ = true;
+      return;
+    }
+    It next = begin_ + idiom.end;
+    while (next != end_ && x3::space.test(*next, x3::unused)) ++next;
+    if (idiom.begin == statement_begin_ && next != end_ && *next == '(')
+      if (const It close = balanced_end(next, '(', ')'); close != end_) at_ = std::max(at_, close);
+    const It block = idiom.is_item ? std::find(next, end_, '{') : end_;
+    if (block != end_ && std::find(next, block, ';') == block) at_ = balanced_end(block, '{', '}');
+    whole_ = block != end_;
   }
 
-  // After the next `;` or before the next `}`; between items after it. False when a `{` came first: at_ is behind it.
+  // The rest of the file is read as if it were there.
+  void missing_semicolon(It after, It where, const std::string& seen) {
+    const std::string_view statement = text().substr(statement_begin_, static_cast<std::size_t>(after - begin_) - statement_begin_);
+    auto entry = diagnostics_.report(span(after - 1, after), messages::missing_semicolon, seen);
+    if (statement.size() <= 60 && statement.find('\n') == std::string_view::npos) entry.hint(fmt::format("write `{};`", statement));
+    at_ = where;
+    whole_ = true;
+  }
+
+  std::size_t line_end(std::size_t offset) const { return std::min(original_.find('\n', offset), original_.size()); }
+
+  // Behind the bracket that closes the one at `at`; the end of the file when none does.
+  It balanced_end(It at, char open_bracket, char close_bracket) const {
+    int depth = 0;
+    for (; at != end_; ++at) {
+      if (*at == open_bracket) ++depth;
+      if (*at == close_bracket && --depth == 0) return at + 1;
+    }
+    return end_;
+  }
+
+  // After the next `;` or before the next `}`; between items after it. False when a `{` came first: at_ is behind it. In a function
+  // a `{ … }` is another language's block, and an `else` goes with it.
   bool recover(bool between_items) {
+    if (std::exchange(whole_, false)) return true;
     for (; at_ != end_; ++at_) {
       if (*at_ == '"') at_ = begin_ + token_end(text(), static_cast<std::size_t>(at_ - begin_)) - 1;
       else if (*at_ == ';') return ++at_, true;
       else if (*at_ == '}') return at_ += between_items, true;
       else if (*at_ == '{' && between_items) return ++at_, false;
+      else if (*at_ == '{') {
+        at_ = balanced_end(at_, '{', '}');
+        skip();
+        if (!text().substr(static_cast<std::size_t>(at_ - begin_)).starts_with("else")) return true;
+      }
     }
     return true;
   }
 };
+
+// Bytes of another kind of file, which would be an error each.
+struct Binary { std::string what; std::string_view hint; };
+std::optional<Binary> not_text(std::string_view text) {
+  constexpr std::string_view an_input = "an array is an input of a program: `tilec run PROGRAM.tile X=FILE`";
+  if (text.starts_with("\x93NUMPY")) return Binary{"it is a NumPy array", an_input};
+  if (text.starts_with("PK\x03\x04")) return Binary{"it is a ZIP archive, as `.npz` files are", an_input};
+  if (text.starts_with("\x7f" "ELF")) return Binary{"it is a compiled file", "name the file of Tile that it was made of"};
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return Binary{"it is text in UTF-16", "save it as UTF-8"};
+  const std::size_t zero = text.find('\0');
+  if (zero == std::string_view::npos) return std::nullopt;
+  return Binary{fmt::format("byte {} is 0, so it is no text", zero), "name a file of Tile"};
+}
 
 }  // namespace grammar
 
 std::optional<File> parse(const Source& source, Diagnostics& diagnostics, std::uint32_t number) {
   if (source.text.size() >= std::numeric_limits<std::uint32_t>::max()) {
     diagnostics.report({0, 0, number}, messages::syntax, "a program of less than 4 GiB", "more");
+    return std::nullopt;
+  }
+  if (const auto binary = grammar::not_text(source.text)) {
+    diagnostics.report({0, 0, number}, messages::not_text, binary->what).hint(std::string(binary->hint));
     return std::nullopt;
   }
   Diagnostics found;                                   // characters first, then the grammar: shown in the order of the text

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "lang/idiom.h"
 #include "lang/messages.h"
 
 namespace tilec::lang {
@@ -71,7 +72,7 @@ class Scan {
   std::uint32_t number_;
   Diagnostics& diagnostics_;
   Lexis out_;
-  std::size_t i_ = 0, line_start_ = 0;
+  std::size_t i_ = 0, line_start_ = 0, statement_ = 0;
   bool code_on_line_ = false;                          // a token ended on this line
   bool empty_line_ = true;                             // nothing at all on this line so far
 
@@ -88,7 +89,10 @@ class Scan {
     else if ((c == '#' || c == '$') && is_letter(at(text_, i_ + 1))) i_ = word_end(text_, i_ + 1);
     else if (is_digit(c) || (c == '.' && is_digit(at(text_, i_ + 1)))) number();
     else if (c == '"') string();
-    else if (is_mark(c) && !(c == '!' && at(text_, i_ + 1) != '=')) ++i_;
+    else if (is_mark(c) && !(c == '!' && at(text_, i_ + 1) != '=')) {
+      ++i_;
+      if (c == ';' || c == '{' || c == '}') statement_ = i_;
+    }
     else unknown();
   }
 
@@ -163,18 +167,30 @@ class Scan {
   void unknown() {
     const std::size_t begin = i_, end = character_end(text_, i_);
     i_ = end;
-    fault(begin, end, end);
-    if (out_.faults.size() > 50) return;               // not a program: enough has been said
+    if (out_.faults.size() > 50) return fault(begin, end, end);  // not a program: enough has been said
     const std::string_view character = text_.substr(begin, end - begin);
     const auto first = static_cast<unsigned char>(character.front());
     const bool visible = (first >= 0x20 && first < 0x7F) || character.size() > 1;
     const std::string shown = visible ? fmt::format("`{}`", character) : fmt::format("the byte 0x{:02X}", first);
+    if (const auto idiom = idiom_at(text_, statement_, begin)) return foreign(*idiom, begin, end);
+    fault(begin, end, end);
     auto entry = diagnostics_.report(span(begin, end), messages::unknown_character, shown);
-    if (character == "%") entry.hint("the remainder is `mod(a, b)`");
-    if (character == "!") entry.hint("`not a` is `a == 0`");
     if (character == "_") entry.hint("a name begins with a letter");
     if (character == "." || character == "'") entry.hint("a name is letters, digits and `_`, then at most one `'`");
     if (character == "#" || character == "$") entry.hint("a mark stands directly before a word: `#a`, `$N`");
+  }
+
+  // What the idiom covers is read no further, unless statements end in it; nor is the rest of what was meant for a comment.
+  void foreign(const Recognised& idiom, std::size_t begin, std::size_t end) {
+    const std::size_t line = std::min(text_.find('\n', begin), text_.size());
+    const std::size_t last = std::min(idiom.end, line);
+    const std::size_t first = idiom.begin < line_start_ ? begin : idiom.begin;
+    diagnostics_.report(span(first, last), messages::foreign, idiom.what).hint(idiom.hint);
+    const bool whole_line = idiom.is_item || text_[begin] == '#';
+    const std::size_t stop = whole_line ? line : text_.substr(begin, last - begin).find_first_of(";{}") == std::string_view::npos ? std::max(last, end) : end;
+    out_.faults.push_back(span(begin, end));
+    blank(whole_line ? first : begin, stop);
+    i_ = stop;
   }
 
   void fault(std::size_t begin, std::size_t end, std::size_t blank_to) {

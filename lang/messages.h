@@ -54,6 +54,9 @@ inline constexpr Message<Text, Text, Text> parameter_kind{"E0127", Severity::Err
 inline constexpr Message<Text, Text> derivative_of_nothing{"E0128", Severity::Error, "this file has no function `{}` for the {}"};
 inline constexpr Message<Text, Text, Text> result_count{"E0129", Severity::Error, "`{}` gives {}, but {} taken"};
 inline constexpr Message<Text, Text, Text> dimensions_mix{"E0130", Severity::Error, "`dim` keeps `{}` and `{}` apart, but {}"};
+inline constexpr Message<Text> foreign{"E0109", Severity::Error, "Tile has no {}"};
+inline constexpr Message<Text> missing_semicolon{"E0119", Severity::Error, "a `;` is missing in front of {}"};
+inline constexpr Message<Text> not_text{"E0136", Severity::Error, "this is no program: {}"};
 inline constexpr Message<Text, Text> attribute_values{"E0131", Severity::Error, "`[[{}]]` {}"};
 inline constexpr Message<Text, Text> attribute_idle{"W0106", Severity::Warning, "`[[{}]]` has no effect {}"};
 inline constexpr Message<Text> dimension_unused{"W0105", Severity::Warning, "no size is called `{}`, which `dim` declares"};
@@ -66,6 +69,7 @@ inline constexpr Message<Text> unknown_attribute{"W0104", Severity::Warning, "th
 // build: E0201 to E0239
 inline constexpr Message<Text, Text, Text, Text> rank_mismatch{"E0201", Severity::Error, "`{}` has {} but is {} with {}"};
 inline constexpr Message<Text, Text, Text, Text, Text> size_mismatch{"E0202", Severity::Error, "`{}` is {} in `{}` but {} in `{}`"};
+inline constexpr Message<Text, Text, Text, Text> derivative_type{"E0205", Severity::Error, "`{}` is the {} and has its type `{}`, but is given `{}`"};
 inline constexpr Message<std::size_t, Text, Text, Text, Text> size_expression_mismatch{"E0203", Severity::Error, "dimension {} of `{}` is {}, but `{}` is {}"};
 inline constexpr Message<Text, Text, Text> given_rank{"E0204", Severity::Error, "`{}` is declared with {} but is given {}"};
 inline constexpr Message<Text, Text, Text> given_type{"E0205", Severity::Error, "`{}` is declared `{}` but is given `{}`"};
@@ -81,6 +85,7 @@ inline constexpr Message<Text, Text> integers_only{"E0214", Severity::Error, "`{
 inline constexpr Message<Text, Text> does_not_fit{"E0215", Severity::Error, "{} does not fit in `{}`"};
 inline constexpr Message<Text, Text, Text> default_differs{"E0216", Severity::Error, "`default {}` is {}, but the result is {}"};
 inline constexpr Message<Text, Text> reshape_count{"E0217", Severity::Error, "`reshape` makes {} elements of {}"};
+inline constexpr Message<> reshape_rest{"E0138", Severity::Error, "`reshape` has to be told every size, so none is -1"};
 inline constexpr Message<Text, Text> bad_axis{"E0218", Severity::Error, "there is no {} of {}"};
 inline constexpr Message<Text, Text> cast_width{"E0219", Severity::Error, "`{}` takes a width of {}"};
 inline constexpr Message<Text, Text, Text> argument_count{"E0220", Severity::Error, "`{}` takes {} but is given {}"};
@@ -99,6 +104,11 @@ inline constexpr Message<Text, Text> no_elements{"E0233", Severity::Error, "`{}`
 inline constexpr Message<> keep_conflict{"E0238", Severity::Error, "a tensor cannot be both saved and recomputed"};
 inline constexpr Message<Text, Text, Text> keep_nothing{"E0239", Severity::Error, "`[[{}]]` needs a statement that computes a tensor, but `{}` is {}"};
 inline constexpr Message<Text> never_integral{"W0201", Severity::Warning, "`{}` is never an integer, so no point is valid"};
+
+inline constexpr Message<Text, Text, Text, Text> border_lost{"W0211", Severity::Warning, "`{}` leaves `{}` at {}: `{}` is not computed there and holds 0"};
+inline constexpr Message<Text, Text, Text> never_inside{"W0212", Severity::Warning, "`{}` is never inside `{}`{}: no point counts"};
+inline constexpr Message<Text, Text, Text, Text> misaligned{"W0213", Severity::Warning, "{} and {} are aligned at the last dimension, so `{}` meets `{}`: right only where the two are equal"};
+inline constexpr Message<> xor_power{"W0214", Severity::Warning, "`^` is exclusive or, bit by bit, not a power"};
 
 // bounds: E0240 to E0249
 inline constexpr Message<Text, Text> unbounded_index{"E0240", Severity::Error, "index `{}` has no {} bound: no access and no constraint limits it"};

@@ -8,7 +8,7 @@
 
 namespace tilec::lang {
 
-// The candidate with the least edit distance, if at most a third of the letters differ; case alone is no difference.
+// The candidate with the least edit distance, if it is at most a quarter of the letters; case alone is no difference.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace tilec::lang

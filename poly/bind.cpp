@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lang/messages.h"
+#include "poly/borders.h"
 #include "poly/intrinsic.h"
 
 namespace tilec::poly {
@@ -20,12 +21,6 @@ std::string quoted_list(const std::set<std::string>& names) {
   std::string text;
   for (const auto& name : names) text += fmt::format("{}`{}`", text.empty() ? "" : ", ", name);
   return text;
-}
-
-std::string shape_text(const std::vector<Size>& shape) {
-  std::string text;
-  for (const auto& size : shape) text += (text.empty() ? "" : ", ") + size.print();
-  return "[" + text + "]";
 }
 
 class Binder {
@@ -41,9 +36,9 @@ class Binder {
     for (const auto& node : program.nodes)
       if (const auto* intrinsic = std::get_if<Intrinsic>(&node)) check(program, *intrinsic);
     program.requirements.clear();
+    program.borders.clear();
     program.rules.clear();
     program.sizes.clear();
-    program.rules.clear();
     if (!missing_.empty()) diagnostics_.report({}, messages::unbound_sizes, quoted_list(missing_), missing_.size() == 1 ? "has" : "have").hint("give it with `--size NAME=number`, or with an input whose shape shows it");
     return program;
   }
@@ -217,6 +212,7 @@ std::optional<Program> bind(const Program& program, const Values& sizes, lang::D
   Binder binder(sizes, diagnostics);
   auto bound = binder.bind(program);
   if (binder.failed()) return std::nullopt;
+  check_borders(program, sizes, diagnostics);
   return bound;
 }
 

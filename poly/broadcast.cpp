@@ -24,11 +24,51 @@ std::optional<Size> meet(Scope& scope, const Size& left, const Size& right, cons
   return std::nullopt;
 }
 
+// Did an assertion of the text say that they are equal?
+bool is_assumed(const Scope& scope, const Size& left, const Size& right) {
+  const auto says = [&](const Requirement& r) {
+    return r.condition == Condition::Nonzero && (r.left == Size::apply(Size::Kind::Equal, {left, right}) || r.left == Size::apply(Size::Kind::Equal, {right, left}));
+  };
+  return std::any_of(scope.program.requirements.begin(), scope.program.requirements.end(), says);
+}
+
+// `M, 1` of [M] beside [M, N]: its sizes where they are in the longer shape, ones elsewhere.
+std::optional<std::string> with_ones(const Shape& shorter, const Shape& longer) {
+  std::string text;
+  std::size_t next = 0;
+  for (const Size& size : longer) {
+    const bool mine = next < shorter.size() && shorter[next] == size;
+    next += mine;
+    text += (text.empty() ? "" : ", ") + (mine ? size.print() : "1");
+  }
+  return next == shorter.size() && shorter.size() < longer.size() ? std::optional(text) : std::nullopt;
+}
+
+// [M, N] with [M]: the M meets the N, though there is another M. Right only for squares, and a slip most often.
+void look_for_misaligned(Scope& scope, const Shaped& a, const Shaped& b, const std::vector<std::pair<Size, Size>>& meeting, Span at) {
+  for (std::size_t k = 0; k < meeting.size(); ++k) {
+    const auto& [left, right] = meeting[k];
+    if (left == right || left.is(1) || right.is(1) || (left.value() && right.value()) || is_assumed(scope, left, right)) continue;
+    const bool elsewhere = std::any_of(meeting.begin(), meeting.end(), [&](const auto& other) { return &other != &meeting[k] && (other.first == right || other.second == left); });
+    if (!elsewhere) continue;
+    auto entry = scope.diagnostics.report(at, messages::misaligned, shape_text(a.shape), shape_text(b.shape), left.print(), right.print());
+    entry.label(a.span, "has shape " + shape_text(a.shape)).label(b.span, "has shape " + shape_text(b.shape));
+    if (const auto ones = with_ones(a.shape.size() < b.shape.size() ? a.shape : b.shape, a.shape.size() < b.shape.size() ? b.shape : a.shape))
+      entry.hint(fmt::format("where the sizes of the same name are meant to meet, write `reshape(…, {})` around it, or a contraction", *ones));
+    else entry.hint("a contraction says which index is meant: `O[i, j: M, N] = =(X[i, j] - Y[j, i]);`");
+    entry.hint(fmt::format("where the two are always equal, say so in front: `Same = assert_equal({} == {});`", left.print(), right.print()));
+    return;
+  }
+}
+
 }  // namespace
 
 std::optional<Shape> broadcast(Scope& scope, const Shaped& left, const Shaped& right, Span at) {
   const std::size_t rank = std::max(left.shape.size(), right.shape.size());
   const auto size = [&](const Shape& shape, std::size_t k) { return k + shape.size() < rank ? Size(1) : shape[k + shape.size() - rank]; };
+  std::vector<std::pair<Size, Size>> meeting;
+  for (std::size_t k = 0; k < rank; ++k) meeting.emplace_back(size(left.shape, k), size(right.shape, k));
+  look_for_misaligned(scope, left, right, meeting, at);
   Shape result;
   for (std::size_t k = 0; k < rank; ++k) {
     const auto met = meet(scope, size(left.shape, k), size(right.shape, k), left, right, at);

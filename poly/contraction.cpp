@@ -15,8 +15,10 @@
 #include <cmath>
 #include <limits>
 
+#include "lang/idiom.h"
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "poly/borders.h"
 #include "poly/elementwise.h"
 #include "poly/recession.h"
 #include "poly/scalar.h"
@@ -186,9 +188,11 @@ bool check_bounded(Scope& scope, const lang::Contraction& c, const Indices& indi
   for (std::size_t k = 0; k < indices.all.size(); ++k) {
     if (!escape[k].down && !escape[k].up) continue;
     bounded = false;
-    scope.diagnostics.report(place_of(c, indices.all[k], span), messages::unbounded_index, indices.all[k],
-                             escape[k].down ? escape[k].up ? "lower or upper" : "lower" : "upper")
-        .hint(fmt::format("a constraint limits it: `, {} < 3`", indices.all[k]));
+    auto entry = scope.diagnostics.report(place_of(c, indices.all[k], span), messages::unbounded_index, indices.all[k],
+                                          escape[k].down ? escape[k].up ? "lower or upper" : "lower" : "upper");
+    // `pi` and `true` are names like any other, so indices here.
+    if (const auto idiom = lang::hint_for(lang::Idiom::Kind::Value, indices.all[k])) entry.hint(*idiom);
+    else entry.hint(fmt::format("a constraint limits it: `, {} < 3`", indices.all[k]));
   }
   return bounded;
 }
@@ -329,6 +333,7 @@ std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const
   const auto fill = fill_of(scope, c, *shape, fold->result);
   if (!fill) return std::nullopt;
 
+  note_borders(scope, {c, indices.all, element, *shape, domain, constraints, *aggregation});
   const auto id = add_tensor(scope, {c.target.name.spelled(), fold->result, *shape, c.target.span});
   scope.program.nodes.push_back(Statement{.target = {id, std::move(element)}, .indices = indices.all, .domain = std::move(domain), .aggregation = *aggregation,
                                           .value = std::move(fold->value), .reads = std::move(body.reads), .fill = *fill, .ties = options.ties,

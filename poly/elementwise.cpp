@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lang/messages.h"
 #include "poly/call.h"
 
@@ -147,11 +149,40 @@ std::optional<Size> element_count(Scope& scope, const Shape& shape, Span span) {
   }
 }
 
+namespace {
+
+// `reshape(X, -1)`: the size that is left over, where it can be told.
+void report_negative(Scope& scope, const Tensor& from, const Shape& shape, const Size& negative, Span span) {
+  if (!negative.is(-1)) {
+    scope.diagnostics.report(span, messages::negative_size, negative.print(), std::to_string(*negative.value()));
+    return;
+  }
+  auto entry = scope.diagnostics.report(span, messages::reshape_rest);
+  entry.label(from.span, fmt::format("`{}` is {}", from.name, shape_text(from.shape)));
+  if (std::count(shape.begin(), shape.end(), negative) > 1) return;
+  // What both have cancels.
+  Shape mine(from.shape), others(shape);
+  std::erase(others, negative);
+  std::erase_if(others, [&](const Size& size) {
+    const auto same = std::find(mine.begin(), mine.end(), size);
+    if (same == mine.end()) return size.is(1);
+    mine.erase(same);
+    return true;
+  });
+  const auto all = element_count(scope, mine, span), given = element_count(scope, others, span);
+  if (!all || !given) return;
+  std::string sizes;
+  for (const Size& size : shape) sizes += ", " + (size == negative ? (given->is(1) ? *all : Size::apply(Size::Kind::Divide, {*all, *given})).print() : size.print());
+  entry.hint(fmt::format("write `reshape({}{})`", from.name, sizes));
+}
+
+}  // namespace
+
 std::optional<View> reshape(Scope& scope, TensorId operand, const Shape& shape, const std::string& name, Span span) {
   const Tensor from = scope.tensor(operand);
   for (const auto& size : shape)
     if (size.value().value_or(0) < 0) {
-      scope.diagnostics.report(span, messages::negative_size, size.print(), std::to_string(*size.value()));
+      report_negative(scope, from, shape, size, span);
       return std::nullopt;
     }
   if (auto becomes = same_but_ones(from.shape, shape)) return View{operand, shape, std::move(*becomes)};

@@ -116,6 +116,16 @@ struct Requirement {
   std::vector<std::pair<std::string, Size>> sizes = {};
 };
 
+// A dimension of a read that may leave its tensor: what bind warns of, once sizes are known (borders.h).
+struct Border {
+  std::vector<std::string> indices;
+  Range range;                                         // inside the tensor
+  std::vector<Range> others;                           // the other rows of the statement
+  bool loses = false;                                  // an element is lost where the read leaves; else only a read that is never inside counts
+  std::string tensor, target;
+  Span span;                                           // of the index expression
+};
+
 struct Program;
 // The derivative of a call whose function has a `gradient` or `tangent` of its own: cotangents of `targets` reach `operands` by
 // this rule and not through the statements that make the targets. Each target has one rule at most, and is no operand of it.
@@ -143,6 +153,7 @@ struct Program {
   std::vector<TensorId> inputs, outputs;
   std::vector<std::string> sizes;                      // size names still free, in order of first appearance; scalar inputs used as sizes included
   std::vector<Requirement> requirements;
+  std::vector<Border> borders;                         // of what the text says; no derivative has any
   std::vector<Rule> rules;                             // read by reverse and forward, which bind ends
   std::shared_ptr<const std::vector<Program>> derivatives = {};  // of the rules, and of the rules in these, which have no list of their own
 

@@ -518,6 +518,7 @@ void mark_inside(const lang::Expr& expr, Scope& scope, std::set<std::string>& wi
 }
 
 void mark_contraction(const lang::Contraction& c, Scope& scope, std::set<std::string>& widths) {
+  if (const auto* name = c.default_value ? std::get_if<lang::Name>(&c.default_value->value) : nullptr) scope.used_as_default.insert(name->spelled());
   for (const auto& e : c.element) mark(e, scope.used_as_size);
   for (const auto& e : c.sizes) mark(e, scope.used_as_size);
   mark_inside(c.body, scope, widths);

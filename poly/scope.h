@@ -76,6 +76,7 @@ struct Scope {
   std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
   std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`, a width in `as_float(X, V)`: a size, or a tensor that has it
   std::set<std::string> used_as_value = {};            // what a value mentions: in `as_float(X, V)` it stands for its type, not for a width
+  std::set<std::string> used_as_default = {};          // results that another statement completes
   bool failed = false;
   std::shared_ptr<Assumed> assumed = std::make_shared<Assumed>();
   std::shared_ptr<std::vector<Derivation>> derivations = std::make_shared<std::vector<Derivation>>();  // of a program's scopes and of those of its derivatives

@@ -293,7 +293,8 @@ std::optional<Scalar> apply(Op op, const std::vector<Scalar>& operands, Span spa
     else type = DType::F32;
   }
   if (facts.integers_only && (weak == Weak::Float || (weak == Weak::No && lang::is_float(type)))) {
-    diagnostics.report(span, messages::integers_only, facts.symbol, lang::name(weak == Weak::Float ? DType::F32 : type));
+    auto entry = diagnostics.report(span, messages::integers_only, facts.symbol, lang::name(weak == Weak::Float ? DType::F32 : type));
+    if (op == Op::Xor) entry.hint("a power is `pow(x, 2)`, a square `x * x`");
     return std::nullopt;
   }
   if (weak == Weak::Integer) return apply_weak_integer(op, operands, literal, span, diagnostics);

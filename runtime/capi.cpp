@@ -23,6 +23,7 @@
 #include "runtime/fork.h"
 #include "runtime/overlap.h"
 #include "runtime/specialise.h"
+#include "runtime/target_hint.h"
 #include "tilec/tilec.h"
 
 using namespace tilec;
@@ -79,7 +80,7 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
   for (const lang::Diagnostic& d : diagnostics.all()) {
     if (d.severity != lang::Severity::Error) continue;
     const auto is = [&](const auto&... m) { return ((d.code == m.code) || ...); };
-    if (is(messages::given_type, messages::missing_input, messages::unknown_argument, messages::not_a_size, messages::given_twice, messages::result_type)) return TILEC_TYPE_ERROR;
+    if (is(messages::given_type, messages::derivative_type, messages::missing_input, messages::unknown_argument, messages::not_a_size, messages::given_twice, messages::result_type)) return TILEC_TYPE_ERROR;
     if (is(messages::size_mismatch, messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape, messages::requirement_fails, messages::negative_size,
            messages::tensor_too_large, messages::unbound_sizes, messages::bad_value, messages::assertion_fails, messages::size_arithmetic,
            messages::given_size_differs, messages::unknown_size, messages::output_overlaps_itself))
@@ -192,7 +193,7 @@ codegen::Request request_of(const tilec_options& options) {
   if (options.threads < 0) misuse("tilec_compile", fmt::format("`options.threads` is {}", options.threads));
   const std::string target = options.target != nullptr ? options.target : "cpu";
   const std::optional<codegen::Target> named = runtime::target_here(target);
-  if (!named) throw runtime::argument_error(messages::unknown_target, target).hint("targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference");
+  if (!named) throw runtime::argument_error(messages::unknown_target, target).hint(runtime::target_hint(target));
   request.target = *named;
   request.threads_hint = options.threads;
   request.checked = options.checked != 0;

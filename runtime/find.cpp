@@ -34,6 +34,8 @@ std::optional<lang::Source> standard_file(const std::string& path) {
 std::string problem_of(const std::string& path, const std::vector<fs::path>& tried) {
   std::vector<std::string> names;
   for (const StandardFile& file : standard_library()) names.push_back(fmt::format("{}{}.tile", standard, file.name));
+  for (const std::string& name : names)                 // `softmax`, `softmax.tile`, `std/softmax`
+    if (name == path + ".tile" || name == fmt::format("{}{}", standard, path) || name == fmt::format("{}{}.tile", standard, path)) return fmt::format("did you mean `{}`?", name);
   if (path.starts_with(standard))
     if (const auto near = lang::nearest(path, names)) return fmt::format("did you mean `{}`?", *near);
   std::string folders;

@@ -226,6 +226,18 @@ bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argu
   return fits;
 }
 
+// An input of the function, or a derivative's: `dY`, which nobody declared.
+void Callable::refuse_type(const poly::Tensor& tensor, const std::string& name, DType given, lang::Diagnostics& diagnostics) const {
+  const auto is = [&](const std::vector<std::string>& names, char prefix) { return std::any_of(names.begin(), names.end(), [&](const std::string& n) { return name == prefix + n; }); };
+  const std::string role = is(result_names(), 'd') ? "cotangent" : is(input_names(), 't') ? "tangent" : "derivative";
+  if (const std::vector<std::string> inputs = input_names(); std::find(inputs.begin(), inputs.end(), name) != inputs.end()) {
+    diagnostics.report(tensor.span, messages::given_type, name, lang::name(tensor.dtype), lang::name(given));
+    return;
+  }
+  diagnostics.report(tensor.span, messages::derivative_type, name, fmt::format("{} of `{}`", role, name.substr(1)), lang::name(tensor.dtype), lang::name(given))
+      .hint(fmt::format("convert it to `{}`", lang::name(tensor.dtype)));
+}
+
 std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
@@ -242,7 +254,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
       continue;
     }
     if (argument->tensor && argument->tensor->dtype != tensor.dtype) {
-      diagnostics.report(tensor.span, messages::given_type, name, lang::name(tensor.dtype), lang::name(argument->tensor->dtype));
+      refuse_type(tensor, name, argument->tensor->dtype, diagnostics);
       fits = false;
     }
     if (argument->large && !lang::is_float(tensor.dtype) && tensor.dtype != DType::U64) {

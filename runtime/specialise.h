@@ -70,6 +70,7 @@ class Callable {
   std::shared_ptr<const Specialisation> specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const;
 
  private:
+  void refuse_type(const poly::Tensor& tensor, const std::string& name, poly::DType given, lang::Diagnostics& diagnostics) const;
   bool bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
   bool names_differ(lang::Diagnostics& diagnostics) const;
   bool check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const;

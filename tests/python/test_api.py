@@ -143,6 +143,8 @@ def test_types_that_disagree():
         f(np.zeros(3))
     with pytest.raises(TypeError, match="complex"):
         f(np.zeros(3, complex))
+    with pytest.raises(TypeError, match="`dY` is the cotangent of `Y` and has its type `f32`, but is given `f64`"):
+        f.grad()(np.zeros(3, "f4"), dY=np.zeros(3))
 
 
 def test_a_wrong_program_says_where():
