@@ -169,7 +169,7 @@ inline constexpr Message<Text, Text> outputs_overlap{"E0552", Severity::Error, "
 inline constexpr Message<Text> output_overlaps_itself{"E0553", Severity::Error, "several elements of output `{}` lie at one place in memory"};
 inline constexpr Message<Text, Text> bad_call{"E0554", Severity::Error, "`{}`: {}"};
 inline constexpr Message<Text, Text> given_twice{"E0555", Severity::Error, "{} `{}` is given twice"};
-inline constexpr Message<Text, Text, int> misaligned{"E0556", Severity::Error, "`{}` lies at {}, which is no multiple of the {} bytes of its elements"};
+inline constexpr Message<Text, Text, int> misaligned_data{"E0556", Severity::Error, "`{}` lies at {}, which is no multiple of the {} bytes of its elements"};
 inline constexpr Message<Text, Text, Text> result_type{"E0557", Severity::Error, "output `{}` is `{}` but its memory is `{}`"};
 inline constexpr Message<Text> no_result{"E0558", Severity::Error, "output `{}` has no memory"};
 inline constexpr Message<Text, Text> bad_tensor{"E0559", Severity::Error, "the tensor of `{}` cannot be used: {}"};

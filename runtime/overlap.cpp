@@ -114,7 +114,7 @@ void Caller::check(const Port& port, const Layout& layout, const void* data) con
   if (empty(layout)) return;
   if (data == nullptr) throw argument_error(messages::bad_tensor, port.name, "its data is NULL");
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  if (address % static_cast<std::uintptr_t>(layout.element) != 0) throw argument_error(messages::misaligned, port.name, fmt::format("address {:#x}", address), layout.element).hint("copy it to memory that is aligned");
+  if (address % static_cast<std::uintptr_t>(layout.element) != 0) throw argument_error(messages::misaligned_data, port.name, fmt::format("address {:#x}", address), layout.element).hint("copy it to memory that is aligned");
 }
 
 bool Caller::shares(std::size_t input, void* const* inputs, void* const* outputs) const {
