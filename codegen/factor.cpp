@@ -251,7 +251,8 @@ class Cut {
     std::vector<bool> used(s_.indices.size(), false);
     for (const Factor& f : in_) for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || f.mentions[k];
     for (const std::size_t k : summed) used[k] = true;
-    if (in_.empty() || (out_.empty() && is_all(summed)) || std::all_of(used.begin(), used.end(), [](bool u) { return u; })) return std::nullopt;
+    const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
+    if (in_.empty() || (all_in && is_all(summed)) || std::all_of(used.begin(), used.end(), [](bool u) { return u; })) return std::nullopt;
     const auto left = projected(summed);
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());

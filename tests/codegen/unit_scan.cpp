@@ -127,6 +127,7 @@ TEST_CASE("factors leave the sum over a prefix, so that its work is linear, howe
 TEST_CASE("a factor that only reads the output index leaves a scan") {
   CHECK(scans("Y[j: N] = +(X[k] * j), k <= j;") == 1);
   CHECK(scans("Y[j: N] = +(X[k] * B[k, d]), k <= j, d <= k;") == 1);  // the sum over d first
+  for (const std::string value : {"2.0 / X[k]", "X[k] > 0 ? 1.0 : 0.0", "-(3.0 / (X[k] * X[k]))"}) CHECK(scans("Y[j: N] = +(" + value + "), k <= j;") == 1);  // a number alone is left
 }
 
 TEST_CASE("equal sums of a gradient are made once") {
