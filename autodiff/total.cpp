@@ -1,7 +1,9 @@
 #include "autodiff/total.h"
 
 #include <algorithm>
+#include <map>
 
+#include "autodiff/apart.h"
 #include "autodiff/companion.h"
 #include "autodiff/covers.h"
 #include "autodiff/graph.h"
@@ -70,10 +72,46 @@ void widen(Program& program, const Part& part) {
   writer_of(program, part.tensor)->fill = poly::Number{*part.fold};
 }
 
+// Parts that reach different elements, and are summed in one type, together: positions, in the order of the text.
+std::vector<std::vector<std::size_t>> sets_of(const Program& program, const std::vector<Part>& parts, const std::vector<Statement*>& writers) {
+  std::map<std::optional<DType>, std::vector<std::size_t>> by_type;
+  std::vector<std::vector<std::size_t>> sets;
+  for (std::size_t n = 0; n < parts.size(); ++n)
+    if (parts[n].fold) by_type[parts[n].fold].push_back(n);
+    else sets.push_back({n});
+  for (const auto& [fold, alike] : by_type) {
+    std::vector<const Statement*> statements;
+    for (const std::size_t n : alike) statements.push_back(writers[n]);
+    for (std::vector<std::size_t>& set : apart(program, statements)) {
+      for (std::size_t& n : set) n = alike[n];
+      sets.push_back(std::move(set));
+    }
+  }
+  std::sort(sets.begin(), sets.end());
+  return sets;
+}
+
+// Each link starts from the one made before it; the last is the sum of all. No element is cleared or added up that one of them
+// alone reaches.
+Part chained(const std::vector<Part>& parts, std::vector<std::size_t> set, const std::vector<Statement*>& writers) {
+  std::sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return writers[a] < writers[b]; });
+  for (std::size_t k = 1; k < set.size(); ++k) writers[set[k]]->fill = parts[set[k - 1]].tensor;
+  return parts[set.back()];
+}
+
 }  // namespace
 
-TensorId sum(Program& program, const Tensor& of, const std::vector<Part>& parts, std::string name) {
-  for (const Part& part : parts) widen(program, part);
+TensorId sum(Program& program, const Tensor& of, const std::vector<Part>& all, std::string name) {
+  std::map<TensorId, Statement*> made;
+  for (poly::Node& node : program.nodes)
+    if (auto* statement = std::get_if<Statement>(&node)) made[statement->target.tensor] = statement;
+  std::vector<Statement*> writers;
+  for (const Part& part : all) writers.push_back(made[part.tensor]);
+  const auto sets = sets_of(program, all, writers);
+  if (sets.size() == 1) return chained(all, sets[0], writers).tensor;
+  for (const Part& part : all) widen(program, part);
+  std::vector<Part> parts;
+  for (const auto& set : sets) parts.push_back(chained(all, set, writers));
   Statement statement = over_shape(program, of.shape);
   DType type = lang::accumulator(of.dtype);
   for (const Part& part : parts) type = lang::promote(type, program.tensor(part.tensor).dtype);

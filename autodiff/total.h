@@ -2,7 +2,10 @@
 //
 //   dE_1[i, j] = =(dS[i]), dE_2[i, j] = =(dY[i, j] / S[i])     ⇒   dE[i, j: M, N] = =(dS[i] + dY[i, j] / S[i]);
 //
-// A part that gives every element one point, as both of these do, is written into the sum; others stay tensors, in the type
+//   dX_2[1, n] = …, dX_1[0, n] = …                             ⇒   dX_2[1, n: T, N] = …;  dX[0, n: T, N] = … default dX_2;
+//
+// Parts that reach different elements (apart.h) are a chain in one buffer: what reads T slices of a tensor has a cotangent of T links, not
+// T tensors of zeros and a sum. A part that gives every element one point, as both of these do, is written into the sum; others stay tensors, in the type
 // they are summed in. The whole has the tensor's own type.
 #pragma once
 

@@ -10,11 +10,12 @@
 #include "codegen/factor.h"
 
 #include <algorithm>
-#include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 
 #include "codegen/part.h"
+#include "codegen/restate.h"
 #include "codegen/rewrite.h"
 #include "codegen/scan.h"
 #include "poly/canonical.h"
@@ -50,7 +51,7 @@ struct Factor {
   std::vector<bool> mentions;                          // per index
 };
 struct Product {
-  Op op = Op::Mul;                                     // or what a maximum distributes over
+  Op op = Op::Mul;                                     // or of maxima and minima, which distribute over each other
   bool negative = false;
   std::vector<Factor> factors;                         // in the order written
   std::vector<std::pair<std::size_t, std::size_t>> written;  // factors that the text multiplies before others: from, to
@@ -61,16 +62,11 @@ bool is_zero(const Expr& e) {
   return n && (lang::is_float(n->type) ? n->real == 0 : n->integer == 0);
 }
 
-bool is_wide_float(DType type) { return type == DType::F32 || type == DType::F64; }
-
-// max(x + a, x + b) is x + max(a, b) in floats, since rounding is monotone; integers wrap.
 std::optional<Op> product_of(const Statement& s) {
   if (s.aggregation == Aggregation::Sum) return Op::Mul;
   if (s.aggregation != Aggregation::Max && s.aggregation != Aggregation::Min) return std::nullopt;
   const auto* apply = s.value.as<poly::Apply>();
-  if (!apply) return std::nullopt;
-  const bool lattice = apply->op == Op::Max || apply->op == Op::Min, sum = apply->op == Op::Add && is_wide_float(apply->type);
-  return lattice || sum ? std::optional(apply->op) : std::nullopt;
+  return apply && (apply->op == Op::Max || apply->op == Op::Min) ? std::optional(apply->op) : std::nullopt;
 }
 
 class Reader {
@@ -81,9 +77,7 @@ class Reader {
     const auto op = product_of(s_);
     if (!op) return std::nullopt;
     product_.op = *op;
-    const auto* apply = s_.value.as<poly::Apply>();
-    if (*op != Op::Add) take(s_.value);
-    else for (const Expr& operand : apply->operands) add(operand, Role::Times);  // a sum within a sum would be rounded otherwise
+    take(s_.value);
     return std::move(product_);
   }
 
@@ -121,8 +115,22 @@ class Reader {
 
 Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(poly::Cast{e, type}); }
 
+// Inf·(1 - 1) is Inf·0, but Inf·1 - Inf·1 is no number: a sum of products with one factor that is not finite is none, or infinite.
+// It is none here, since T may be anything.
+Expr finite(const std::vector<Factor>& factors, const Expr& value) {
+  const DType type = value.type();
+  std::optional<Expr> all;
+  for (const Factor& f : factors) {
+    if (f.role == Role::When || f.value.as<poly::Number>() || !lang::is_float(f.value.type())) continue;
+    const Expr one = f.role == Role::Times ? Expr(poly::Apply{Op::IsFinite, {f.value}, DType::Bool}) : Expr(poly::Apply{Op::Ne, {f.value, Expr(poly::Number{f.value.type()})}, DType::Bool});
+    all = all ? Expr(poly::Apply{Op::And, {*all, one}, DType::Bool}) : one;
+  }
+  const Expr none = poly::Number{type, 0, std::numeric_limits<double>::quiet_NaN()};
+  return all ? Expr(poly::Apply{Op::Select, {*all, value, none}, type}) : value;
+}
+
 // The product of some factors, in the order written.
-Expr joined(const Product& product, const std::vector<Factor>& factors, DType type) {
+Expr joined(const Product& product, const std::vector<Factor>& factors, DType type, const std::vector<Factor>* taken_out = nullptr) {
   std::optional<Expr> value, when;
   for (const Factor& f : factors) {
     if (f.role == Role::When) when = when ? Expr(poly::Apply{Op::And, {*when, f.value}, DType::Bool}) : f.value;
@@ -131,6 +139,7 @@ Expr joined(const Product& product, const std::vector<Factor>& factors, DType ty
   if (!value) value = Expr(poly::Number{type, 1, lang::is_float(type) ? 1.0 : 0.0});
   for (const Factor& f : factors)
     if (f.role == Role::Over) value = poly::Apply{Op::Div, {*value, in_type(f.value, type)}, type};
+  if (taken_out && product.op == Op::Mul && lang::is_float(type)) value = finite(*taken_out, *value);
   return when ? Expr(poly::Apply{Op::Select, {*when, *value, Expr(poly::Number{type})}, type}) : *value;
 }
 
@@ -242,7 +251,8 @@ class Cut {
     std::vector<bool> used(s_.indices.size(), false);
     for (const Factor& f : in_) for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || f.mentions[k];
     for (const std::size_t k : summed) used[k] = true;
-    if (in_.empty() || (out_.empty() && is_all(summed)) || std::all_of(used.begin(), used.end(), [](bool u) { return u; })) return std::nullopt;
+    const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
+    if (in_.empty() || (all_in && is_all(summed)) || std::all_of(used.begin(), used.end(), [](bool u) { return u; })) return std::nullopt;
     const auto left = projected(summed);
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());
@@ -312,7 +322,7 @@ class Cut {
     // In the place of the first factor that it stands for.
     const auto first = static_cast<std::size_t>(std::find(inside_.begin(), inside_.end(), true) - inside_.begin());
     factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(first), inner);
-    rest.value = in_type(joined(product_, factors, type_), s_.value.type());
+    rest.value = in_type(joined(product_, factors, type_, &out_), s_.value.type());
     if (product_.negative) rest.value = poly::Apply{Op::Neg, {rest.value}, s_.value.type()};
     drop_unused(rest);
     rest.domain.resize(s_.indices.size());
@@ -383,60 +393,7 @@ Choice choose(Program& program, const Statement& s) {
   return best;
 }
 
-// ---- triangles by a difference
-
-// The only form in which the value mentions index k: ±k + others.
-std::optional<Affine> only_form(const Statement& s, std::size_t k) {
-  std::optional<Affine> found;
-  bool one = true;
-  const auto see = [&](const Affine& e) {
-    if (!mentions(e, k)) return;
-    one = one && (!found || *found == e);
-    found = e;
-  };
-  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
-    e.match([&](const poly::Read& r) { for (const Affine& x : s.reads[static_cast<std::size_t>(r.read)].element) see(x); }, [&](const poly::Index& i) { see(i.value); },
-            [&](const poly::Cast& c) { visit(c.operand); }, [&](const poly::Apply& a) { for (const Expr& o : a.operands) visit(o); }, [](const poly::Number&) {});
-  };
-  visit(s.value);
-  if (!found || !one || found->single_index()) return std::nullopt;
-  const std::int64_t c = found->coefficients[k].get();
-  return c == 1 || c == -1 ? found : std::nullopt;
-}
-
-// X[t - j], 0 <= j   ⇒   X[s], 0 <= t - s        for every sum whose index the value knows in one form only
-std::optional<Statement> straightened(const Statement& s) {
-  Statement result = s;
-  bool changed = false;
-  for (std::size_t k = 0; k < s.indices.size(); ++k) {
-    if (is_output_index(s, k)) continue;
-    const auto form = only_form(result, k);
-    if (!form || std::count_if(form->coefficients.begin(), form->coefficients.end(), [](const poly::Size& c) { return !c.is(0); }) < 2) continue;
-    // form = c·k + rest   ⇒   k = c·(form - rest), the form being the new index
-    const std::size_t count = s.indices.size();
-    std::vector<Affine> map;
-    for (std::size_t i = 0; i < count; ++i) map.push_back(Affine::index(i, count));
-    const poly::Size c = form->coefficients[k];
-    Affine rest = *form;
-    rest.coefficients[k] = poly::Size(0);
-    map[k] = Affine::index(k, count).plus(rest.times(poly::Size(-1))).times(c);
-    const auto seen = [&](Affine& e) { e = e.compose(map, count); };
-    for (Access& read : result.reads) std::for_each(read.element.begin(), read.element.end(), seen);
-    for (poly::Range& row : result.domain) seen(row.value);
-    std::vector<int> same(result.reads.size());
-    std::iota(same.begin(), same.end(), 0);
-    result.value = seen_from(result.value, map, count, same);
-    changed = true;
-  }
-  if (!changed) return std::nullopt;
-  const std::vector<Row> rows = poly::rows_of(result);
-  if (!std::all_of(rows.begin(), rows.end(), is_near)) return std::nullopt;
-  const poly::Box box = poly::hull(rows, result.indices.size());
-  const auto bounded = [](const poly::Interval& i) { return i.lower && i.upper; };
-  if (box.empty || !std::all_of(box.index.begin(), box.index.end(), bounded)) return std::nullopt;
-  result.domain = poly::bounded_domain(result.domain, box);
-  return result;
-}
+// ---- the pass
 
 class Factoring {
  public:
@@ -446,7 +403,11 @@ class Factoring {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
       const auto* s = std::get_if<Statement>(&program_.nodes[n]);
       if (!s || s->aggregation == Aggregation::Assign || s->aggregation == Aggregation::Product || box_of(*s) < few_points) continue;
-      if (auto straight = straightened(*s); straight && pays(*s, *straight)) program_.nodes[n] = std::move(*straight);
+      if (absorbed(n)) {
+        --n;
+        continue;
+      }
+      restate(n);
       while (cut(n)) {}
     }
   }
@@ -458,7 +419,34 @@ class Factoring {
     return count;
   }
 
-  bool pays(const Statement& s, const Statement& straight) { return choose(program_, straight).cost <= worth * choose(program_, s).cost; }
+  void restate(std::size_t n) {
+    const auto& s = std::get<Statement>(program_.nodes[n]);
+    std::optional<Statement> other = unmasked(program_, s);
+    if (auto straight = straightened(other ? *other : s)) other = std::move(straight);
+    if (other && choose(program_, *other).cost <= worth * choose(program_, s).cost) program_.nodes[n] = std::move(*other);
+  }
+
+  // A sum that other sums read as a factor goes into them, where all of them together then cost less.
+  bool absorbed(std::size_t n) {
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    const TensorId id = s.target.tensor;
+    if (s.aggregation != Aggregation::Sum || is_output(program_, id) || program_.tensor(id).dtype != s.value.type()) return false;
+    double separate = computed(s) + element * elements(program_, id), together = 0;
+    std::vector<std::pair<std::size_t, Statement>> readers;
+    for (std::size_t r = n + 1; r < program_.nodes.size(); ++r) {
+      if (!reads(program_.nodes[r], id)) continue;
+      const auto* reader = std::get_if<Statement>(&program_.nodes[r]);
+      auto one = reader && !(reader->fill == std::variant<poly::Number, TensorId>(id)) ? merged(program_, s, *reader) : std::nullopt;
+      if (!one) return false;
+      separate += choose(program_, *reader).cost;
+      together += choose(program_, *one).cost;
+      readers.emplace_back(r, std::move(*one));
+    }
+    if (readers.empty() || together > worth * separate) return false;
+    for (auto& [r, one] : readers) program_.nodes[r] = std::move(one);
+    program_.nodes.erase(program_.nodes.begin() + static_cast<std::ptrdiff_t>(n));
+    return true;
+  }
 
   // Cuts the statement at n in two, the first of which is cut further at once; n stays the position of the other.
   bool cut(std::size_t& n) {

@@ -2,6 +2,7 @@
 //
 //   Y = relu(O) of O[i, j] = +(A[i, k] * B[k, j])      ⇒  one group: rows of O are a local of the turn that also makes Y
 //   E[i, j] = =(exp(X[i, j] - M[i])), read once by Y   ⇒  inlined into Y (with the cast that keeps E's rounding)
+//   dK[s] = +(dS[t, d] * V[s, d]), t >= s              ⇒  T[s, d] = +(dS[t, d]), t >= s first
 //   C[i, j] = +(A[i, k] * B[j, k])                     ⇒  B_t[k, j] = =(B[j, k]) first, where B is read often enough to pay
 //
 // In:  a reduced Program, strides of its inputs and outputs.  Out: a Program of the same meaning; strides for all its tensors.

@@ -16,7 +16,7 @@ class Builder {
   Builder(Random& random, bool smooth) : r_(random), smooth_(smooth) { type_ = smooth ? float_type() : any_type(); }
 
   Program build() {
-    const int kind = r_.below(24);
+    const int kind = r_.below(26);
     if (kind < 5) affine();
     else if (kind < 7) matmul();
     else if (kind < 10) window();
@@ -28,6 +28,7 @@ class Builder {
     else if (kind < 19) total();
     else if (kind < 20) unique();
     else if (kind < 21) overlays();
+    else if (kind < 23) factored();
     else scan();
     if (r_.chance(3)) epilogue(r_.between(1, 4));
     if (r_.chance(8)) affine();
@@ -81,7 +82,7 @@ class Builder {
     for (const Known& k : known_)
       if (k.name[0] == 'T' && k.name != last_ && r_.chance(5)) results.push_back(k.name);
     const bool all_real = std::all_of(inputs_.begin(), inputs_.end(), [](const Input& i) { return tilec::lang::is_float(i.dtype); });
-    return {kind_, fmt::format("function f({}) -> ({}) {{\n{}}}\n", fmt::join(parameters, ", "), fmt::join(results, ", "), body_), inputs_, all_real && !inputs_.empty()};
+    return {kind_, fmt::format("function f({}) -> ({}) {{\n{}}}\n", fmt::join(parameters, ", "), fmt::join(results, ", "), body_), inputs_, all_real && !inputs_.empty(), kind_.find("factored") != std::string::npos};
   }
 
   std::string fold() { return smooth_ ? r_.pick({"+", "+", "+", "+", ">", "<"}) : r_.pick({"+", "+", "+", "+", ">", "<", "*"}); }
@@ -366,6 +367,64 @@ class Builder {
     if (behind && r_.chance(4)) reads.push_back(fmt::format("{}[c]", input({c})));
     const std::string name = fresh();
     statement(name, out, fmt::format("{} = {}({}), {}{};", target(name, at, out), r_.pick({"+", "+", "+", ">", "<", smooth_ ? "+" : "*"}), value(reads, indices), constraint, clause(out)));
+  }
+
+  // Sums under a triangle of products some factors of which do not depend on the summed index: as one statement or two, by a
+  // constraint, a condition or a difference.
+  void factored() {
+    kind_ += "factored ";
+    const std::int64_t n = r_.chance(10) ? size() : r_.between(9, 48), m = r_.chance(2) ? n : r_.between(9, 48), d = r_.between(1, 9), e = r_.between(1, 9);
+    const bool batch = r_.chance(5), difference = r_.chance(5);
+    const std::int64_t b = r_.between(1, 3);
+    const auto read = [&](const std::string& first, std::int64_t extent, const std::string& other, std::int64_t other_extent) {
+      Shape shape;
+      std::vector<std::string> at;
+      const auto add = [&](const std::string& index, std::int64_t count) { if (!index.empty()) at.push_back(index), shape.push_back(count); };
+      if (batch && !r_.chance(4)) add("b", b);
+      add(first, extent);
+      add(other, other_extent);
+      return bracket(input(shape, type_), at);
+    };
+    const std::string s = difference ? "t - s" : "s";
+    const std::string constraint = difference ? r_.pick<std::string>({"s >= 0", "s >= 1", "0 <= s < " + std::to_string(n), "s >= -2", "0 <= s < 5"})
+                                              : r_.pick<std::string>({"s <= t", "s < t", "t - s >= 0", "0 <= t - s", "s >= t", "s > t", fmt::format("s <= t + {}", r_.between(-9, 9)), fmt::format("s + t < {}", r_.between(0, 60)), "2*s <= t", "s <= 2*t",
+                                                                      "2*s <= 3*t + 1", "0 <= t - s < 4", "s <= t, s >= 2"});
+    Shape out;
+    std::vector<std::string> at;
+    if (batch) at.push_back("b"), out.push_back(b);
+    if (!r_.chance(8)) at.push_back("t"), out.push_back(n);
+    const bool wide = r_.chance(2);
+    if (wide) at.push_back("e"), out.push_back(e);
+    const std::string q = read("t", n, r_.chance(4) ? "" : "d", d), k = read(s, m, "d", d), v = read(s, m, wide ? "e" : "", e);
+    const std::string name = fresh();
+    const bool masked = !difference && r_.chance(5) && constraint.find(',') == std::string::npos && constraint.find("< 4") == std::string::npos;
+    if (!difference && r_.chance(5) && std::find(at.begin(), at.end(), "t") != at.end()) {
+      Shape square{n, m};
+      std::vector<std::string> places{"t", "s"};
+      if (batch) square.insert(square.begin(), b), places.insert(places.begin(), "b");
+      statement(name, square, fmt::format("{} = +({} * {}){};", target(name, places, square), q, k, r_.chance(2) ? ", " + constraint : ""));
+      const std::string next = fresh();
+      return statement(next, out, fmt::format("{} = +({} * {}), {}{};", target(next, at, out), bracket(name, places), v, constraint, clause(out)));
+    }
+    std::vector<std::string> factors{q, k};
+    if (wide || r_.chance(2)) factors.push_back(v);
+    if (r_.chance(4)) factors.push_back(read("t", n, "", 0));
+    if (r_.chance(6)) factors.push_back(real() ? "0.5" : "3");
+    std::string how = "+", body;
+    if (r_.chance(6)) {
+      how = r_.pick({">", "<"});
+      body = r_.chance(2) ? fmt::format("{} + {}", q, k) : fmt::format("{}({}, {})", r_.pick({"max", "min"}), q, k);
+      if (wide) body = fmt::format("max({}, {})", body, v);
+    } else {
+      for (std::size_t f = factors.size(); f > 1; --f) std::swap(factors[f - 1], factors[static_cast<std::size_t>(r_.below(static_cast<int>(f)))]);
+      body = factors[0];
+      for (std::size_t f = 1; f < factors.size(); ++f) body = r_.chance(3) ? fmt::format("{} * ({})", factors[f], body) : fmt::format("{} * {}", body, factors[f]);
+      if (r_.chance(6)) body = fmt::format("-({}) / (abs({}) + 1)", body, q);
+      if (r_.chance(6)) body = fmt::format("{} > 0 ? {} : 0", q, body);
+      if (masked) body = fmt::format("{} ? {} : 0", constraint, body);
+    }
+    const bool bounded = !masked || how != "+";
+    statement(name, out, fmt::format("{} = {}({}){}{};", target(name, at, out), how, body, bounded ? ", " + constraint : "", clause(out)));
   }
 
   void unique() {

@@ -6,6 +6,7 @@
 //   fraction    A[(i + 1)/2], O[3*i - j]: residue classes, chains of `default`
 //   triangle    causal and banded domains; unique: an assignment whose one point only a reduction loop finds
 //   scan        Y[r, 2*j, c: R, 99, C] = *(X[r, 9 - k, c]), k >= j - 3 default D: triangles that run in linear time
+//   factored    O[t, e] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t: triangles whose factors leave sums
 //   rows        softmax, norms, a product and its softmax: what shares a launch
 //   chain       elementwise statements over broadcast shapes, casts between any types
 //   total       long reductions of few outputs
@@ -45,6 +46,7 @@ struct Program {
   std::string kind, text;
   std::vector<Input> inputs;
   bool real = false;                                   // all inputs are floats: it may have a gradient
+  bool finite = false;                                 // its inputs hold no infinities
 };
 
 // `smooth`: floats only, few kinds of ties: fit for a gradient.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "codegen/pipeline.h"
+#include "codegen/rewrite.h"
 #include "codegen/scan.h"
 #include "lang/parse.h"
 #include "lang/render.h"
@@ -69,9 +70,8 @@ TEST_CASE("a triangle whose value does not depend on the output index is a scan"
 
 TEST_CASE("windows, values that depend on the output index and coupled reductions are none") {
   CHECK(scans("Y[j: N] = +(X[k]), 0 <= j - k < 5;") == 0);
-  CHECK(scans("Y[j: N] = +(X[k] * j), k <= j;") == 0);
+  CHECK(scans("Y[j: N] = +(max(X[k], D[j])), k <= j;") == 0);
   CHECK(scans("Y[r, j: R, R] = +(A[r, k] * A[j, k]), k <= j;") == 0);
-  CHECK(scans("Y[j: N] = +(X[k] * B[k, d]), k <= j, d <= k;") == 0);
   CHECK(scans("Y[j: N] = +(X[k]);") == 0);
 }
 
@@ -101,6 +101,48 @@ TEST_CASE("the work of a scan is linear") {
       CHECK(steps.steps > 0);
       CHECK(steps.steps + steps.idle <= 16 * n * rows);      // as written: n / 2 each
     }
+}
+
+TEST_CASE("factors leave the sum over a prefix, so that its work is linear, however the triangle is written") {
+  const std::int64_t t = 1500, d = 5, e = 6;
+  const Sizes sizes{{"T", t}, {"D", d}, {"E", e}};
+  for (const std::string statement :
+       {"O[s, d: T, D] = +(S[t, d, e] * V[s, e]), t >= s;", "O[s, d: T, D] = +(V[s, e] * S[t, d, e]), s < t;", "O[s, d: T, D] = +(-S[t, d, e] / (abs(V[s, e]) + 1)), s - t <= 0;",
+        "O[t, e: T, E] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t;", "O[t, e: T, E] = +(Q[t, d] * (V[s, e] * K[s, d])), s < t default F;", "O[t, e: T, E] = +(Q[t, d] * K[s, d] * V[s, e]), t - s >= 3;",
+        "O[t, e: T, E] = +(Q[t, d] * K[t - j, d] * V[t - j, e]), j >= 0;", "O[t, e: T, E] = +(Q[t, d] * K[t - j, d] * V[t - j, e]), 0 <= j < T;", "O[t, e: T, E] = +(s <= t ? Q[t, d] * K[s, d] * V[s, e] : 0);",
+        "O[t, e: T, E] = +(t < s ? 0 : Q[t, d] * K[s, d] * V[s, e]);", "O[t, e: T, E] = +(Q[t, d] * K[s, d] * V[s, e]), s + t < T;", "O[t, e: T, E] = +(Q[t, d] * K[s, d] * V[s, e]), 2*s <= 3*t;",
+        "P[t, s: T, T] = +(Q[t, d] * K[s, d]), s <= t; O[t, e: T, E] = +(P[t, s] * V[s, e]), s <= t;", "P[t, s: T, T] = +(Q[t, d] * K[s, d]); O[t, e: T, E] = +(P[t, s] * V[s, e]), s <= t;",
+        "O[] = +(Q[t, d] * K[s, d]), s <= t;", "O[t: T] = >(max(Q[t, d], K[s, d])), s <= t;", "O[t: T] = +(Q[t, d] > 0 ? K[s, d] : 0), s <= t;", "O[t: T] = +(X[t - j]), j >= 0;"})
+    for (const char* target : {"cpu:x86-64-v4", "opencl"}) {
+      CAPTURE(statement);
+      CAPTURE(target);
+      const Stages stages = compiled(fmt::format("function (Q[T, D], K[T, D], V[T, E], S[T, D, E], F[T, E], X[T]) -> (O) {{ {} }}", statement), sizes, target);
+      CHECK(scans(*stages.plan) == 1);
+      double points = 0;
+      for (const auto& node : stages.plan->program.nodes) points += codegen::points(std::get<poly::Statement>(node));
+      CHECK(points <= 4.0 * static_cast<double>(t * d * e));  // as written T/2 or T·(D + E)/2 times as many
+    }
+}
+
+TEST_CASE("a factor that only reads the output index leaves a scan") {
+  CHECK(scans("Y[j: N] = +(X[k] * j), k <= j;") == 1);
+  CHECK(scans("Y[j: N] = +(X[k] * B[k, d]), k <= j, d <= k;") == 1);  // the sum over d first
+  for (const std::string value : {"2.0 / X[k]", "X[k] > 0 ? 1.0 : 0.0", "-(3.0 / (X[k] * X[k]))"}) CHECK(scans("Y[j: N] = +(" + value + "), k <= j;") == 1);  // a number alone is left
+}
+
+TEST_CASE("equal sums of a gradient are made once") {
+  const std::string text = "function (K[T, D], V[T, E], dS[T, D, E]) -> (dK, dV) { dK[s, d: T, D] = +(dS[t, d, e] * V[s, e]), t >= s; dV[s, e: T, E] = +(K[s, d] * dS[t, d, e]), t >= s; }";
+  CHECK(scans(*compiled(text, {{"T", 500}, {"D", 8}, {"E", 16}}).plan) == 1);
+}
+
+TEST_CASE("what does not distribute, or would not pay, stays as it is") {
+  const Sizes sizes{{"T", 300}, {"D", 40}};
+  for (const std::string statement : {"O[t: T] = +(K[s, d] * (Q[t, d] + K[s, d])), s <= t;", "O[t: T] = >(Q[t, d] * K[s, d]), s <= t;", "O[t: T] = >(Q[t, d] + K[s, d]), s <= t;", "O[t: T] = *(Q[t, d] * K[s, d]), s <= t;",
+                                      "O[t, s: T, T] = +(Q[t, d] * K[s, d]), s <= t;", "O[t: T] = +(K[s, d] * Q[t, d]), 0 <= t - s < 3;"}) {
+    CAPTURE(statement);
+    const Stages stages = compiled("function (Q[T, D], K[T, D]) -> (O) { " + statement + " }", sizes);
+    for (const auto& tensor : stages.plan->program.tensors) CHECK(tensor.name.find("_sums") == std::string::npos);
+  }
 }
 
 TEST_CASE("blocks with a pass for their totals mean the same") {

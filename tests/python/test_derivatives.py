@@ -132,3 +132,10 @@ def test_first_of_equal_extremes_is_first_in_the_order_of_the_indices(body, poin
         wanted = np.zeros(9, "f4")
         wanted[points[values.index(max(values))]] = 1
         np.testing.assert_array_equal(f.grad(wrt="X")(x, W=np.ones(3, "f4"), dY=np.float32(1)), wanted)
+
+
+def test_slices_that_lie_apart_share_a_cotangent():
+    gradient = tilec.compile("function (X[T, N]) -> (Y) { A[n: N] = =(X[0, n] * X[1, n]); Y[n: N] = =(A[n] * X[2, n]); }").grad()
+    x, dy = np.arange(12, dtype="f4").reshape(4, 3), np.ones(3, "f4")
+    assert gradient.emit("gradient").count("default") == 2
+    np.testing.assert_array_equal(gradient(x, dy), [x[1] * x[2], x[0] * x[2], x[0] * x[1], 0 * dy])

@@ -57,3 +57,56 @@ def test_gradient_of_a_running_sum_is_one_from_the_end():
     g = tilec.compile("function (X[M, N]) -> (Y) { Y[i, j: M, N] = +(X[i, k]), k <= j; }").grad(wrt="X")
     x, dy = whole(3, 5001), whole(3, 5001)
     np.testing.assert_array_equal(g(x, dy), np.cumsum(dy[:, ::-1], 1)[:, ::-1])
+
+
+STATE = "function (K[T, D], V[T, E]) -> (S) { S[t, d, e: T, D, E] = +(K[s, d] * V[s, e]), s <= t; }"
+ATTENTION = "function (Q[T, D], K[T, D], V[T, E]) -> (O) { O[t, e: T, E] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t; }"
+
+
+def suffix(x):
+    return np.cumsum(x[::-1], 0)[::-1]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("t", [1, 5, 700])
+def test_gradient_of_a_state(t, target):
+    k, v, ds = whole(t, 8), whole(t, 12), whole(t, 8, 12)
+    dk, dv = compiled(STATE, target).grad()(k, v, ds)
+    sums = suffix(ds)
+    np.testing.assert_array_equal(dk, np.einsum("tde,te->td", sums, v))
+    np.testing.assert_array_equal(dv, np.einsum("tde,td->te", sums, k))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("t", [1, 5, 700])
+def test_linear_attention_and_its_gradients(t, target):
+    q, k, v, do = whole(t, 4), whole(t, 4), whole(t, 6), whole(t, 6)
+    state = np.cumsum(np.einsum("td,te->tde", k, v), 0)
+    f = compiled(ATTENTION, target)
+    np.testing.assert_array_equal(f(q, k, v), np.einsum("td,tde->te", q, state))
+    back = suffix(np.einsum("td,te->tde", q, do))
+    wanted = np.einsum("te,tde->td", do, state), np.einsum("tde,te->td", back, v), np.einsum("tde,td->te", back, k)
+    for got, want in zip(f.grad()(q, k, v, do), wanted):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_second_order_of_linear_attention():
+    q, k, v, do, w = whole(300, 4), whole(300, 4), whole(300, 6), whole(300, 6), whole(300, 4)
+    second = tilec.compile(ATTENTION).grad(wrt="Q").grad(wrt="K", of="dQ")
+    # dQ[t] = sum of K[s] (V[s] . dO[t]) over s <= t
+    np.testing.assert_array_equal(second(q, k, v, do, w), np.einsum("se,sde->sd", v, suffix(np.einsum("td,te->tde", w, do))))
+
+
+def test_no_range_is_lost_by_another_order():
+    """(Q K) V is 1 in f32, where K V is not a number of f32."""
+    big = np.full((400, 3), 1e30, "f4")
+    for scale, other in ((1e-30, 1e-30), (1e-30, 1.0)):
+        q, v = np.full((400, 3), scale, "f4"), np.full((400, 3), 1e30 * other, "f4")
+        np.testing.assert_allclose(tilec.compile(ATTENTION)(q, big, v), tilec.compile(ATTENTION, target="reference")(q, big, v), rtol=1e-5)
+
+
+def test_fills_stay_where_no_point_is():
+    k, v, f = whole(300, 4), whole(300, 4), whole(300)
+    y = tilec.compile("function (K[T, D], V[T, D], F[T]) -> (Y) { Y[t: T] = +(K[s, d] * V[t, d]), s < t - 2 default F; }")(k, v, f)
+    np.testing.assert_array_equal(y[:3], f[:3])
+    np.testing.assert_array_equal(y[3:], np.einsum("td,td->t", np.cumsum(k, 0)[:-3], v[3:]))

@@ -1,0 +1,141 @@
+// What elements a statement reaches, from outside: an interval for each dimension, with sizes for ends.
+#include "autodiff/apart.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace tilec::autodiff {
+namespace {
+
+using poly::Affine;
+using poly::Program;
+using poly::Size;
+using poly::Statement;
+
+struct Reach {
+  Size low = 0, end = 0;
+  std::int64_t first = 0, step = 0;                    // elements first + step·n, where that is numbers; step 0: not known
+};
+using Reaches = std::vector<std::optional<Reach>>;     // per dimension
+
+// The range of index k, where a row states it.
+const poly::Range* range_of(const Statement& s, std::size_t k) {
+  for (const poly::Range& row : s.domain) {
+    Affine alone = row.value;
+    alone.constant = 0;
+    if (row.extent && alone.single_index() == k) return &row;
+  }
+  return nullptr;
+}
+
+std::optional<Reach> reach(const Statement& s, const Affine& form) {
+  if (!form.divisor.is(1)) return std::nullopt;
+  Reach reach{form.constant, form.constant, form.constant.value().value_or(0), 0};
+  for (std::size_t k = 0; k < form.coefficients.size(); ++k) {
+    const auto c = form.coefficients[k].value();
+    if (c == 0) continue;
+    const poly::Range* row = c ? range_of(s, k) : nullptr;
+    if (!row) return std::nullopt;
+    const Size low = -row->value.constant, high = low + *row->extent - 1;
+    reach.low = reach.low + *c * (*c > 0 ? low : high);
+    reach.end = reach.end + *c * (*c > 0 ? high : low);
+    reach.step = std::gcd(reach.step, *c);
+  }
+  reach.end = reach.end + 1;
+  if (!form.constant.value()) reach.step = 0;
+  return reach;
+}
+
+Reaches reaches(const Statement& s) {
+  Reaches all;
+  for (const Affine& form : s.target.element) all.push_back(reach(s, form));
+  return all;
+}
+
+// Names that are an extent of some tensor: they are counts. Other names are scalars, which may be negative.
+std::set<std::string> counts(const Program& program) {
+  std::set<std::string> names;
+  for (const poly::Tensor& tensor : program.tensors)
+    for (const Size& size : tensor.shape)
+      if (const auto& terms = size.terms(); terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == Size::Kind::Name)
+        names.insert(terms[0].factors[0].name);
+  return names;
+}
+
+class Sets {
+ public:
+  explicit Sets(std::set<std::string> counts) : counts_(std::move(counts)) {}
+
+  void add(std::size_t n, const Statement& s) {
+    Reaches own = reaches(s);
+    const auto set = std::find_if(sets_.begin(), sets_.end(), [&](const Set& other) { return fits(own, other); });
+    Set& to = set == sets_.end() ? sets_.emplace_back() : *set;
+    if (to.members.empty()) to.taken.assign(own.size(), Intervals{});
+    for (std::size_t d = 0; d < own.size(); ++d) {
+      const auto low = own[d] ? own[d]->low.value() : std::nullopt, end = own[d] ? own[d]->end.value() : std::nullopt;
+      if (low && end && to.taken[d] && free(*to.taken[d], *low, *end)) to.taken[d]->emplace(*low, *end);
+      else to.taken[d].reset();
+    }
+    to.members.push_back(n);
+    to.reaches.push_back(std::move(own));
+  }
+
+  std::vector<std::vector<std::size_t>> members() const {
+    std::vector<std::vector<std::size_t>> all;
+    for (const Set& set : sets_) all.push_back(set.members);
+    return all;
+  }
+
+ private:
+  using Intervals = std::map<std::int64_t, std::int64_t>;  // of one dimension, none in another: low, end
+  struct Set {
+    std::vector<std::size_t> members;
+    std::vector<Reaches> reaches;
+    std::vector<std::optional<Intervals>> taken;       // per dimension, while all members are apart there
+  };
+  static constexpr std::size_t few = 32;               // pairs that are compared one by one
+
+  static bool free(const Intervals& taken, std::int64_t low, std::int64_t end) {
+    const auto next = taken.lower_bound(low);
+    return end > low && (next == taken.end() || next->first >= end) && (next == taken.begin() || std::prev(next)->second <= low);
+  }
+
+  bool fits(const Reaches& own, const Set& set) const {
+    for (std::size_t d = 0; d < own.size(); ++d) {
+      const auto low = own[d] ? own[d]->low.value() : std::nullopt, end = own[d] ? own[d]->end.value() : std::nullopt;
+      if (low && end && set.taken[d] && free(*set.taken[d], *low, *end)) return true;
+    }
+    return set.reaches.size() <= few && std::all_of(set.reaches.begin(), set.reaches.end(), [&](const Reaches& other) { return are_apart(own, other); });
+  }
+
+  bool are_apart(const Reaches& a, const Reaches& b) const {
+    for (std::size_t d = 0; d < a.size(); ++d) {
+      if (!a[d] || !b[d]) continue;
+      const std::int64_t step = a[d]->step && b[d]->step ? std::gcd(a[d]->step, b[d]->step) : 0;
+      if (nonnegative(b[d]->low - a[d]->end) || nonnegative(a[d]->low - b[d]->end) || (step && (a[d]->first - b[d]->first) % step)) return true;
+    }
+    return false;
+  }
+
+  bool nonnegative(const Size& size) const {
+    const auto count = [&](const Size::Factor& f) { return f.kind == Size::Kind::Name && counts_.contains(f.name); };
+    return std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), count); });
+  }
+
+  std::set<std::string> counts_;
+  std::vector<Set> sets_;
+};
+
+}  // namespace
+
+std::vector<std::vector<std::size_t>> apart(const Program& program, const std::vector<const Statement*>& statements) {
+  Sets sets(counts(program));
+  for (std::size_t n = 0; n < statements.size(); ++n) sets.add(n, *statements[n]);
+  return sets.members();
+}
+
+}  // namespace tilec::autodiff

@@ -1,0 +1,260 @@
+// Substitutions, each with what it needs to be exact.
+#include "codegen/restate.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
+#include "codegen/scalar.h"
+#include "poly/hull.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::DType;
+using lang::Op;
+using poly::Access;
+using poly::Affine;
+using poly::Program;
+using poly::Row;
+using poly::Statement;
+
+constexpr std::int64_t far = std::int64_t{1} << 30;
+
+bool is_near(const Row& row) {
+  const auto near = [](std::int64_t c) { return c > -far && c < far; };
+  return row.divisor == 1 && near(row.constant) && near(row.extent.value_or(0)) && std::all_of(row.coefficients.begin(), row.coefficients.end(), near);
+}
+
+// With a range per index first, as everywhere in codegen; nothing where there is none.
+std::optional<Statement> bounded(Statement s) {
+  const std::vector<Row> rows = poly::rows_of(s);
+  if (!std::all_of(rows.begin(), rows.end(), is_near)) return std::nullopt;
+  const poly::Box box = poly::hull(rows, s.indices.size());
+  const auto both = [](const poly::Interval& i) { return i.lower && i.upper; };
+  if (box.empty || !std::all_of(box.index.begin(), box.index.end(), both)) return std::nullopt;
+  s.domain = poly::bounded_domain(s.domain, box);
+  return s;
+}
+
+// The only form in which the value mentions index k: ±k + others.
+std::optional<Affine> only_form(const Statement& s, std::size_t k) {
+  std::optional<Affine> found;
+  bool one = true;
+  const auto see = [&](const Affine& e) {
+    if (!mentions(e, k)) return;
+    one = one && (!found || *found == e);
+    found = e;
+  };
+  const std::function<void(const poly::Expr&)> visit = [&](const poly::Expr& e) {
+    e.match([&](const poly::Read& r) { for (const Affine& x : s.reads[static_cast<std::size_t>(r.read)].element) see(x); }, [&](const poly::Index& i) { see(i.value); },
+            [&](const poly::Cast& c) { visit(c.operand); }, [&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) visit(o); }, [](const poly::Number&) {});
+  };
+  visit(s.value);
+  if (!found || !one || found->single_index()) return std::nullopt;
+  const std::int64_t c = found->coefficients[k].get();
+  return c == 1 || c == -1 ? found : std::nullopt;
+}
+
+// ---- conditions
+
+poly::Range at_least_zero(Affine form) { return {std::move(form), std::nullopt}; }
+
+// An integer that is affine in the indices, in a type that it does not leave.
+std::optional<Affine> affine(const poly::Expr& e, std::size_t count) {
+  if (e.type() != DType::I32 && e.type() != DType::I64) return std::nullopt;
+  if (const auto* index = e.as<poly::Index>()) return index->value.divisor.is(1) ? std::optional(index->value) : std::nullopt;
+  if (const auto* number = e.as<poly::Number>()) return Affine::of(poly::Size(number->integer), count);
+  return std::nullopt;
+}
+
+// The rows that hold iff the condition does, or iff it does not; false where it is no conjunction of rows.
+bool add_rows(const poly::Expr& condition, bool wanted, std::size_t count, std::vector<poly::Range>& rows) {
+  const auto* apply = condition.as<poly::Apply>();
+  if (!apply) return false;
+  const auto& operands = apply->operands;
+  if (apply->op == Op::Not) return add_rows(operands[0], !wanted, count, rows);
+  if (apply->op == (wanted ? Op::And : Op::Or) && apply->type == DType::Bool) return add_rows(operands[0], wanted, count, rows) && add_rows(operands[1], wanted, count, rows);
+  const bool compares = apply->op == Op::Lt || apply->op == Op::Le || apply->op == Op::Gt || apply->op == Op::Ge;
+  const auto left = compares ? affine(operands[0], count) : std::nullopt, right = compares ? affine(operands[1], count) : std::nullopt;
+  if (!left || !right) return false;
+  const bool less = (apply->op == Op::Lt || apply->op == Op::Le) == wanted, strict = (apply->op == Op::Lt || apply->op == Op::Gt) == wanted;
+  Affine form = less ? right->plus(left->times(poly::Size(-1))) : left->plus(right->times(poly::Size(-1)));
+  if (strict) form.constant = poly::Size(form.constant.get() - 1);
+  rows.push_back(at_least_zero(std::move(form)));
+  return true;
+}
+
+// What a fold of nothing is.
+poly::Number nothing(Aggregation how, DType type) {
+  const auto none = identity(how, type);
+  const auto* constant = none.as<Constant>();
+  return {type, constant->integer, constant->real};
+}
+
+// Takes conditions off the value, as long as what they choose instead is `ignored`.
+poly::Expr without_conditions(const poly::Expr& value, const poly::Number& ignored, std::size_t count, std::vector<poly::Range>& rows) {
+  const auto* select = value.as<poly::Apply>();
+  if (!select || select->op != Op::Select) return value;
+  for (const bool wanted : {true, false}) {
+    const auto* other = select->operands[wanted ? 2 : 1].as<poly::Number>();
+    const std::size_t before = rows.size();
+    if (other && *other == ignored && add_rows(select->operands[0], wanted, count, rows)) return without_conditions(select->operands[wanted ? 1 : 2], ignored, count, rows);
+    rows.resize(before);
+  }
+  return value;
+}
+
+// ---- one sum in another
+
+// The rows of `s` are no stricter than what `rows` and the ranges say.
+bool follow(const std::vector<poly::Range>& wanted, const Statement& s) {
+  const std::vector<Row> rows = poly::rows_of(s);
+  poly::Box box{false, std::vector<poly::Interval>(s.indices.size())};
+  poly::tighten(rows, box);
+  return std::all_of(wanted.begin(), wanted.end(), [&](const poly::Range& row) { return poly::follows(poly::row_of(row), rows, box); });
+}
+
+bool is_zero(const std::variant<poly::Number, TensorId>& fill) {
+  const auto* number = std::get_if<poly::Number>(&fill);
+  return number && number->integer == 0 && number->real == 0;
+}
+
+// Is the read a factor of the value, once, so that a sum may stand in its place?
+bool is_factor(const poly::Expr& e, int read) {
+  if (const auto* r = e.as<poly::Read>()) return r->read == read;
+  const auto* apply = e.as<poly::Apply>();
+  if (!apply || !lang::is_float(apply->type)) return false;
+  const auto uses = [&](const poly::Expr& o) {
+    const std::function<bool(const poly::Expr&)> has = [&](const poly::Expr& x) {
+      if (const auto* r = x.as<poly::Read>()) return r->read == read;
+      if (const auto* cast = x.as<poly::Cast>()) return has(cast->operand);
+      const auto* inner = x.as<poly::Apply>();
+      return inner && std::any_of(inner->operands.begin(), inner->operands.end(), has);
+    };
+    return has(o);
+  };
+  const auto only = [&](std::size_t at) {
+    for (std::size_t k = 0; k < apply->operands.size(); ++k) if (k != at && uses(apply->operands[k])) return false;
+    return is_factor(apply->operands[at], read);
+  };
+  switch (apply->op) {
+    case Op::Mul: return only(0) || only(1);
+    case Op::Neg:
+    case Op::Div: return only(0);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::optional<Statement> straightened(const Statement& s) {
+  Statement result = s;
+  bool changed = false;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    if (is_output_index(s, k)) continue;
+    const auto form = only_form(result, k);
+    if (!form || std::count_if(form->coefficients.begin(), form->coefficients.end(), [](const poly::Size& c) { return !c.is(0); }) < 2) continue;
+    // form = c·k + rest   ⇒   k = c·(form - rest), the form being the new index
+    const std::size_t count = s.indices.size();
+    std::vector<Affine> map;
+    for (std::size_t i = 0; i < count; ++i) map.push_back(Affine::index(i, count));
+    const poly::Size c = form->coefficients[k];
+    Affine rest = *form;
+    rest.coefficients[k] = poly::Size(0);
+    map[k] = Affine::index(k, count).plus(rest.times(poly::Size(-1))).times(c);
+    const auto seen = [&](Affine& e) { e = e.compose(map, count); };
+    for (Access& read : result.reads) std::for_each(read.element.begin(), read.element.end(), seen);
+    for (poly::Range& row : result.domain) seen(row.value);
+    std::vector<int> same(result.reads.size());
+    std::iota(same.begin(), same.end(), 0);
+    result.value = seen_from(result.value, map, count, same);
+    changed = true;
+  }
+  if (!changed) return std::nullopt;
+  return bounded(std::move(result));
+}
+
+std::optional<Statement> unmasked(const Program& program, const Statement& s) {
+  if (s.aggregation == Aggregation::Assign) return std::nullopt;
+  const poly::Number none = nothing(s.aggregation, s.value.type());
+  Statement result = s;
+  std::vector<poly::Range> rows;
+  result.value = without_conditions(s.value, none, s.indices.size(), rows);
+  if (rows.empty()) return std::nullopt;
+  // An element all of whose points are masked has no point any more: its fill is what it was.
+  const bool has_points = covers(program, s) && s.domain.size() == s.indices.size();
+  const poly::Number stored = nothing(s.aggregation, program.tensor(s.target.tensor).dtype);
+  if (has_points) result.fill = stored;
+  else if (const auto* fill = std::get_if<poly::Number>(&s.fill); !fill || *fill != stored) return std::nullopt;
+  result.domain.insert(result.domain.end(), rows.begin(), rows.end());
+  drop_unused(result);
+  return bounded(std::move(result));
+}
+
+std::optional<Statement> merged(const Program& program, const Statement& producer, const Statement& reader) {
+  const TensorId id = producer.target.tensor;
+  const DType type = program.tensor(id).dtype;
+  const auto sums = [&](const Statement& s) { return s.aggregation == Aggregation::Sum && s.value.type() == type; };
+  const auto reads = std::count_if(reader.reads.begin(), reader.reads.end(), [&](const Access& read) { return read.tensor == id; });
+  if (!sums(producer) || !sums(reader) || reads != 1 || !producer.kernel_name.empty() || !lang::is_float(type)) return std::nullopt;
+  const auto r = static_cast<std::size_t>(std::find_if(reader.reads.begin(), reader.reads.end(), [&](const Access& read) { return read.tensor == id; }) - reader.reads.begin());
+  Statement result = reader;
+  std::vector<std::size_t> where(reader.indices.size());
+  std::iota(where.begin(), where.end(), std::size_t{0});
+  std::vector<std::optional<std::size_t>> dimension(producer.indices.size());
+  for (std::size_t d = 0; d < producer.target.element.size(); ++d) {
+    const auto k = plain_index(producer.target.element[d]);
+    if (!k || dimension[*k]) return std::nullopt;
+    dimension[*k] = d;
+  }
+  for (std::size_t k = 0; k < dimension.size(); ++k) if (!dimension[k]) result.indices.push_back(fresh_index(result, producer.indices[k]));
+  const std::size_t count = result.indices.size();
+  const auto wider = [&](Affine& e) { e = e.renumber(where, count); };
+  for (Affine& e : result.target.element) wider(e);
+  for (Access& read : result.reads) std::for_each(read.element.begin(), read.element.end(), wider);
+  for (poly::Range& row : result.domain) wider(row.value);
+  std::vector<Affine> same;
+  for (const std::size_t k : where) same.push_back(Affine::index(k, count));
+  std::vector<Affine> map;
+  for (std::size_t k = 0, next = reader.indices.size(); k < dimension.size(); ++k) map.push_back(dimension[k] ? result.reads[r].element[*dimension[k]] : Affine::index(next++, count));
+  // Elements of the producer that no point reaches are its fill: none are read, or they are 0 and add nothing.
+  std::vector<poly::Range> outer, inner;
+  for (std::size_t row = 0; row < producer.domain.size(); ++row) {
+    const Affine& value = producer.domain[row].value;
+    bool sum = false;
+    for (std::size_t k = 0; k < dimension.size(); ++k) sum = sum || (!dimension[k] && mentions(value, k));
+    (sum ? inner : outer).push_back({value.compose(map, count), producer.domain[row].extent});
+  }
+  const bool coupled = std::any_of(inner.begin(), inner.end(), [](const poly::Range& row) { return !row.value.single_index(); });
+  if ((coupled || !follow(outer, result)) && !(is_zero(producer.fill) && is_zero(reader.fill))) return std::nullopt;
+  std::vector<int> read_at, renamed(reader.reads.size());
+  for (const Access& access : producer.reads) {
+    Access seen{access.tensor, {}};
+    for (const Affine& e : access.element) seen.element.push_back(e.compose(map, count));
+    read_at.push_back(static_cast<int>(result.reads.size()));
+    result.reads.push_back(std::move(seen));
+  }
+  std::iota(renamed.begin(), renamed.end(), 0);
+  const poly::Expr inside = seen_from(producer.value, map, count, read_at);
+  const std::function<poly::Expr(const poly::Expr&)> replaced = [&](const poly::Expr& e) {
+    if (const auto* read = e.as<poly::Read>()) return read->read == static_cast<int>(r) ? inside : e;
+    if (const auto* cast = e.as<poly::Cast>()) return poly::Expr(poly::Cast{replaced(cast->operand), cast->type});
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply) return e;
+    poly::Apply copy{apply->op, {}, apply->type};
+    for (const poly::Expr& operand : apply->operands) copy.operands.push_back(replaced(operand));
+    return poly::Expr(std::move(copy));
+  };
+  if (!is_factor(reader.value, static_cast<int>(r))) return std::nullopt;
+  result.value = replaced(seen_from(reader.value, same, count, renamed));
+  result.domain.insert(result.domain.end(), outer.begin(), outer.end());
+  result.domain.insert(result.domain.end(), inner.begin(), inner.end());
+  drop_unused(result);
+  return bounded(std::move(result));
+}
+
+}  // namespace tilec::codegen

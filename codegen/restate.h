@@ -1,0 +1,23 @@
+// The same sum, written otherwise: what a rewrite that counts points may find cheaper.
+//
+//   +(X[t - j]), 0 <= j                    ⇒   +(X[s]), 0 <= t - s
+//   +(s <= t ? X[s] : 0)                   ⇒   +(X[s]), 0 <= t - s
+//   A[t, s] = +(Q[t, d] * K[s, d]);  O[t, e] = +(A[t, s] * V[s, e])     ⇒   O[t, e] = +(Q[t, d] * K[s, d] * V[s, e])
+//
+// In: statements of a reduced Program.   Out: nothing where the form is not there, or would not mean the same.
+#pragma once
+
+#include <optional>
+
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+// Every sum whose index the value knows in one form only runs over that form.
+std::optional<poly::Statement> straightened(const poly::Statement& s);
+// Conditions on indices that choose between a value and what the fold ignores are rows.
+std::optional<poly::Statement> unmasked(const poly::Program& program, const poly::Statement& s);
+// The reader sums over the producer's points too. Both are sums in the type of the tensor between them.
+std::optional<poly::Statement> merged(const poly::Program& program, const poly::Statement& producer, const poly::Statement& reader);
+
+}  // namespace tilec::codegen
