@@ -160,6 +160,7 @@ constexpr Idiom table[] = {
     {Syntax, "WORD ( … , WORD !=", "arguments by name", "they are given in their order: `clamp(X, 0.0, 1.0)`{std}", "O = clamp(X, low=0.0, high=1.0);", "O = clamp(X, 0.0, 1.0);"},
     {Syntax, "WORD ( WORD !=", "arguments by name", "they are given in their order: `clamp(X, 0.0, 1.0)`{std}", "O = clamp(x=X);", "O = clamp(X, 0.0, 1.0);"},
     {Syntax, "einsum ( STRING", "`einsum`", "write what the letters say: `O[i, j: M, N] = +(A[i, k] * B[k, j]);`", "O = einsum(\"ik,kj->ij\", A, B);", "O[i, j: M, N] = +(A[i, k] * B[k, j]);"},
+    {Syntax, "print ( …", "`print`", "`tilec run` prints every result: name the value behind `->` too", "O = print(\"X\", X);", "O = X;"},
     {Syntax, "STRING", "strings here", "a choice is a compile-time parameter: `function f<MODE=0>(X[N]) -> (O) { O = MODE == 0 ? X : 2.0 * X; }`", "O = pad(X, \"same\");", "function f<MODE=0>(X[N]) -> (O) { O = MODE == 0 ? X : 2.0 * X; }"},
 
     // Numbers

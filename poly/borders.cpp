@@ -147,6 +147,13 @@ std::vector<Values> samples(const Border& border) {
     add(apart);
     std::rotate(apart.begin(), apart.begin() + 1, apart.end());
   }
+  // One that is far larger than all others together, as an array is that the others are packed into.
+  for (const std::string& large : names) {
+    Values values;
+    std::int64_t next = 2;
+    for (const std::string& name : names) values[name] = name == large ? 1'000'003 : next++;
+    result.push_back(std::move(values));
+  }
   return result;
 }
 
@@ -204,6 +211,7 @@ class Report {
   }
 
   void never(const Border& border, const std::string& form, const std::string& why) {
+    if (!never_.insert(border.target).second) return;
     auto entry = diagnostics_.report(border.span, messages::never_inside, form, border.tensor, why);
     entry.hint(fmt::format("indices begin at 0, and the last one here is `{}`", (*border.range.extent - 1).print()));
   }
@@ -211,6 +219,7 @@ class Report {
  private:
   lang::Diagnostics& diagnostics_;
   std::vector<std::pair<std::string, lang::Diagnostics::Entry>> told_;
+  std::set<std::string> never_;                        // results of which that is said
 };
 
 // ---- collecting ------------------------------------------------------------------------------------------------------------------------
@@ -226,38 +235,66 @@ bool anchored(const std::vector<Affine>& element, std::size_t k) {
 
 bool contains(const std::vector<Range>& rows, const Range& row) { return std::find(rows.begin(), rows.end(), row) != rows.end(); }
 
-}  // namespace
+std::vector<Range> without(const std::vector<Range>& rows, const Range& own) {
+  std::vector<Range> others;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(others), [&](const Range& row) { return row != own; });
+  return others;
+}
 
-void note_borders(Scope& scope, const WrittenContraction& written) {
+// What the target and the constraints say; a read that says the same leaves nowhere.
+std::vector<Range> said_by(const WrittenContraction& written) {
+  std::vector<Range> said = written.constraints;
+  for (std::size_t d = 0; d < written.element.size(); ++d) said.push_back({written.element[d], written.shape[d]});
+  return said;
+}
+
+void add_reads(Scope& scope, const WrittenContraction& written, std::vector<Border>& borders) {
   std::vector<const lang::Access*> reads;
   collect_reads(written.text.body, reads);
+  const std::string target = written.text.target.name.spelled();
   // What a later statement has for its `default` is completed there.
-  const bool completed = scope.used_as_default.contains(written.text.target.name.spelled());
-  const bool assigns = written.aggregation == Aggregation::Assign && !written.text.default_value && !completed;
+  const bool assigns = written.aggregation == Aggregation::Assign && !written.text.default_value && !scope.used_as_default.contains(target);
   const bool loses = assigns && (reads.size() > 1 || chooses_by_index(scope, written.text.body));
-  std::vector<Range> said = written.constraints;       // by the target and the constraints
-  for (std::size_t d = 0; d < written.element.size(); ++d) said.push_back({written.element[d], written.shape[d]});
-  Report report(scope.diagnostics);
+  const std::vector<Range> said = said_by(written);
   for (const lang::Access* read : reads) {
     const auto named = scope.names.find(read->tensor.spelled());
     if (named == scope.names.end() || named->second.kind != Named::Kind::Tensor) continue;
     const Tensor& tensor = scope.tensor(named->second.tensor);
     for (std::size_t d = 0; d < read->element.size() && d < tensor.shape.size(); ++d) {
       const auto form = affine_of(scope, written.indices, read->element[d]);
-      if (!form) continue;
-      const Range own{*form, tensor.shape[d]};
-      if (contains(said, own)) continue;
-      Border border{written.indices, own, said, loses, tensor.name, written.text.target.name.spelled(), read->element[d].span()};
-      for (std::size_t k = 0; k < written.indices.size(); ++k) border.loses &= form->coefficients[k].is(0) || anchored(written.element, k);
-      if (!border.loses) {
-        border.others.clear();
-        std::copy_if(written.domain.begin(), written.domain.end(), std::back_inserter(border.others), [&](const Range& row) { return row != own; });
-      }
-      const Always found = always(border);
-      if (found.answer == Answer::Leaves && border.loses) report.leaves(border, place_of(border, found.points), lang::print(read->element[d]));
-      else if (found.answer == Answer::Never) report.never(border, lang::print(read->element[d]), "");
-      else if (found.answer == Answer::Unknown || found.answer == Answer::Inside) scope.program.borders.push_back(std::move(border));
+      const Range own{form.value_or(Affine{}), tensor.shape[d]};
+      if (!form || contains(said, own)) continue;
+      bool here = loses;
+      for (std::size_t k = 0; k < written.indices.size(); ++k) here &= form->coefficients[k].is(0) || anchored(written.element, k);
+      borders.push_back({written.indices, own, here ? said : without(written.domain, own), here, tensor.name, target, read->element[d].span()});
     }
+  }
+}
+
+// The result has no such element.
+void add_target(const WrittenContraction& written, std::vector<Border>& borders) {
+  const std::string name = written.text.target.name.spelled();
+  for (std::size_t d = 0; d < written.element.size(); ++d) {
+    const Range own{written.element[d], written.shape[d]};
+    if (!contains(written.constraints, own)) borders.push_back({written.indices, own, without(written.domain, own), false, name, name, written.text.element[d].span()});
+  }
+}
+
+}  // namespace
+
+void note_borders(Scope& scope, const WrittenContraction& written) {
+  std::vector<Border> borders;
+  add_reads(scope, written, borders);
+  add_target(written, borders);
+  // Of two that exclude each other, `i + 5` and `i`, the longer is at fault.
+  std::stable_partition(borders.begin(), borders.end(), [](const Border& border) { return !border.range.value.single_index(); });
+  Report report(scope.diagnostics);
+  for (Border& border : borders) {
+    const Always found = always(border);
+    const std::string form = border.range.value.print(border.indices);
+    if (found.answer == Answer::Leaves && border.loses) report.leaves(border, place_of(border, found.points), form);
+    else if (found.answer == Answer::Never) report.never(border, form, "");
+    else if (found.answer == Answer::Unknown || found.answer == Answer::Inside) scope.program.borders.push_back(std::move(border));
   }
 }
 
