@@ -180,5 +180,6 @@ inline constexpr Message<Text, Text, Text> device_call{"E0522", Severity::Error,
 inline constexpr Message<std::int64_t, Text> device_memory{"E0523", Severity::Error, "no room for {} bytes in the memory of {}"};
 inline constexpr Message<Text> no_nvrtc{"E0524", Severity::Error, "CUDA text cannot be compiled here: {}"};
 inline constexpr Message<Text, Text> unsupported_on_device{"E0525", Severity::Error, "{} does not have {}, which this program needs"};
+inline constexpr Message<Text, Text, int> old_driver{"E0526", Severity::Error, "the driver of {} is of CUDA {} and does not load code of NVRTC {}"};
 
 }  // namespace tilec::lang::messages

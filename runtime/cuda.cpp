@@ -22,7 +22,6 @@ namespace {
 using codegen::simt::Dialect;
 using codegen::simt::Launch;
 
-inline constexpr lang::Message<std::string_view, std::string_view, int> old_driver{"E0526", lang::Severity::Error, "the driver of {} is of CUDA {} and does not load code of NVRTC {}"};  // XXX
 // The driver's types, as cuda.h has them.
 using Result = int;
 using DeviceNumber = int;
@@ -152,7 +151,7 @@ void check_driver(const Gpu& gpu) {
   check(api().cuDriverGetVersion(&driver), "cuDriverGetVersion", gpu.name);
   const int compiler = nvrtc_major();
   if (compiler > driver / 1000)
-    throw machine_error(old_driver, gpu.name, fmt::format("{}.{}", driver / 1000, driver % 1000 / 10), compiler)
+    throw machine_error(messages::old_driver, gpu.name, fmt::format("{}.{}", driver / 1000, driver % 1000 / 10), compiler)
         .hint(fmt::format("update the driver, or set TILEC_NVRTC to a folder with libnvrtc.so.{}", driver / 1000));
 }
 

@@ -98,7 +98,6 @@ class Kernel {
   Scope scope_;
   std::string body_, declarations_;                    // declarations_: shared memory, at the top of the kernel
   int depth_ = 1;
-  int axis_ = 0;                                       // of a chained grid: the axis of the next Block loop met
   bool in_thread_ = false, below_block_ = false, guarded_ = false;
   bool pooled_ = false;                                // shared arrays of siblings overlay each other, or exceed what a kernel may declare
   std::int64_t pool_used_ = 0;
