@@ -8,7 +8,7 @@ using namespace tilec::test;
 
 namespace {
 
-const std::string product = "function f(f64 A[N]) -> (P) { P[] = *(A[i]); }";
+const std::string product_of_all = "function f(f64 A[N]) -> (P) { P[] = *(A[i]); }";
 const std::string written_out = "function f(f64 A[N], f64 B[N]) -> (P) { P[] = *(A[i] * B[i]); }";
 
 Doubles gradient_at(const std::string& text, const std::vector<Doubles>& inputs) {
@@ -22,7 +22,7 @@ Doubles gradient_at(const std::string& text, const std::vector<Doubles>& inputs)
 // H v of the product of the elements.
 Doubles hessian_times(const Doubles& a, const Doubles& v, bool over_reverse) {
   const auto count = static_cast<std::int64_t>(a.size());
-  const Program gradient = gradient_of(built(product));
+  const Program gradient = gradient_of(built(product_of_all));
   const Program hessian = over_reverse ? tangent_of(gradient, {}, {"A"}) : gradient_of(gradient, {}, {"A"});
   return interpret(bound(hessian, {{"N", count}}), {reals({count}, a), reals({}, {1}), reals({count}, v)}).outputs[0].reals;
 }
@@ -75,11 +75,11 @@ TEST_CASE("equal maxima share the tangent as they share the cotangent") {
 }
 
 TEST_CASE("the gradient of a product is exact with any number of zeros") {
-  CHECK(gradient_at(product, {{2, 3, 5, 7}}) == Doubles{105, 70, 42, 30});
-  CHECK(gradient_at(product, {{2, 0, 5, 7}}) == Doubles{0, 70, 0, 0});
-  CHECK(gradient_at(product, {{2, 0, 0, 7}}) == Doubles{0, 0, 0, 0});
-  CHECK(gradient_at(product, {{0, 0, 0, 7}}) == Doubles{0, 0, 0, 0});
-  CHECK(gradient_at(product, {{3}}) == Doubles{1});
+  CHECK(gradient_at(product_of_all, {{2, 3, 5, 7}}) == Doubles{105, 70, 42, 30});
+  CHECK(gradient_at(product_of_all, {{2, 0, 5, 7}}) == Doubles{0, 70, 0, 0});
+  CHECK(gradient_at(product_of_all, {{2, 0, 0, 7}}) == Doubles{0, 0, 0, 0});
+  CHECK(gradient_at(product_of_all, {{0, 0, 0, 7}}) == Doubles{0, 0, 0, 0});
+  CHECK(gradient_at(product_of_all, {{3}}) == Doubles{1});
   // Factors that are written out first: d/dA of (A B) is B times the others.
   CHECK(gradient_at(written_out, {{2, 3, 5}, {1, 10, 1}}) == Doubles{150, 100, 60});
   CHECK(gradient_at(written_out, {{2, 0, 5}, {1, 10, 1}}) == Doubles{0, 100, 0});
