@@ -243,7 +243,7 @@ class Simplifier {
   // A rule belongs to its tensor, whatever that shows.
   // What is no statement reads tensors as they are: of a copy, what that copies.
   void look_through() {
-    std::vector<std::optional<View>> views(p_.tensors.size());
+    std::vector<std::optional<Shown>> views(p_.tensors.size());
     for (auto& node : p_.nodes) {
       if (auto* intrinsic = std::get_if<Intrinsic>(&node)) {
         for (auto& operand : intrinsic->operands)
@@ -272,7 +272,7 @@ class Simplifier {
   }
 
   // Does the view show another tensor as it is?
-  bool copies(TensorId id, const View& view) const {
+  bool copies(TensorId id, const Shown& view) const {
     if (!view.access || p_.tensor(view.access->tensor).shape != p_.tensor(id).shape) return false;
     const auto& element = view.access->element;
     for (std::size_t d = 0; d < element.size(); ++d)

@@ -78,12 +78,12 @@ std::optional<Box> plain_box(const Statement& s) {
   return box;
 }
 
-std::optional<View> number_in_a_box(const Program& program, const Statement& s, const Number& inside, const Number& outside) {
+std::optional<Shown> number_in_a_box(const Program& program, const Statement& s, const Number& inside, const Number& outside) {
   if (!has_numbers(program, s)) return std::nullopt;
   const auto box = plain_box(s);
   if (!box) return std::nullopt;
-  if (box->empty) return View{std::nullopt, outside, std::nullopt};
-  View view{std::nullopt, inside, View::Box{{}, {}, outside}};
+  if (box->empty) return Shown{std::nullopt, outside, std::nullopt};
+  Shown view{std::nullopt, inside, Shown::Box{{}, {}, outside}};
   bool whole = true;
   std::vector<bool> used(s.indices.size(), false);
   for (std::size_t d = 0; d < s.target.element.size(); ++d) {
@@ -103,11 +103,11 @@ std::optional<View> number_in_a_box(const Program& program, const Statement& s, 
   return view;
 }
 
-std::optional<View> number_view(const Program& program, const Statement& s) {
+std::optional<Shown> number_view(const Program& program, const Statement& s) {
   const auto inside = reached(program, s);
   const auto* outside = std::get_if<Number>(&s.fill);
   if (!inside) return std::nullopt;
-  if ((outside && *outside == *inside) || (s.aggregation == Aggregation::Assign && one_index_per_dimension(program, s))) return View{std::nullopt, inside, std::nullopt};
+  if ((outside && *outside == *inside) || (s.aggregation == Aggregation::Assign && one_index_per_dimension(program, s))) return Shown{std::nullopt, inside, std::nullopt};
   return outside ? number_in_a_box(program, s, *inside, *outside) : std::nullopt;
 }
 
@@ -133,7 +133,7 @@ bool one_index_per_dimension(const Program& program, const Statement& s) {
   });
 }
 
-std::optional<View> view_of(const Program& program, const Statement& s) {
+std::optional<Shown> view_of(const Program& program, const Statement& s) {
   if (auto view = number_view(program, s)) return view;
   if (s.aggregation != Aggregation::Assign || !one_index_per_dimension(program, s)) return std::nullopt;
   const auto* read = s.value.as<Read>();
@@ -143,10 +143,10 @@ std::optional<View> view_of(const Program& program, const Statement& s) {
     const Range row{access.element[d], program.tensor(access.tensor).shape[d]};
     if (!always_holds(row) && std::find(s.domain.begin(), s.domain.end(), row) == s.domain.end()) return std::nullopt;
   }
-  return View{access, std::nullopt, std::nullopt};
+  return Shown{access, std::nullopt, std::nullopt};
 }
 
-std::optional<Expr> seen_at(const View& view, const std::vector<Affine>& element) {
+std::optional<Expr> seen_at(const Shown& view, const std::vector<Affine>& element) {
   if (!view.number) return std::nullopt;
   if (!view.box) return Expr{*view.number};
   std::optional<Expr> inside;

@@ -15,21 +15,21 @@
 
 namespace tilec::poly {
 
-struct View {
+struct Shown {
   std::optional<Access> access;                        // of the tensor shown, over the dimensions of this one
   std::optional<Number> number;                        // or what every element is
   struct Box { std::vector<std::int64_t> low, high; Number outside; };
   std::optional<Box> box;                              // `number` is inside low <= element <= high only
 };
 
-std::optional<View> view_of(const Program& program, const Statement& s);
+std::optional<Shown> view_of(const Program& program, const Statement& s);
 
 // T[i, j: M, N] = =(…) with a row per dimension and no other: every element has one point, whose indices it is.
 bool one_index_per_dimension(const Program& program, const Statement& s);
 
 // The view's value at an element given as forms over a statement's indices; nothing where it shows another tensor, or where a
 // form is divided.
-std::optional<Expr> seen_at(const View& view, const std::vector<Affine>& element);
+std::optional<Expr> seen_at(const Shown& view, const std::vector<Affine>& element);
 
 // A row that every point satisfies.
 bool always_holds(const Range& row);
