@@ -10,10 +10,9 @@
 namespace tilec::poly {
 
 std::int64_t Linear::at(std::span<const std::int64_t> point) const {
-  auto sum = static_cast<std::uint64_t>(constant);
-  for (std::size_t k = 0; k < coefficients.size(); ++k) sum += static_cast<std::uint64_t>(coefficients[k]) * static_cast<std::uint64_t>(point[k]);
-  const auto value = static_cast<std::int64_t>(sum);
-  return divisor == 1 ? value : value / divisor;
+  std::int64_t sum = constant;
+  for (std::size_t k = 0; k < coefficients.size(); ++k) sum += coefficients[k] * point[k];
+  return divisor == 1 ? sum : sum / divisor;
 }
 
 Linear linear(const Affine& affine) {
@@ -23,7 +22,6 @@ Linear linear(const Affine& affine) {
 }
 
 std::size_t Location::at(std::span<const std::int64_t> point) const {
-  if (steady) return static_cast<std::size_t>(offset.at(point));
   for (const auto d : unguarded) {
     const auto x = element[d].at(point);
     if (x < 0 || x >= shape[d]) throw lang::InternalError(fmt::format("an access leaves its tensor: {} of {}", x, shape[d]));
@@ -42,19 +40,10 @@ Location location(const Access& access, const std::vector<Range>& domain, std::v
     const auto& affine = access.element.at(d);
     where.element.push_back(linear(affine));
     where.steady &= where.element[d].divisor == 1;
+    if (where.steady && !affine.coefficients.empty()) where.step += where.element[d].coefficients.back() * where.strides[d];
     const Range row{affine, Size(where.shape[d])};
     if (std::find(domain.begin(), domain.end(), row) == domain.end()) where.unguarded.push_back(d);
   }
-  where.steady &= where.unguarded.empty();
-  if (!where.steady || where.element.empty()) return where;
-  const auto whole = [&](auto part) {
-    std::uint64_t sum = 0;
-    for (std::size_t d = 0; d < where.shape.size(); ++d) sum += static_cast<std::uint64_t>(part(where.element[d])) * static_cast<std::uint64_t>(where.strides[d]);
-    return static_cast<std::int64_t>(sum);
-  };
-  where.offset.constant = whole([](const Linear& form) { return form.constant; });
-  for (std::size_t k = 0; k < where.element[0].coefficients.size(); ++k) where.offset.coefficients.push_back(whole([&](const Linear& form) { return form.coefficients[k]; }));
-  if (!where.offset.coefficients.empty()) where.step = static_cast<std::size_t>(where.offset.coefficients.back());
   return where;
 }
 
@@ -62,8 +51,9 @@ void Trace::add(std::span<std::int64_t> point, std::int64_t first, std::size_t c
   std::int64_t unused = 0;
   std::int64_t& last = point.empty() ? unused : point.back();
   last = first;
+  const bool steady = where_.steady && where_.unguarded.empty();
   const std::size_t start = where_.at(point);
-  for (std::size_t k = 0; k < count; ++k, ++last) elements_[at + k] = where_.steady ? start + k * where_.step : where_.at(point);
+  for (std::size_t k = 0; k < count; ++k, ++last) elements_[at + k] = steady ? start + k * static_cast<std::size_t>(where_.step) : where_.at(point);
 }
 
 Block::Block(const Statement& statement, std::vector<const Stored*> operands) : operands_(std::move(operands)) {

@@ -16,7 +16,7 @@
 
 namespace tilec::poly {
 
-// An affine form with integer coefficients. Sums wrap: what they add up to fits where the domain holds, parts need not.
+// An affine form with integer coefficients.
 struct Linear {
   std::vector<std::int64_t> coefficients;
   std::int64_t constant = 0, divisor = 1;
@@ -29,9 +29,8 @@ struct Location {
   std::vector<Linear> element;
   std::vector<std::int64_t> shape, strides;
   std::vector<std::size_t> unguarded;
-  bool steady = true;                                  // no divisors and nothing unguarded: one form, a step of the last index moves it by `step`
-  Linear offset = {};
-  std::size_t step = 0;
+  bool steady = true;                                  // no divisors: a step of the last index moves it by `step`
+  std::int64_t step = 0;
   std::size_t at(std::span<const std::int64_t> point) const;
 };
 Location location(const Access& access, const std::vector<Range>& domain, std::vector<std::int64_t> shape);
