@@ -11,6 +11,7 @@
 
 #include "poly/canonical.h"
 #include "poly/fold.h"
+#include "poly/hull.h"
 #include "poly/view.h"
 
 namespace tilec::poly {
@@ -172,6 +173,7 @@ class Simplifier {
       outputs_that_copy();
       share();
       drop_dead();
+      write_through();
       merge_chains();
       if (before == std::pair(p_.nodes.size(), reads_count())) break;
     }
@@ -404,6 +406,86 @@ class Simplifier {
       const auto* s = std::get_if<Statement>(&node);
       return s && gone[position(s->target.tensor)];
     });
+  }
+
+  // T[i: N] = +(…);  Y[2, i: M, N] = =(T[i]) default X   ⇒   Y[2, i: M, N] = +(…) default X, where only Y reads T and every element of
+  // T has a point.
+  void write_through() {
+    const auto use = uses();
+    std::vector<std::optional<std::size_t>> maker(p_.tensors.size());
+    std::vector<bool> gone(p_.nodes.size(), false);
+    for (std::size_t n = 0; n < p_.nodes.size(); ++n) {
+      auto* s = std::get_if<Statement>(&p_.nodes[n]);
+      if (!s) continue;
+      const auto* read = s->value.as<Read>();
+      const auto from = read ? position(s->reads[static_cast<std::size_t>(read->read)].tensor) : 0;
+      if (read && maker[from] && !use[from].pinned && use[from].times == 2) {
+        const auto& producer = std::get<Statement>(p_.nodes[*maker[from]]);
+        if (auto written = placed(producer, *s)) {
+          gone[*maker[from]] = true;
+          *s = std::move(*written);
+        }
+      }
+      if (s->keep == Keep::Free) maker[position(s->target.tensor)] = n;
+    }
+    std::size_t n = 0;
+    std::erase_if(p_.nodes, [&](const Node&) { return gone[n++]; });
+  }
+
+  static bool has_numbers(const Statement& s) {
+    const auto number = [](const Size& size) { return size.value().has_value(); };
+    return std::all_of(s.domain.begin(), s.domain.end(), [&](const Range& row) {
+      return std::all_of(row.value.coefficients.begin(), row.value.coefficients.end(), number) && number(row.value.constant) && number(row.value.divisor) && (!row.extent || number(*row.extent));
+    });
+  }
+
+  // The index that alone is dimension d of an access, for each, where the domain is a box and these run over the whole tensor.
+  std::optional<std::vector<std::size_t>> whole(const Statement& s, const Access& access) const {
+    if (!has_numbers(s)) return std::nullopt;
+    Box box{false, std::vector<Interval>(s.indices.size())};
+    const auto rows = rows_of(s);
+    tighten(rows, box);
+    if (box.empty || !std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return implied(row, box); })) return std::nullopt;
+    std::vector<std::size_t> index;
+    for (std::size_t d = 0; d < access.element.size(); ++d) {
+      const auto k = access.element[d].single_index();
+      const auto extent = p_.tensor(access.tensor).shape[d].value();
+      if (!k || !extent || std::find(index.begin(), index.end(), *k) != index.end() || box.index[*k].lower != 0 || box.index[*k].upper != *extent - 1) return std::nullopt;
+      index.push_back(*k);
+    }
+    return index;
+  }
+
+  // Does every dimension take one index as it is, in their order? Lanes then lie side by side as before.
+  static bool in_order(const Access& target, const std::vector<std::size_t>& indices) {
+    std::vector<std::size_t> seen;
+    for (const auto& form : target.element) {
+      if (form.is_constant()) continue;
+      Affine alone = form;
+      alone.constant = 0;
+      const auto k = alone.single_index();
+      if (!k) return false;
+      seen.push_back(*k);
+    }
+    return seen == indices;
+  }
+
+  // The producer, written where the copy writes.
+  std::optional<Statement> placed(const Statement& producer, const Statement& copy) const {
+    const auto& read = copy.reads[static_cast<std::size_t>(copy.value.as<Read>()->read)];
+    if (copy.aggregation != Aggregation::Assign || copy.keep != Keep::Free || !copy.kernel_name.empty() || p_.tensor(read.tensor).dtype != p_.tensor(copy.target.tensor).dtype) return std::nullopt;
+    const auto from = whole(copy, read), to = whole(producer, producer.target);
+    if (!from || !to || from->size() != copy.indices.size() || !in_order(copy.target, *from)) return std::nullopt;
+    const auto count = producer.indices.size();
+    std::vector<Affine> map(copy.indices.size());
+    for (std::size_t d = 0; d < from->size(); ++d) map[(*from)[d]] = Affine::index((*to)[d], count);
+    Statement result = producer;
+    result.target = {copy.target.tensor, {}};
+    for (const auto& form : copy.target.element) result.target.element.push_back(form.compose(map, count));
+    for (const auto& row : copy.domain) result.domain.push_back({row.value.compose(map, count), row.extent});
+    result.fill = copy.fill;
+    tidy_domain(result);
+    return result;
   }
 
   // Each point of the reader has an element of its own, and the sum of both is still a statement of common size.

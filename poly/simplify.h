@@ -9,6 +9,7 @@
 // - an indicator of a box is a condition on the index; a condition that the rows decide goes (view.h)
 // - statements of one canonical form are made once (canonical.h): index names, the order of reads and of commutative operands do
 //   not matter; what no output needs is not made
+// - what is only copied to a part of a tensor is written there
 // - a chain of Assigns is one where T, read once, would round nothing
 // The target of a rule is merged with no other tensor and not read through; rules follow their tensors.
 // In: any Program.   Out: one for which verify() holds.   Keeps: inputs, outputs and their names, sizes, requirements.

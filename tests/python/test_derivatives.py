@@ -1,10 +1,13 @@
 """Derivatives of derivatives, against formulas in NumPy and against differences of NumPy's own functions."""
+import pathlib
+
 import numpy as np
 import pytest
 
 import tilec
 
 RNG = np.random.default_rng(3)
+RECURRENT = pathlib.Path(__file__).resolve().parents[2] / "std" / "recurrent.tile"
 CUBE = "function (f64 X[N], f64 W[N]) -> (L) { L[] = +(X[i] * X[i] * X[i] * W[i]); }"
 QUADRATIC = "function (f64 X[N], f64 A[N, N]) -> (L) { L[] = +(X[i] * A[i, j] * X[j]); }"
 NORMALISED = "function (f64 X[N]) -> (Y) { S[] = +(X[i] * X[i]); Y = X / S; }"
@@ -139,3 +142,16 @@ def test_slices_that_lie_apart_share_a_cotangent():
     x, dy = np.arange(12, dtype="f4").reshape(4, 3), np.ones(3, "f4")
     assert gradient.emit("gradient").count("default") == 2
     np.testing.assert_array_equal(gradient(x, dy), [x[1] * x[2], x[0] * x[2], x[0] * x[1], 0 * dy])
+
+
+@pytest.mark.parametrize("kind,gates,most", [("rnn", 1, 8), ("gru", 3, 17), ("lstm", 4, 12)])
+def test_the_gradient_of_a_sequence_grows_by_a_step(kind, gates, most):
+    """As many launches for each further step, forward included: no tensor of zeros for a slice that is read, and no sum of them."""
+    n, i, m = 2, 5, 6
+    launches = {}
+    for steps in (3, 7, 11):
+        program = tilec.compile(RECURRENT.read_text(), function=kind, define={"STEPS": steps}).grad()
+        states = [np.ones((n, m), "f4")] * (2 if kind == "lstm" else 1)
+        weights = [np.ones(shape, "f4") for shape in ((gates * m, i), (gates * m, m), (gates * m,), (gates * m,))]
+        launches[steps] = program.emit("plan", np.ones((steps, n, i), "f4"), *states, *weights, *states).count("\ngroup ") + 1
+    assert launches[11] - launches[7] == launches[7] - launches[3] <= 4 * most  # a step of gru takes 16 and 17 in turns
