@@ -6,6 +6,7 @@
 
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -58,7 +59,14 @@ std::pair<std::string, std::variant<double, std::string>> definition(const std::
     throw UsageError{fmt::format("--define takes NAME=VALUE, a number, a function or an aggregation, not `{}`", text), "write `--define S=2` or `--define F=relu`"};
   if (std::isalpha(static_cast<unsigned char>(text[equals + 1])) != 0)
     return {text.substr(0, equals), text.substr(equals + 1)};
-  return assignment<double>(text, "--define", "S=2");
+  const auto [name, value] = assignment<double>(text, "--define", "S=2");
+  const std::string number = text.substr(equals + 1);
+  std::int64_t integer = 0;
+  const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), integer);
+  const bool is_integer = end == number.data() + number.size();
+  if (is_integer && (fault == std::errc::result_out_of_range || std::fabs(value) >= 0x1p63 || static_cast<std::int64_t>(value) != integer))
+    throw UsageError{fmt::format("`{}` in --define is passed as a 64-bit float and does not fit one exactly", number), {}};
+  return {name, value};
 }
 
 struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0; std::string target, check, diagnostics = "text"; };

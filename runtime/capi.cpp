@@ -258,17 +258,28 @@ std::string fault_of(const DLTensor& tensor) {
   constexpr std::int32_t most = 64;                      // NumPy's
   if (tensor.ndim < 0 || tensor.ndim > most) return fmt::format("it has {} dimensions, where 0 to {} are possible", tensor.ndim, most);
   if (tensor.ndim > 0 && tensor.shape == nullptr) return "its shape is NULL";
-  for (std::int32_t d = 0; d < tensor.ndim; ++d)
+  std::int64_t bytes = 16;                               // more than any element has
+  for (std::int32_t d = 0; d < tensor.ndim; ++d) {
     if (tensor.shape[d] < 0) return fmt::format("its dimension {} is {}", d + 1, tensor.shape[d]);
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(tensor.shape[d], 1), &bytes)) return "its shape has more bytes than 63 bits count";
+  }
   const auto data = reinterpret_cast<std::uintptr_t>(tensor.data);
   if (data == 0 && tensor.byte_offset != 0) return "its data is NULL with an offset";
   if (data + tensor.byte_offset < data) return fmt::format("its byte_offset is {}", tensor.byte_offset);
   return {};
 }
 
+// The number that a caller wrote where an enum is due, which may be none of the enum's.
+template <class Enum> int number_in(const Enum& place) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &place, sizeof number);
+  return number;
+}
+
 runtime::Tensor tensor_of(const tilec_argument& given, const std::string& name) {
   if (given.tensor == nullptr) throw runtime::argument_error(messages::bad_value, name, "its tensor is NULL");
-  if (given.tensor->device.device_type != kDLCPU) throw runtime::argument_error(messages::wrong_device, name, "another device's");
+  if (number_in(given.tensor->device.device_type) != kDLCPU) throw runtime::argument_error(messages::wrong_device, name, "another device's");
   if (const std::string fault = fault_of(*given.tensor); !fault.empty()) throw runtime::argument_error(messages::bad_tensor, name, fault);
   std::optional<runtime::Tensor> tensor = runtime::borrow(*given.tensor);
   if (!tensor) throw runtime::argument_error(messages::bad_value, name, "its element type is none of Tile's");
@@ -279,7 +290,8 @@ runtime::Tensor tensor_of(const tilec_argument& given, const std::string& name) 
 runtime::Argument argument_of(const tilec_argument& given, const std::string& name, Side side) {
   runtime::Argument argument;
   argument.name = name;
-  switch (static_cast<int>(given.kind)) {
+  const int kind = number_in(given.kind);
+  switch (kind) {
     case TILEC_INTEGER:
       argument.is_integer = true;
       argument.integer = given.integer;
@@ -297,7 +309,7 @@ runtime::Argument argument_of(const tilec_argument& given, const std::string& na
       argument.add = true;
       [[fallthrough]];
     case TILEC_TENSOR: argument.tensor = tensor_of(given, name); break;
-    default: throw runtime::argument_error(messages::bad_value, name, fmt::format("its kind is {}, which no tilec_argument_kind is", static_cast<int>(given.kind)));
+    default: throw runtime::argument_error(messages::bad_value, name, fmt::format("its kind is {}, which no tilec_argument_kind is", kind));
   }
   if (side == Side::Output && !argument.tensor) throw runtime::argument_error(messages::bad_value, name, "it is an output, which takes a tensor and no number");
   return argument;

@@ -136,7 +136,7 @@ print("failed", failed)
 
 
 def test_a_child_of_fork_runs_and_compiles():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK, "30"], env={**os.environ, "TILEC_THREADS": "3", "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK, "60"], env={**os.environ, "TILEC_THREADS": "3", "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, timeout=300)
     assert done.stdout == "failed []\n", done.stderr
 
 
