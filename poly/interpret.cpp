@@ -232,6 +232,9 @@ void Interpreter::run(const Statement& statement) {
       fold(statement.aggregation, type, folds[element], code.run(point, operands, offsets));
     }
   });
+  // A sum starts from 0, so that of -0 alone is 0; where no element has two points, it is the value of its point (simplify.h makes it `=`).
+  if (statement.aggregation == Aggregation::Sum && std::any_of(folds.begin(), folds.end(), [](const Fold& f) { return f.count > 1; }))
+    for (Fold& f : folds) f.value.real += 0.0;
   const auto count = folds.size();
   const auto& fill = statement.fill;
   target.errors.assign(count, 0);
