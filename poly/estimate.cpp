@@ -278,7 +278,6 @@ void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
   if (real && std::isfinite(v.real)) fold.terms += std::fabs(v.real);
   if (fold.count++ == 0) {
     fold.value = v;
-    if (aggregation == Aggregation::Sum) fold.value.real += 0.0;  // a sum starts from 0: of -0 alone it is 0
     return;
   }
   switch (aggregation) {

@@ -114,6 +114,9 @@ void Interpreter::run(const Statement& statement) {
     ++place;
   }
   flush();
+  // A sum starts from 0, so that of -0 alone is 0; where no element has two points, it is the value of its point (simplify.h makes it `=`).
+  if (statement.aggregation == Aggregation::Sum && std::ranges::any_of(folds, [](const Fold& f) { return f.count > 1; }))
+    for (Fold& f : folds) f.value.real += 0.0;
   for (std::size_t k = 0; k < (needed.all ? count : needed.elements.size()); ++k) {
     const std::size_t element = needed.all ? k : needed.elements[k];
     if (!assigns) finish(statement, element, folds[k]);

@@ -207,8 +207,9 @@ int compare(const poly::Array& got, const poly::Array& wanted, const std::vector
   for (std::size_t n = 0; n < static_cast<std::size_t>(got.count()); ++n) {
     const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]), b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
     if (real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n]) continue;
-    if (std::isinf(magnitudes[n])) continue;             // a product that overflows beside a zero: nothing is known
-    if (std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n])) continue;
+    // Nothing is known of the digits; that there are any is.
+    if (std::isinf(magnitudes[n]) && std::isfinite(a) == std::isfinite(b) && std::isnan(a) == std::isnan(b)) continue;
+    if (std::isfinite(magnitudes[n]) && std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n])) continue;
     fmt::print("{}{}element {}: {} where the interpreter has {} (magnitude {})\n\n", c.text, c.gradient ? "gradient, " : "", n, a, b, magnitudes[n]);
     return 1;
   }
