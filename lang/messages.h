@@ -55,6 +55,7 @@ inline constexpr Message<Text, Text> derivative_of_nothing{"E0128", Severity::Er
 inline constexpr Message<Text, Text, Text> result_count{"E0129", Severity::Error, "`{}` gives {}, but {} taken"};
 inline constexpr Message<Text, Text, Text> dimensions_mix{"E0130", Severity::Error, "`dim` keeps `{}` and `{}` apart, but {}"};
 inline constexpr Message<Text, Text> attribute_values{"E0131", Severity::Error, "`[[{}]]` {}"};
+inline constexpr Message<Text, Text> limit{"E0132", Severity::Error, "the program has more than {} {}"};
 inline constexpr Message<Text, Text> attribute_idle{"W0106", Severity::Warning, "`[[{}]]` has no effect {}"};
 inline constexpr Message<Text> dimension_unused{"W0105", Severity::Warning, "no size is called `{}`, which `dim` declares"};
 inline constexpr Message<Text, Text, Text, Text, Text> dimension{"W0210", Severity::Warning, "index `{}` ranges over `{}` of `{}` and over `{}` of `{}`"};
