@@ -11,12 +11,14 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "autodiff/covers.h"
 #include "autodiff/derivative.h"
 #include "autodiff/graph.h"
 #include "autodiff/share.h"
 #include "autodiff/term.h"
+#include "poly/intern.h"
 
 namespace tilec::autodiff {
 namespace {
@@ -39,14 +41,19 @@ struct Pull {
   Expr root;
   std::optional<Expr> stored;                          // the forward result, where it is `root` exactly
 
-  bool reaches(const Expr& e) const {
-    return e.match([&](const Read& read) { return wanted.contains(read.read); },
-                   [&](const Apply& apply) { return std::any_of(apply.operands.begin(), apply.operands.end(), [&](const Expr& o) { return reaches(o); }); },
-                   [&](const Cast& cast) { return reaches(cast.operand); },
-                   [](const auto&) { return false; });
+  std::unordered_map<const void*, bool> reached = {};  // by node: each is looked into once
+
+  bool reaches(const Expr& e) {
+    if (const auto* read = e.as<Read>()) return wanted.contains(read->read);
+    if (const auto known = reached.find(poly::address(e)); known != reached.end()) return known->second;
+    const bool does = e.match([&](const Apply& apply) { return std::any_of(apply.operands.begin(), apply.operands.end(), [&](const Expr& o) { return reaches(o); }); },
+                              [&](const Cast& cast) { return reaches(cast.operand); },
+                              [](const auto&) { return false; });
+    reached.emplace(poly::address(e), does);
+    return does;
   }
 
-  std::optional<Expr> operator()(const Expr& e, const Expr& c) const {
+  std::optional<Expr> operator()(const Expr& e, const Expr& c) {
     if (!lang::is_float(e.type()) || !reaches(e)) return std::nullopt;
     return e.match([&](const Read&) -> std::optional<Expr> { return c; },
                    [&](const Cast& cast) { return under(cast, c); },
@@ -55,13 +62,13 @@ struct Pull {
   }
 
   // A cast has derivative 1. What is computed in a wider type than `c` is differentiated in it.
-  std::optional<Expr> under(const Cast& cast, const Expr& c) const {
+  std::optional<Expr> under(const Cast& cast, const Expr& c) {
     const bool wider = lang::bits(cast.operand.type()) > lang::bits(c.type());
     const auto part = (*this)(cast.operand, wider ? term::cast(c, cast.operand.type()) : c);
     return part ? std::optional<Expr>(term::cast(*part, c.type())) : std::nullopt;
   }
 
-  std::optional<Expr> through(const Expr& e, const Apply& apply, const Expr& c) const {
+  std::optional<Expr> through(const Expr& e, const Apply& apply, const Expr& c) {
     const Expr result = stored && e.same_as(root) ? *stored : e;
     std::optional<Expr> sum;
     for (std::size_t k = 0; k < apply.operands.size(); ++k) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "autodiff/shared.h"
 #include "autodiff/term.h"
 
 namespace tilec::autodiff {
@@ -52,18 +53,33 @@ void Companion::add(Statement statement, TensorId target, const std::vector<Affi
   statement.fill = Number{program.tensor(target).dtype};
   if (statement.aggregation == Aggregation::Sum && one_point_each(statement)) statement.aggregation = Aggregation::Assign;
   tidy_reads(statement);
+  name_shared(*this, statement);
+  tidy_reads(statement);
   program.nodes.emplace_back(std::move(statement));
 }
 
+namespace {
+
+// With a mark or without.
+bool is_called(std::string_view spelled, std::string_view name) {
+  if (spelled.starts_with('#') || spelled.starts_with('$')) spelled.remove_prefix(1);
+  return spelled == name;
+}
+
+}  // namespace
+
 Statement over_shape(const Program& program, const std::vector<Size>& shape) {
-  const std::set<std::string> taken = taken_names(program);
+  const auto is_taken = [&](const std::string& name) {  // asked for a few names, of many tensors
+    return std::any_of(program.tensors.begin(), program.tensors.end(), [&](const poly::Tensor& tensor) { return is_called(tensor.name, name); }) ||
+           std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& size) { return is_called(size, name); });
+  };
   Statement statement{.target = {}, .indices = {}, .domain = {}, .aggregation = Aggregation::Assign, .value = number(DType::F32, 0),
                       .reads = {}, .fill = Number{DType::F32}, .ties = poly::Ties::Split, .kernel_name = {}, .span = {}};
   constexpr std::string_view letters = "ijklmnpqrstuvwxyz";
   for (std::size_t n = 0; statement.indices.size() < shape.size(); ++n) {
     std::string name(1, letters[n % letters.size()]);
     if (n >= letters.size()) name += std::to_string(n / letters.size());
-    if (!taken.contains(name)) statement.indices.push_back(name);
+    if (!is_taken(name)) statement.indices.push_back(name);
   }
   for (std::size_t d = 0; d < shape.size(); ++d) {
     statement.target.element.push_back(Affine::index(d, shape.size()));

@@ -130,6 +130,7 @@ std::optional<Program> forward(const Program& program, const std::vector<std::st
   std::vector<TensorId> generated = sweep.parameters;
   for (const auto* list : {&sweep.program.outputs, &sweep.made, &sweep.helpers}) generated.insert(generated.end(), list->begin(), list->end());
   finish(sweep.program, std::move(generated));
+  if (!within_limits(sweep.program, diagnostics)) return std::nullopt;
   return std::move(sweep.program);
 }
 

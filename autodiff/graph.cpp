@@ -1,7 +1,11 @@
 #include "autodiff/graph.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+
+#include "lang/limit.h"
+#include "poly/intern.h"
 
 namespace tilec::autodiff {
 
@@ -29,8 +33,8 @@ std::vector<TensorId> operands(const Node& node) {
 }
 
 Statement* writer_of(Program& program, TensorId id) {
-  for (Node& node : program.nodes)
-    if (auto* statement = std::get_if<Statement>(&node); statement && statement->target.tensor == id) return statement;
+  for (auto node = program.nodes.rbegin(); node != program.nodes.rend(); ++node)  // mostly one of the last
+    if (auto* statement = std::get_if<Statement>(&*node); statement && statement->target.tensor == id) return statement;
   return nullptr;
 }
 
@@ -122,11 +126,13 @@ void drop_dead(Program& program, std::vector<TensorId>& generated) {
 }
 
 // X ⇒ X, X_1, X_2 …; X' ⇒ X_1'; the mark is not part of what must differ, since the API drops it.
-std::string unique(const std::string& wish, std::set<std::string>& taken) {
+// `tried`: for a wish, how many of these are taken.
+std::string unique(const std::string& wish, std::set<std::string>& taken, std::map<std::string, int>& tried) {
   std::string body = without_mark(wish), tick;
   if (body.ends_with('\'')) tick = "'", body.pop_back();
-  std::string text = body + tick;
-  for (int n = 1; !taken.insert(text).second; ++n) text = body + "_" + std::to_string(n) + tick;
+  int& n = tried[body + tick];
+  std::string text = n == 0 ? body + tick : body + "_" + std::to_string(n) + tick;
+  while (!taken.insert(text).second) text = body + "_" + std::to_string(++n) + tick;
   return text == without_mark(wish) ? wish : text;
 }
 
@@ -140,8 +146,9 @@ void name_all(Program& program, const std::vector<TensorId>& order) {
     if (const auto* statement = std::get_if<Statement>(&node)) taken.insert(statement->indices.begin(), statement->indices.end());
 
   std::set<TensorId> named;
+  std::map<std::string, int> tried;
   for (TensorId id : order)
-    if (named.insert(id).second) program.tensors[at(id)].name = unique(program.tensor(id).name, taken);
+    if (named.insert(id).second) program.tensors[at(id)].name = unique(program.tensor(id).name, taken, tried);
 }
 
 }  // namespace
@@ -170,6 +177,15 @@ std::vector<bool> tensors_behind(const Program& program, const std::vector<Tenso
 void finish(Program& program, std::vector<TensorId> generated) {
   drop_dead(program, generated);
   name_all(program, generated);
+}
+
+bool within_limits(const Program& program, lang::Diagnostics& diagnostics) {
+  if (!lang::within(lang::Limit::Statements, std::ssize(program.nodes), {}, diagnostics)) return false;
+  return std::all_of(program.nodes.begin(), program.nodes.end(), [&](const Node& node) {
+    const auto* statement = std::get_if<Statement>(&node);
+    const double nodes = statement ? std::min(poly::length(statement->value), 1e18) : 0;
+    return lang::within(lang::Limit::Nodes, static_cast<std::int64_t>(nodes), statement ? statement->span : lang::Span{}, diagnostics);
+  });
 }
 
 std::string without_mark(const std::string& name) { return name.starts_with('#') || name.starts_with('$') ? name.substr(1) : name; }

@@ -31,6 +31,9 @@ std::vector<bool> tensors_behind(const poly::Program& program, const std::vector
 // tensor of `generated` a name that no tensor, size or index has, in this order.
 void finish(poly::Program& program, std::vector<poly::TensorId> generated);
 
+// Is a derivative small enough to go on with? Reports when it has too many statements, or one a value that is too long.
+bool within_limits(const poly::Program& program, lang::Diagnostics& diagnostics);
+
 // `dX`, `tX` for `X`: spelled so that it reads back as the same name.
 std::string cotangent_name(const std::string& name);
 std::string tangent_name(const std::string& name);

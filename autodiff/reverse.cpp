@@ -148,6 +148,7 @@ std::optional<Program> reverse(const Program& program, const std::vector<std::st
   std::vector<TensorId> generated = sweep.parameters;
   for (const auto* list : {&sweep.gradient.outputs, &sweep.totals, &sweep.partials, &sweep.helpers}) generated.insert(generated.end(), list->begin(), list->end());
   finish(sweep.gradient, std::move(generated));
+  if (!within_limits(sweep.gradient, diagnostics)) return std::nullopt;
   return std::move(sweep.gradient);
 }
 

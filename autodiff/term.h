@@ -5,9 +5,12 @@
 
 #include <utility>
 
+#include "poly/intern.h"
 #include "poly/program.h"
 
 namespace tilec::autodiff::term {
+
+using poly::with_leaves;
 
 using lang::DType;
 using lang::Op;
@@ -47,18 +50,6 @@ inline Expr call(Op op, const Expr& a, const Expr& b) { return poly::Apply{op, {
 inline Expr compare(Op op, const Expr& a, const Expr& b) { return poly::Apply{op, {a, b}, DType::Bool}; }
 inline Expr both(const Expr& a, const Expr& b) { return poly::Apply{Op::And, {a, b}, DType::Bool}; }
 inline Expr select(const Expr& condition, const Expr& a, const Expr& b) { return poly::Apply{Op::Select, {condition, a, b}, a.type()}; }
-
-// The expression with other leaves: `leaf` gets each Read and Index.
-template <class Leaf> Expr with_leaves(const Expr& e, const Leaf& leaf) {
-  return e.match([&](const poly::Number&) { return e; },
-                 [&](const poly::Cast& cast) -> Expr { return poly::Cast{with_leaves(cast.operand, leaf), cast.type}; },
-                 [&](const poly::Apply& apply) -> Expr {
-                   poly::Apply copy{apply.op, {}, apply.type};
-                   for (const auto& operand : apply.operands) copy.operands.push_back(with_leaves(operand, leaf));
-                   return copy;
-                 },
-                 [&](const auto&) -> Expr { return leaf(e); });
-}
 
 // The expression with its reads numbered anew.
 template <class Renumber> Expr renumbered(const Expr& e, const Renumber& renumber) {

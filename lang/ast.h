@@ -157,7 +157,9 @@ struct Import { std::string path; Span span; std::shared_ptr<const File> file; }
 struct Dim { std::vector<Name> names; Span span; };
 // What stands between the tokens and a formatter must keep: a comment, or (empty text) one or more blank lines.
 struct Trivia { std::string text; Span span; bool own_line = false; };  // own_line: nothing but blanks before it on its line
-struct File { std::vector<std::variant<Import, Dim, Function>> items; std::vector<Trivia> trivia; };
+// Positions of a file's functions by name, and whose functions it may call beside its own; made once the file is whole.
+struct FileIndex;
+struct File { std::vector<std::variant<Import, Dim, Function>> items; std::vector<Trivia> trivia; std::shared_ptr<const FileIndex> index = {}; };
 
 // A function and the file whose names it uses.
 struct Definition {
@@ -168,6 +170,7 @@ struct Definition {
 const Function* function_of(const File& file, const Name& name, Function::Role role);  // of this file alone; null: none
 // Files whose functions a file may call beside its own: those that it imports, but in place of one that only imports (`std/nn.tile`) the files that one imports.
 std::vector<const File*> callable_imports(const File& file);
+void make_index(File& file);                           // after its imports are known; without one, every name is looked for from the first item on
 // Functions that `name` may mean in a file: its own, else those of its callable imports. More than one is for the caller to refuse.
 std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role = Function::Role::Function);
 // One that is not callable because it is an import of an import.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "lang/messages.h"
@@ -48,8 +49,8 @@ class Calls {
         each_call(*f, [&](const Call& c, const Expr& e) { call(*f, c, e.span()); });
         tuples(*f);
         if (f->role != Function::Role::Function) derivative(*f);
-        else recursion(*f);
       }
+    recursion();
   }
 
  private:
@@ -126,18 +127,52 @@ class Calls {
           .label(f->span_of_head(), "the function is here");
   }
 
-  void recursion(const Function& f) {
-    std::vector<const Function*> chain;
-    std::set<const Function*> done;
-    follow(f, f, chain, done);
+  // Functions that call others are taken away once all these are gone; those that stay call themselves, or one that does.
+  void recursion() {
+    std::map<const Function*, std::vector<const Function*>> callers;
+    std::map<const Function*, std::size_t> open;        // functions that it calls and that are still there
+    std::vector<const Function*> all, gone;
+    for (const auto& item : file_.items) {
+      const auto* f = std::get_if<Function>(&item);
+      if (!f || f->role != Function::Role::Function || !f->name) continue;
+      all.push_back(f);
+      std::set<const Function*> called;
+      each_function(*f, [&](const Name& name) {
+        if (const Function* next = function_of(file_, name, Function::Role::Function)) called.insert(next);
+      });
+      for (const Function* next : called) callers[next].push_back(f);
+      open[f] = called.size();
+      if (called.empty()) gone.push_back(f);
+    }
+    for (std::size_t k = 0; k < gone.size(); ++k)
+      for (const Function* caller : callers[gone[k]])
+        if (--open[caller] == 0) gone.push_back(caller);
+    for (const Function* f : all) {
+      if (open[f] == 0) continue;
+      std::vector<const Function*> chain;
+      std::set<const Function*> done;
+      follow(*f, *f, chain, done);
+    }
+  }
+
+  // Every name that may be a function's, in front of `(` or in < >.
+  template <class Visit> static void each_function(const Function& f, const Visit& visit) {
+    const auto unless_parameter = [&](const Name& name) {
+      if (!is_parameter(f, name)) visit(name);
+    };
+    each_call(f, [&](const Call& c, const Expr&) {
+      unless_parameter(c.function);
+      for (const Argument& a : c.parameters)
+        if (const auto* name = std::get_if<Name>(&a.value)) unless_parameter(*name);
+    });
   }
 
   // Depth first from `f`; imports cannot come back to this file.
   bool follow(const Function& root, const Function& f, std::vector<const Function*>& chain, std::set<const Function*>& done) {
     chain.push_back(&f);
     bool found = false;
-    const auto visit = [&](const Name& name) {
-      if (found || is_parameter(f, name)) return;
+    each_function(f, [&](const Name& name) {
+      if (found) return;
       const Function* next = function_of(file_, name, Function::Role::Function);
       if (next && next == &root) {
         std::string text;
@@ -147,11 +182,6 @@ class Calls {
       } else if (next && done.insert(next).second) {
         found = follow(root, *next, chain, done);
       }
-    };
-    each_call(f, [&](const Call& c, const Expr&) {
-      visit(c.function);
-      for (const Argument& a : c.parameters)
-        if (const auto* name = std::get_if<Name>(&a.value)) visit(*name);
     });
     chain.pop_back();
     return found;

@@ -775,6 +775,7 @@ std::optional<File> parse(const Source& source, Diagnostics& diagnostics, std::u
   std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
   for (Diagnostic& diagnostic : sorted) diagnostics.add(std::move(diagnostic));
   if (found.has_errors()) return std::nullopt;
+  make_index(file);
   return file;
 }
 

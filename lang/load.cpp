@@ -23,6 +23,7 @@ class Loader {
     for (auto& item : file ? file->items : none_)
       if (auto* import = std::get_if<Import>(&item)) whole &= resolve(*import, source);
     open_.pop_back();
+    if (file) make_index(*file);
     // A call of what could not be imported is no second fault.
     if (!whole || !check(*file, diagnostics_)) return std::nullopt;
     return file;

@@ -58,6 +58,7 @@ inline constexpr Message<Text> foreign{"E0109", Severity::Error, "Tile has no {}
 inline constexpr Message<Text> missing_semicolon{"E0119", Severity::Error, "a `;` is missing in front of {}"};
 inline constexpr Message<Text> not_text{"E0136", Severity::Error, "this is no program: {}"};
 inline constexpr Message<Text, Text> attribute_values{"E0131", Severity::Error, "`[[{}]]` {}"};
+inline constexpr Message<Text, Text> limit{"E0132", Severity::Error, "the program has more than {} {}"};
 inline constexpr Message<Text, Text> attribute_idle{"W0106", Severity::Warning, "`[[{}]]` has no effect {}"};
 inline constexpr Message<Text> dimension_unused{"W0105", Severity::Warning, "no size is called `{}`, which `dim` declares"};
 inline constexpr Message<Text, Text, Text, Text, Text> dimension{"W0210", Severity::Warning, "index `{}` ranges over `{}` of `{}` and over `{}` of `{}`"};

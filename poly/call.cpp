@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lang/limit.h"
 #include "lang/messages.h"
 #include "poly/builtin.h"
 #include "poly/contraction.h"
@@ -18,8 +19,8 @@ namespace {
 
 namespace messages = lang::messages;
 
-constexpr int most_nested = 100;                       // calls in calls: recursion through parameters ends here
 constexpr std::int64_t most_iterations = 10000;
+constexpr double most_expanded = 1000;                 // nodes of an expression that stands for a call in an elementwise statement
 
 bool is_scalar_function(std::string_view name) { return lang::function_named(name) || lang::dtype_named(name) || name == "ident" || name == "as_bool"; }
 
@@ -125,7 +126,7 @@ Named tuple_of(std::vector<Named> elements, Span span) {
 class Callee {
  public:
   Callee(Scope& caller, const lang::Definition& callee, Span span)
-      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .assumed = caller.assumed, .derivations = caller.derivations, .nested = caller.nested, .depth = caller.depth + 1} {}
+      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .assumed = caller.assumed, .derivations = caller.derivations, .inlined = caller.inlined, .texts = caller.texts, .nested = caller.nested, .depth = caller.depth + 1} {}
   Callee(const Callee&) = delete;
   Callee& operator=(const Callee&) = delete;
   ~Callee() {
@@ -144,10 +145,12 @@ class Callee {
   Scope inside_;
 };
 
-bool too_deep(Scope& scope, const lang::Call& call, Span span) {
-  if (scope.depth + scope.nested < most_nested) return false;
-  scope.diagnostics.report(span, messages::recursion, fmt::format("calls are nested more than {} deep in `{}`", most_nested, call.function.text));
-  return true;
+// Recursion through compile-time parameters ends here too. Once a limit is reported, nothing more is inlined.
+bool too_many(Scope& scope, Span span) {
+  auto& all = *scope.inlined;
+  if (all.over) return true;
+  all.over = !lang::within(lang::Limit::Nesting, scope.depth + scope.nested + 1, span, scope.diagnostics) || !lang::within(lang::Limit::Calls, ++all.count, span, scope.diagnostics);
+  return all.over;
 }
 
 bool is_comparison(const lang::Expr& expr) {
@@ -175,26 +178,51 @@ std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& functi
   return scope.failed || results.size() < function.results.size() ? std::nullopt : std::optional(std::move(results));
 }
 
+// A call, by what decides what it gives.
+Derivation likeness(const lang::Definition& definition, const Scope& inside, const std::vector<Named>& arguments) {
+  Derivation like{.definition = definition, .parameters = inside.parameters};
+  for (const auto& [name, number] : inside.names) like.numbers[name] = placeless(number);
+  for (const auto& argument : arguments) like.arguments.push_back(placeless(argument));
+  return like;
+}
+
+std::size_t hash(const Derivation& like) {
+  std::size_t value = std::hash<const void*>()(like.definition.function);
+  for (const auto& argument : like.arguments) value = value * 31 + static_cast<std::size_t>(argument.tensor + 1) + 7 * static_cast<std::size_t>(argument.kind);
+  return value;
+}
+
+const InlinedCall* known_call(const InlinedCalls& calls, const Derivation& like) {
+  const auto [first, last] = calls.known.equal_range(hash(like));
+  const auto at = std::find_if(first, last, [&](const auto& each) { return same_call(each.second.like, like); });
+  return at == last ? nullptr : &at->second;
+}
+
 std::optional<Named> inlined(Scope& scope, const lang::Definition& definition, const lang::Call& call, const std::string& name, Span span) {
   const lang::Function& function = *definition.function;
   const auto derivatives = derivatives_of(definition);
   auto arguments = arguments_of(scope, function, call, span);
-  if (!arguments || too_deep(scope, call, span)) return std::nullopt;
+  if (!arguments || too_many(scope, span)) return std::nullopt;
   if (derivatives.any() && !store_arguments(scope, *arguments)) return std::nullopt;
   std::optional<std::vector<Named>> results;
+  Derivation like;
   {
     Callee callee(scope, definition, span);
     Scope& inside = callee.scope();
     if (!bind_parameters(inside, function, call.parameters, scope, span)) return std::nullopt;
+    like = likeness(definition, inside, *arguments);
+    if (const auto* known = scope.depth > 0 && !scope.keeps ? known_call(*scope.inlined, like) : nullptr) {
+      scope.failed |= !known->made;
+      return known->made;
+    }
     if (function.results.size() == 1) inside.called[function.results[0].name.spelled()] = wished_name(scope, name);
     results = run(inside, function, *arguments);
   }
-  if (!results) {
-    scope.failed = true;
-    return std::nullopt;
-  }
-  if (derivatives.any() && !attach_rule(scope, derivatives, call, *arguments, *results, span)) return std::nullopt;
-  return tuple_of(std::move(*results), span);
+  const bool whole = results && (!derivatives.any() || attach_rule(scope, derivatives, call, *arguments, *results, span));
+  auto made = whole ? std::optional(tuple_of(std::move(*results), span)) : std::nullopt;
+  scope.failed |= !made;
+  scope.inlined->known.emplace(hash(like), InlinedCall{like, made});
+  return made;
 }
 
 // iterate<f, 20>(X, W): X = f(X, W), twenty times; what f does not return stays.
@@ -326,20 +354,23 @@ namespace {
 
 // A scope in which the text of a callee is looked at without being built: functions in < > are bound.
 Scope looked_into(const Scope& scope, const lang::Definition& callee, const lang::Call& call, lang::Diagnostics& unused) {
-  Scope inside{.diagnostics = unused, .file = callee.file, .depth = scope.depth + 1};
+  Scope inside{.diagnostics = unused, .file = callee.file, .inlined = scope.inlined, .texts = scope.texts, .nested = scope.nested, .depth = scope.depth + 1};
   for (std::size_t k = 0; k < callee.function->parameters.size() && k < call.parameters.size(); ++k)
     if (const auto* name = std::get_if<lang::Name>(&call.parameters[k].value); name && function_meant(scope, *name))
       inside.parameters[callee.function->parameters[k].name.spelled()] = {.function = function_meant(scope, *name)};
   return inside;
 }
 
-}  // namespace
+KnownTexts::Key key_of(const lang::Definition& callee, const Scope& inside) {
+  KnownTexts::Key key{callee.function, {}};
+  for (const auto& [name, parameter] : inside.parameters) key.second[name] = parameter.function->function;
+  return key;
+}
 
-bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::Call& call) {
-  const lang::Function& function = *callee.function;
-  if (scope.depth > most_nested || function.inputs.empty() || function.results.size() != 1 || function.results[0].dtype) return false;
-  lang::Diagnostics unused;
-  Scope inside = looked_into(scope, callee, call, unused);
+bool is_nested_too_deep(const Scope& scope) { return scope.depth + scope.nested >= lang::most(lang::Limit::Nesting); }
+
+// Its inputs are sizes and so is all it computes.
+bool computes_sizes(Scope& inside, const lang::Function& function) {
   const auto size = [&](const lang::Name& name) { inside.names[name.spelled()] = Named::of_size(Size::named(name.spelled()), name.span); };
   for (const auto& parameter : function.parameters)
     if (!inside.parameters.contains(parameter.name.spelled())) size(parameter.name);
@@ -356,11 +387,25 @@ bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::
   return true;
 }
 
+}  // namespace
+
+bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::Call& call) {
+  const lang::Function& function = *callee.function;
+  if (function.inputs.empty() || function.results.size() != 1 || function.results[0].dtype || is_nested_too_deep(scope)) return false;
+  lang::Diagnostics unused;
+  Scope inside = looked_into(scope, callee, call, unused);
+  const auto [known, is_new] = scope.texts->gives_size.try_emplace(key_of(callee, inside), false);  // so for one that calls itself
+  if (is_new) known->second = computes_sizes(inside, function);
+  return known->second;
+}
+
 std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call) {
   const auto definition = function_meant(scope, call.function);
-  if (!definition || scope.depth > most_nested) return {};
+  if (!definition || is_nested_too_deep(scope)) return {};
   lang::Diagnostics unused;
   Scope inside = looked_into(scope, *definition, call, unused);
+  const auto [known, is_new] = scope.texts->size_inputs.try_emplace(key_of(*definition, inside));
+  if (!is_new) return known->second;
   find_declared(*definition->function, inside);
   find_used_as_size(*definition->function, inside);
   std::vector<InputUse> sizes;
@@ -369,43 +414,78 @@ std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call) {
     const auto name = input.target.name.spelled();
     sizes.push_back(!scalar ? InputUse::Value : inside.used_as_size.contains(name) ? InputUse::Size : inside.used_as_extent.contains(name) ? InputUse::Extent : InputUse::Value);
   }
-  return sizes;
+  return known->second = std::move(sizes);
 }
 
 namespace {
 
+std::optional<Expansion> expansion_of(const Scope& scope, const lang::Definition& callee);
+
 // Operations on whole tensors that are operations on their elements: no accesses, no shapes, no calls that make tensors.
-bool is_elementwise(const Scope& scope, const lang::Expr& expr) {
-  const auto all = [&](const std::vector<lang::Expr>& list) { return std::all_of(list.begin(), list.end(), [&](const lang::Expr& e) { return is_elementwise(scope, e); }); };
-  return expr.match([](const lang::Number&) { return true; }, [](const lang::Variable&) { return true; }, [&](const lang::Unary& u) { return is_elementwise(scope, u.operand); },
-                    [&](const lang::Binary& b) { return all({b.left, b.right}); }, [](const lang::Access&) { return false; },
+// Adds what `expr`, `times` over, has of nodes and of the inputs.
+bool expand_into(const Scope& scope, const lang::Function& function, const lang::Expr& expr, double times, Expansion& all) {
+  const auto go = [&](const lang::Expr& e) { return expand_into(scope, function, e, times, all); };
+  all.nodes += times;
+  return expr.match([](const lang::Number&) { return true; },
+                    [&](const lang::Variable& v) {
+                      for (std::size_t k = 0; k < function.inputs.size(); ++k)
+                        if (function.inputs[k].target.name == v.name) all.inputs[k] += times;
+                      return true;
+                    },
+                    [&](const lang::Unary& u) { return go(u.operand); }, [&](const lang::Binary& b) { return go(b.left) && go(b.right); }, [](const lang::Access&) { return false; },
                     [&](const lang::Call& c) {
                       if (!c.parameters.empty()) return false;
                       const auto callee = function_meant(scope, c.function);
-                      return (callee ? is_one_expression(scope, *callee) : is_scalar_function(meant(scope, c).function.text)) && all(c.arguments);
+                      if (!callee) return is_scalar_function(meant(scope, c).function.text) && std::all_of(c.arguments.begin(), c.arguments.end(), go);
+                      const auto inner = expansion_of(scope, *callee);
+                      if (!inner || inner->inputs.size() != c.arguments.size()) return false;
+                      all.nodes += times * inner->nodes;
+                      for (std::size_t k = 0; k < c.arguments.size(); ++k)
+                        if (!expand_into(scope, function, c.arguments[k], times * std::max(1.0, inner->inputs[k]), all)) return false;
+                      return true;
                     },
-                    [&](const lang::Select& s) { return s.otherwise && all({s.condition, s.then, *s.otherwise}); });
+                    [&](const lang::Select& s) { return s.otherwise && go(s.condition) && go(s.then) && go(*s.otherwise); });
 }
 
-}  // namespace
-
-bool is_one_expression(const Scope& scope, const lang::Definition& callee) {
-  const lang::Function& f = *callee.function;
+// The one assignment of a function that is nothing else.
+const lang::Assignment* only_assignment(const lang::Function& f) {
   const lang::Assignment* only = nullptr;
   for (const auto& statement : f.statements) {
     if (std::holds_alternative<std::monostate>(statement.node)) continue;
     const auto* assignment = std::get_if<lang::Assignment>(&statement.node);
-    if (!assignment || only || !statement.attributes.empty()) return false;
+    if (!assignment || only || !statement.attributes.empty()) return nullptr;
     only = assignment;
   }
+  return only;
+}
+
+std::optional<Expansion> expansion_of(const Scope& scope, const lang::Definition& callee) {
+  const lang::Function& f = *callee.function;
+  const auto [known, is_new] = scope.texts->expansions.try_emplace(&f);  // none for one that calls itself
+  if (!is_new) return known->second;
+  const auto* only = only_assignment(f);
   const auto plain = [](const lang::Input& input) { return !input.target.dtype && (!input.sizes || input.sizes->empty()); };
   if (!only || only->target.dtype || f.results.size() != 1 || f.results[0].dtype || !(f.results[0].name == only->target.name) || !f.parameters.empty() ||
-      !std::all_of(f.inputs.begin(), f.inputs.end(), plain) || derivatives_of(callee).any() || scope.depth > most_nested)
-    return false;
+      !std::all_of(f.inputs.begin(), f.inputs.end(), plain) || derivatives_of(callee).any() || is_nested_too_deep(scope))
+    return std::nullopt;
   lang::Diagnostics unused;
-  const Scope inside{.diagnostics = unused, .file = callee.file, .depth = scope.depth + 1};
-  return is_elementwise(inside, only->value);
+  const Scope inside{.diagnostics = unused, .file = callee.file, .inlined = scope.inlined, .texts = scope.texts, .nested = scope.nested, .depth = scope.depth + 1};
+  Expansion all{0, std::vector<double>(f.inputs.size(), 0.0)};
+  if (expand_into(inside, f, only->value, 1, all) && all.nodes <= most_expanded) known->second = std::move(all);
+  return known->second;
 }
+
+// A body holds each call's value as often as it is used: what doubles must end.
+bool is_too_large(Scope& scope, const Scalar& value, Span span) {
+  const auto bound = static_cast<std::size_t>(lang::most(lang::Limit::Nodes));
+  if (node_count(value.expr, bound + 1) <= bound) return false;
+  scope.inlined->over = !lang::within(lang::Limit::Nodes, static_cast<std::int64_t>(bound) + 1, span, scope.diagnostics);
+  return true;
+}
+
+}  // namespace
+
+bool is_one_expression(const Scope& scope, const lang::Definition& callee) { return expansion_of(scope, callee).has_value(); }
 
 std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span) {
   const lang::Function& function = *callee.function;
@@ -444,7 +524,7 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
     body.scope.diagnostics.report(span, messages::not_elementwise, call.function.text + "(…)").label(function.span_of_head(), why).hint("give its result a name first: a body reads elements");
     return std::nullopt;
   };
-  if (too_deep(body.scope, call, span)) return std::nullopt;
+  if (too_many(body.scope, span)) return std::nullopt;
   if (function.results.size() != 1) return refuse("it has several results");
   if (derivatives_of(callee).any()) return refuse("it has a derivative of its own, which belongs to a tensor");
   if (call.arguments.size() != function.inputs.size()) {
@@ -484,7 +564,7 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
       if (!assignment) return refuse("it is not made of scalar operations alone");
       auto value = scalar_of(within, assignment->value);
       std::optional<DType> type;
-      if (!value || !written_type(inside, function, assignment->target, type)) return std::nullopt;
+      if (!value || is_too_large(inside, *value, span) || !written_type(inside, function, assignment->target, type)) return std::nullopt;
       Named named;
       named.kind = Named::Kind::Element;
       named.scalar = type ? cast(*value, *type) : *value;

@@ -32,8 +32,7 @@ std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition&
 // Of sizes, as far as the text tells: it computes a size by nothing else.
 bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::Call& call);
 
-// What the callee, a function of the text, uses each input of a call for. Extent: a size, or a tensor that has it (scatter's third).
-enum class InputUse { Value, Size, Extent };
+// What the callee, a function of the text, uses each input of a call for.
 std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call);
 
 // Binds the compile-time parameters of a function; `values` are those of a call, in order, looked up in `caller`.

@@ -11,7 +11,7 @@ namespace {
 class Inside {
  public:
   Inside(Scope& caller, lang::Diagnostics& faults)
-      : scope{.diagnostics = faults, .program = std::move(caller.program), .derivations = caller.derivations, .nested = caller.nested, .depth = caller.depth + 1}, caller_(caller) {}
+      : scope{.diagnostics = faults, .program = std::move(caller.program), .derivations = caller.derivations, .inlined = caller.inlined, .texts = caller.texts, .nested = caller.nested, .depth = caller.depth + 1}, caller_(caller) {}
   ~Inside() { caller_.program = std::move(scope.program); }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;

@@ -8,10 +8,6 @@
 namespace tilec::poly {
 namespace {
 
-const void* address(const Expr& e) {
-  return e.match([](const auto& node) { return static_cast<const void*>(&node); });
-}
-
 class Interner {
  public:
   Expr of(const Expr& e) {
@@ -65,6 +61,33 @@ void collect(const Expr& e, std::set<const void*>& seen, std::vector<Expr>& all)
 }
 
 }  // namespace
+
+const void* address(const Expr& e) {
+  return e.match([](const auto& node) { return static_cast<const void*>(&node); });
+}
+
+namespace {
+
+double length_of(const Expr& e, std::unordered_map<const void*, double>& known) {
+  const auto of = [&](const Expr& operand) { return length_of(operand, known); };
+  const auto at = known.find(address(e));
+  if (at != known.end()) return at->second;
+  const double all = e.match([&](const Apply& a) {
+                               double sum = 1;
+                               for (const Expr& operand : a.operands) sum += of(operand);
+                               return sum;
+                             },
+                             [&](const Cast& c) { return 1 + of(c.operand); }, [](const auto&) { return 1.0; });
+  known.emplace(address(e), all);
+  return all;
+}
+
+}  // namespace
+
+double length(const Expr& value) {
+  std::unordered_map<const void*, double> known;
+  return length_of(value, known);
+}
 
 Expr interned(const Expr& value) { return Interner().of(value); }
 

@@ -43,12 +43,6 @@ bool separate_results(Scope& scope, const std::vector<Named>& arguments, std::ve
   return true;
 }
 
-// Of calls that share a derivative the places differ.
-Named placeless(Named named) {
-  named.span = {};
-  return named;
-}
-
 // The values that a derivative takes or gives: those of the call, or what they change by.
 struct Values { const std::vector<Named>& of; bool change = false; };
 
@@ -57,7 +51,7 @@ class Derivative {
  public:
   Derivative(Scope& caller, const lang::Definition& definition, Span call)
       : caller_(caller), definition_(definition), call_(call),
-        inside_{.diagnostics = found_, .file = definition.file, .derivations = caller.derivations, .nested = caller.nested + caller.depth + 1} {
+        inside_{.diagnostics = found_, .file = definition.file, .derivations = caller.derivations, .texts = caller.texts, .nested = caller.nested + caller.depth + 1} {
     inside_.program.sizes = caller.program.sizes;
   }
 
@@ -137,9 +131,7 @@ class Derivative {
   // Noted before it is built: a call of the same function inside finds it.
   std::optional<std::size_t> known_or_built(const std::vector<Named>& wanted) {
     auto& all = *caller_.derivations;
-    const auto same = [&](const Derivation& each) {
-      return each.definition == like_.definition && each.numbers == like_.numbers && each.parameters == like_.parameters && each.arguments == like_.arguments && each.tensors == like_.tensors;
-    };
+    const auto same = [&](const Derivation& each) { return same_call(each, like_); };
     const auto at = static_cast<std::size_t>(std::find_if(all.begin(), all.end(), same) - all.begin());
     if (at < all.size()) return at;
     all.push_back(like_);
@@ -216,6 +208,16 @@ std::vector<TensorId> tensors(const std::vector<Named>& all) {
 }
 
 }  // namespace
+
+Named placeless(Named named) {
+  named.span = {};
+  for (auto& element : named.elements) element = placeless(std::move(element));
+  return named;
+}
+
+bool same_call(const Derivation& a, const Derivation& b) {
+  return a.definition == b.definition && a.numbers == b.numbers && a.parameters == b.parameters && a.arguments == b.arguments && a.tensors == b.tensors;
+}
 
 Derivatives derivatives_of(const lang::Definition& function) {
   if (!function.function->name) return {};

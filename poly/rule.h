@@ -20,6 +20,9 @@ struct Derivatives {
 
 Derivatives derivatives_of(const lang::Definition& function);  // beside it, in its file
 
+Named placeless(Named named);                          // of calls that are alike the places differ
+bool same_call(const Derivation& a, const Derivation& b);
+
 // Once all is built: the derivatives that its rules name.
 void list_derivatives(Scope& scope);
 

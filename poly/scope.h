@@ -66,6 +66,29 @@ struct Derivation {
   std::optional<Program> made = {};                    // nothing while it is being made, and after an error
 };
 
+// What a callee uses each input of a call for. Extent: a size, or a tensor that has it (scatter's third).
+enum class InputUse { Value, Size, Extent };
+
+// How large a function's one expression is once its calls are written out: nodes of its own, and how often each input occurs.
+struct Expansion { double nodes = 0; std::vector<double> inputs = {}; };
+
+// What the texts of functions tell of calls: found once for a function and the functions that it is given in < >.
+struct KnownTexts {
+  using Key = std::pair<const lang::Function*, std::map<std::string, const lang::Function*>>;
+  std::map<Key, bool> gives_size = {};
+  std::map<Key, std::vector<InputUse>> size_inputs = {};
+  std::map<const lang::Function*, std::optional<Expansion>> expansions = {};
+};
+
+// Functions inlined into one program. Below its own statements, the same call of the same arguments is inlined once: `f(X) + f(X)`
+// in twenty functions on top of each other is twenty calls and not a million.
+struct InlinedCall { Derivation like = {}; std::optional<Named> made = {}; };  // nothing: it was reported
+struct InlinedCalls {
+  std::multimap<std::size_t, InlinedCall> known = {};  // by a hash of function and arguments
+  std::int64_t count = 0;
+  bool over = false;                                   // a limit was reported: nothing more is inlined
+};
+
 struct Scope {
   lang::Diagnostics& diagnostics;
   Program program = {};
@@ -80,6 +103,9 @@ struct Scope {
   bool failed = false;
   std::shared_ptr<Assumed> assumed = std::make_shared<Assumed>();
   std::shared_ptr<std::vector<Derivation>> derivations = std::make_shared<std::vector<Derivation>>();  // of a program's scopes and of those of its derivatives
+  std::shared_ptr<InlinedCalls> inlined = std::make_shared<InlinedCalls>();  // of a program's scopes
+  std::shared_ptr<KnownTexts> texts = std::make_shared<KnownTexts>();
+  bool keeps = false;                                  // [[save]], [[recompute]]: the statement makes a tensor of its own
   int nested = 0;                                      // calls around this derivative
   int depth = 0;                                       // calls around a function that is being inlined
   std::map<std::string, std::string> called = {};      // what its results are called where it is called

@@ -12,29 +12,11 @@
 #include "poly/canonical.h"
 #include "poly/fold.h"
 #include "poly/hull.h"
+#include "poly/intern.h"
 #include "poly/view.h"
 
 namespace tilec::poly {
 namespace {
-
-// Rebuilds an expression with other leaves: `leaf` gets each Read and Index.
-template <class Leaf> Expr with_leaves(const Expr& value, const Leaf& leaf) {
-  return value.match(
-      [&](const Number&) -> Expr { return value; }, [&](const Read&) -> Expr { return leaf(value); }, [&](const Index&) -> Expr { return leaf(value); },
-      [&](const Cast& c) -> Expr {
-        auto operand = with_leaves(c.operand, leaf);
-        return operand.same_as(c.operand) ? value : Expr{Cast{std::move(operand), c.type}};
-      },
-      [&](const Apply& a) -> Expr {
-        Apply result{a.op, {}, a.type};
-        bool changed = false;
-        for (const auto& operand : a.operands) {
-          result.operands.push_back(with_leaves(operand, leaf));
-          changed |= !result.operands.back().same_as(operand);
-        }
-        return changed ? Expr{std::move(result)} : value;
-      });
-}
 
 // Rows that say nothing, and rows said twice.
 void tidy_domain(Statement& s) {

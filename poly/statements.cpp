@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "lang/limit.h"
 #include "lang/messages.h"
 #include "lang/print.h"
 #include "poly/call.h"
@@ -195,10 +196,15 @@ void assign_tuple(Scope& scope, const lang::Function& function, const lang::Tupl
 }  // namespace
 
 void add_statement(Scope& scope, const lang::Function& function, const lang::Statement& statement) {
+  auto& over = scope.inlined->over;                     // what follows a limit is not looked at
+  over = over || !lang::within(lang::Limit::Statements, std::ssize(scope.program.nodes), statement.span, scope.diagnostics);
+  scope.failed |= over;
+  if (over) return;
   try {
     const auto nodes_before = scope.program.nodes.size();
     const auto keep = read_keep(statement, scope);
     scope.failed |= !keep;
+    scope.keeps = keep.value_or(Keep::Free) != Keep::Free;
     const auto keep_it = [&](const lang::Target& target) { scope.failed |= !keep_assigned(statement, keep.value_or(Keep::Free), target, nodes_before, scope); };
     if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) {
       declare(scope, a->target, assignment(scope, function, statement, *a));

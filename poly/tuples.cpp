@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "lang/limit.h"
 #include "lang/print.h"
 #include "poly/call.h"
 #include "poly/elementwise.h"
@@ -63,6 +65,12 @@ lang::Expr of_component(Scope& scope, const lang::Expr& expr, std::size_t k) {
                     });
 }
 
+// What a tuple holds, tuples inside it taken apart.
+std::int64_t leaves(const Named& named) {
+  if (named.kind != Named::Kind::Tuple) return 1;
+  return std::accumulate(named.elements.begin(), named.elements.end(), std::int64_t{0}, [](std::int64_t sum, const Named& each) { return sum + leaves(each); });
+}
+
 Named empty_tuple(Span span) {
   Named tuple;
   tuple.kind = Named::Kind::Tuple;
@@ -120,8 +128,10 @@ bool makes_tuple(const Scope& scope, const lang::Expr& expr) {
 
 std::optional<Named> tuple_made(Scope& scope, const lang::Expr& expr, const std::string& name) {
   Named tuple = empty_tuple(expr.span());
+  std::int64_t components = 0;
   const auto add = [&](const lang::Expr& each) {
     auto value = component(scope, each, name);
+    if (value && !lang::within(lang::Limit::Components, components += leaves(*value), expr.span(), scope.diagnostics)) value.reset();
     if (value) tuple.elements.push_back(std::move(*value));
     return value.has_value();
   };

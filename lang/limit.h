@@ -1,0 +1,26 @@
+// What a program may cost the compiler. A program beyond a limit is refused (E0132) with the limit's name, and not compiled for hours.
+//
+//   function f(X) -> (Y) { Y = iterate<g, 10000>(X); }      g has 100 calls     ⇒     error: … more than 200000 calls; hint: set TILEC_LIMIT_CALLS=…
+//
+// Each is high enough for what people write and low enough to be reached in seconds; the environment variable of that name raises it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "lang/diagnostic.h"
+
+namespace tilec::lang {
+
+enum class Limit {
+  Calls,                                               // calls of functions that a program makes, those of its calls included
+  Nesting,                                             // calls inside calls, which the stack bounds too
+  Statements,                                          // of one program, a gradient included
+  Components,                                          // of one tuple, those of its tuples included
+  Nodes,                                               // operations and operands of one value
+  Indices,                                             // of one statement, or dimensions of one tensor
+};
+std::int64_t most(Limit limit);
+bool within(Limit limit, std::int64_t count, Span span, Diagnostics& diagnostics);  // reports when it is not
+
+}  // namespace tilec::lang
