@@ -32,7 +32,7 @@ const poly::Range* range_of(const Statement& s, std::size_t k) {
   return nullptr;
 }
 
-std::optional<Reach> reach(const Statement& s, const Affine& form) {
+std::optional<Reach> reach(const Statement& s, const Affine& form) try {
   if (!form.divisor.is(1)) return std::nullopt;
   Reach reach{form.constant, form.constant, form.constant.value().value_or(0), 0};
   for (std::size_t k = 0; k < form.coefficients.size(); ++k) {
@@ -48,6 +48,8 @@ std::optional<Reach> reach(const Statement& s, const Affine& form) {
   reach.end = reach.end + 1;
   if (!form.constant.value()) reach.step = 0;
   return reach;
+} catch (const poly::SizeError&) {
+  return std::nullopt;                                 // an end beyond 64 bits
 }
 
 Reaches reaches(const Statement& s) {
@@ -116,9 +118,18 @@ class Sets {
     for (std::size_t d = 0; d < a.size(); ++d) {
       if (!a[d] || !b[d]) continue;
       const std::int64_t step = a[d]->step && b[d]->step ? std::gcd(a[d]->step, b[d]->step) : 0;
-      if (nonnegative(b[d]->low - a[d]->end) || nonnegative(a[d]->low - b[d]->end) || (step && (a[d]->first - b[d]->first) % step)) return true;
+      const bool other_residue = step && residue(a[d]->first, step) != residue(b[d]->first, step);
+      if (is_before(*a[d], *b[d]) || is_before(*b[d], *a[d]) || other_residue) return true;
     }
     return false;
+  }
+
+  static std::int64_t residue(std::int64_t value, std::int64_t step) { return value % step + (value % step < 0 ? step : 0); }
+
+  bool is_before(const Reach& a, const Reach& b) const try {
+    return nonnegative(b.low - a.end);
+  } catch (const poly::SizeError&) {
+    return false;                                      // too far to say
   }
 
   bool nonnegative(const Size& size) const {
