@@ -98,6 +98,25 @@ const lang::Function* entry_of(const lang::File& file, const std::optional<std::
   return count == 1 && !name ? only : nullptr;
 }
 
+namespace {
+
+// What is given lies as the module takes it: the last look before memory is touched.
+bool ports_fit(const std::vector<Port>& ports, std::vector<Argument> given, lang::Diagnostics& diagnostics) {
+  for (const Port& port : ports) {
+    const auto at = std::ranges::find(given, port.name, &Argument::name);
+    if (at == given.end()) continue;
+    const std::vector<std::int64_t> shape = at->tensor ? at->tensor->shape : std::vector<std::int64_t>{};
+    if (shape != port.shape) {
+      diagnostics.report({}, messages::wrong_shape, port.name, describe(port.shape), describe(shape));
+      return false;
+    }
+    given.erase(at);
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<Tensor> bind_inputs(const Module& module, const std::vector<Argument>& arguments) {
   std::vector<Tensor> tensors;
   for (const Port& port : module.inputs) {
@@ -200,8 +219,10 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
 // Scalars that the text uses as sizes: their values become numbers of the program. Build has seen that they are integers.
 void Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request) const {
   for (poly::Given& given : request.signature.inputs) {
-    const bool is_size = std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
-    if (is_size && given.shape->empty()) given.integer = integer_of(*find(arguments, given.name));
+    const auto size = std::find_if(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
+    if (size == program.sizes.end() || !given.shape->empty()) continue;
+    given.integer = integer_of(*find(arguments, given.name));
+    request.sizes.emplace(*size, *given.integer);        // extents that it is part of are compared with what was given
   }
 }
 
@@ -295,6 +316,7 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   auto made = std::make_shared<Specialisation>();
   made->said = std::move(said);
   made->module = extended(load(*stages, *request), *stages, *request, sources_);
+  if (!ports_fit(made->module->inputs, arguments, diagnostics) || !ports_fit(made->module->outputs, results, diagnostics)) return nullptr;
   std::vector<std::shared_ptr<const Specialisation>> gone;  // destroyed when the lock is open again
   {
     const std::lock_guard lock(mutex_);
