@@ -75,7 +75,13 @@ bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::s
     const auto& terms = extent.terms();
     if (same && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == poly::Size::Kind::Name)
       sizes.emplace(terms[0].factors[0].name, shape[d]);
-    const poly::Size bound = extent.substitute(sizes);
+    poly::Size bound = 0;
+    try {
+      bound = extent.substitute(sizes);
+    } catch (const poly::SizeError& error) {
+      diagnostics.report(tensor.span, messages::size_arithmetic, error.what());
+      return false;
+    }
     wanted.push_back(bound.print());
     same = same && (!bound.value() || bound.is(shape[d]));
   }
