@@ -110,6 +110,25 @@ poly::Array number_of(const Argument& argument) {
   return {argument.large ? DType::U64 : DType::I64, {}, {}, {argument.integer}};
 }
 
+namespace {
+
+// What is given lies as the module takes it: the last look before memory is touched.
+bool ports_fit(const std::vector<Port>& ports, std::vector<Argument> given, lang::Diagnostics& diagnostics) {
+  for (const Port& port : ports) {
+    const auto at = std::ranges::find(given, port.name, &Argument::name);
+    if (at == given.end()) continue;
+    const std::vector<std::int64_t> shape = at->tensor ? at->tensor->shape : std::vector<std::int64_t>{};
+    if (shape != port.shape) {
+      diagnostics.report({}, messages::wrong_shape, port.name, describe(port.shape), describe(shape));
+      return false;
+    }
+    given.erase(at);
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<Tensor> bind_inputs(const Module& module, const std::vector<Argument>& arguments) {
   std::vector<Tensor> tensors;
   for (const Port& port : module.inputs) {
@@ -214,10 +233,11 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
 bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {
   bool fits = true;
   for (poly::Given& given : request.signature.inputs) {
-    const bool is_size = std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
-    if (!is_size || !given.shape->empty()) continue;
+    const auto size = std::find_if(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
+    if (size == program.sizes.end() || !given.shape->empty()) continue;
     const Argument& argument = *find(arguments, given.name);
     given.integer = integer_of(argument);
+    request.sizes.emplace(*size, *given.integer);        // extents that it is part of are compared with what was given
     if (!is_large(argument)) continue;
     const auto input = std::ranges::find(function_->inputs, given.name, [](const lang::Input& i) { return i.target.name.text; });
     diagnostics.report(input->span, messages::scalar_too_large, given.name, unsigned_text(argument));
@@ -334,6 +354,7 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   auto made = std::make_shared<Specialisation>();
   made->said = std::move(said);
   made->module = extended(load(*stages, *request), *stages, *request, sources_);
+  if (!ports_fit(made->module->inputs, arguments, diagnostics) || !ports_fit(made->module->outputs, results, diagnostics)) return nullptr;
   std::vector<std::shared_ptr<const Specialisation>> gone;  // destroyed when the lock is open again
   {
     const std::lock_guard lock(mutex_);

@@ -150,6 +150,23 @@ def test_what_out_may_be(reverse, both):
     assert (both(x, out=iter([out, out.copy()]))[0] == x + 1).all()
 
 
+def test_an_output_whose_shape_a_number_decides(target):
+    f = tilec.compile("function (A[N], S) -> (C, D) { C[i: N / S] = =(A[S * i]); D[i: N - S] = =(A[i + S]); }", target=target)
+    a = np.arange(12, dtype=np.float32)
+    for s in (2, 3, np.array(2), np.int32(4)):
+        n = int(s)
+        good = [np.zeros(12 // n, np.float32), np.zeros(12 - n, np.float32)]
+        assert (f(a, s, out=good)[0] == a[::n]).all() and (good[1] == a[n:]).all()
+        for bad in ([good[1], good[1].copy()], [good[0], good[0].copy()], [good[0][:1], good[1]], [good[0], np.zeros(12, np.float32)]):
+            for accumulate in (False, True):
+                with pytest.raises(ValueError, match="`[CD]` is"):
+                    f(a, s, out=bad, accumulate=accumulate)
+    g = f.grad(wrt="A", of="C")
+    assert g(a, 3, np.ones(4, np.float32)).shape == (12,)
+    with pytest.raises(ValueError, match="`dC` is"):
+        g(a, 3, np.ones(5, np.float32))
+
+
 # ---- arrays of every kind ---------------------------------------------------------------------------------------------------
 
 class Own(np.ndarray):
