@@ -18,7 +18,6 @@ enum class Limit {
   Statements,                                          // of one program, a gradient included
   Components,                                          // of one tuple, those of its tuples included
   Nodes,                                               // operations and operands of one value
-  Indices,                                             // of one statement, or dimensions of one tensor
 };
 std::int64_t most(Limit limit);
 bool within(Limit limit, std::int64_t count, Span span, Diagnostics& diagnostics);  // reports when it is not
