@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <string_view>
 
 #include "autodiff/graph.h"
 #include "autodiff/term.h"
@@ -56,14 +57,17 @@ void Companion::add(Statement statement, TensorId target, const std::vector<Affi
 }
 
 Statement over_shape(const Program& program, const std::vector<Size>& shape) {
-  const std::set<std::string> taken = taken_names(program);
+  const auto is_taken = [&](std::string_view name) {
+    const auto same = [&](std::string_view other) { return other.substr(other.starts_with('#') || other.starts_with('$')) == name; };
+    return std::any_of(program.tensors.begin(), program.tensors.end(), [&](const poly::Tensor& t) { return same(t.name); }) || std::any_of(program.sizes.begin(), program.sizes.end(), same);
+  };
   Statement statement{.target = {}, .indices = {}, .domain = {}, .aggregation = Aggregation::Assign, .value = number(DType::F32, 0),
                       .reads = {}, .fill = Number{DType::F32}, .ties = poly::Ties::Split, .kernel_name = {}, .span = {}};
   constexpr std::string_view letters = "ijklmnpqrstuvwxyz";
   for (std::size_t n = 0; statement.indices.size() < shape.size(); ++n) {
     std::string name(1, letters[n % letters.size()]);
     if (n >= letters.size()) name += std::to_string(n / letters.size());
-    if (!taken.contains(name)) statement.indices.push_back(name);
+    if (!is_taken(name)) statement.indices.push_back(name);
   }
   for (std::size_t d = 0; d < shape.size(); ++d) {
     statement.target.element.push_back(Affine::index(d, shape.size()));
