@@ -70,7 +70,7 @@ std::set<std::string> counts(const Program& program) {
 
 class Sets {
  public:
-  explicit Sets(std::set<std::string> counts) : counts_(std::move(counts)) {}
+  explicit Sets(const Program& program) : program_(program) {}
 
   void add(std::size_t n, const Statement& s) {
     Reaches own = reaches(s);
@@ -133,18 +133,24 @@ class Sets {
   }
 
   bool nonnegative(const Size& size) const {
-    const auto count = [&](const Size::Factor& f) { return f.kind == Size::Kind::Name && counts_.contains(f.name); };
+    const auto count = [&](const Size::Factor& f) { return f.kind == Size::Kind::Name && is_count(f.name); };
     return std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), count); });
   }
 
-  std::set<std::string> counts_;
+  bool is_count(const std::string& name) const {
+    if (!counts_) counts_ = counts(program_);
+    return counts_->contains(name);
+  }
+
+  const Program& program_;
+  mutable std::optional<std::set<std::string>> counts_;  // when first asked for: most statements meet everywhere
   std::vector<Set> sets_;
 };
 
 }  // namespace
 
 std::vector<std::vector<std::size_t>> apart(const Program& program, const std::vector<const Statement*>& statements) {
-  Sets sets(counts(program));
+  Sets sets(program);
   for (std::size_t n = 0; n < statements.size(); ++n) sets.add(n, *statements[n]);
   return sets.members();
 }

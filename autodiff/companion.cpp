@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <string_view>
 
 #include "autodiff/graph.h"
 #include "autodiff/shared.h"

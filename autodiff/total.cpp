@@ -102,11 +102,10 @@ Part chained(const std::vector<Part>& parts, std::vector<std::size_t> set, const
 }  // namespace
 
 TensorId sum(Program& program, const Tensor& of, const std::vector<Part>& all, std::string name) {
-  std::map<TensorId, Statement*> made;
+  std::vector<Statement*> made(program.tensors.size(), nullptr), writers;
   for (poly::Node& node : program.nodes)
-    if (auto* statement = std::get_if<Statement>(&node)) made[statement->target.tensor] = statement;
-  std::vector<Statement*> writers;
-  for (const Part& part : all) writers.push_back(made[part.tensor]);
+    if (auto* statement = std::get_if<Statement>(&node)) made[at(statement->target.tensor)] = statement;
+  for (const Part& part : all) writers.push_back(made[at(part.tensor)]);
   const auto sets = sets_of(program, all, writers);
   if (sets.size() == 1) return chained(all, sets[0], writers).tensor;
   for (const Part& part : all) widen(program, part);

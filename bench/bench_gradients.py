@@ -96,3 +96,28 @@ def _():
     _, second, _, arguments = twice(SHAPES[0])
     scratch = second.emit("report-text", *arguments).split("scratch")[1].split(": ")[1].split(" bytes")[0]
     return Value(int(scratch.replace(",", "")) / sum(a.nbytes for a in arguments), "x")
+
+
+# A state over a prefix, and what reads it: against the same sums written by hand, one scan and one contraction each.
+T, D, E = 2048, 64, 64
+STATE = "function (K[T, D], V[T, E]) -> (S) { S[t, d, e: T, D, E] = +(K[s, d] * V[s, e]), s <= t; }"
+STATE_BY_HAND = """function (K[T, D], V[T, E], dS[T, D, E]) -> (dK, dV) {
+  A[s, d, e: T, D, E] = +(dS[t, d, e]), t >= s;
+  dK[s, d: T, D] = +(A[s, d, e] * V[s, e]); dV[s, e: T, E] = +(A[s, d, e] * K[s, d]); }"""
+ATTENTION = "function (Q[T, D], K[T, D], V[T, E]) -> (O) { O[t, e: T, E] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t; }"
+ATTENTION_BY_HAND = """function (Q[T, D], K[T, D], V[T, E]) -> (O) {
+  S[t, d, e: T, D, E] = +(K[s, d] * V[s, e]), s <= t; O[t, e: T, E] = +(Q[t, d] * S[t, d, e]); }"""
+
+
+@rows.add("both gradients of a prefix state 2048x64x64, by hand as peer")
+def _():
+    K, V, dS = rand(T, D), rand(T, E), rand(T, D, E)
+    gradient, hand = tilec.compile(STATE).grad(), tilec.compile(STATE_BY_HAND)
+    return Race(lambda: gradient(K, V, dS), hand=lambda: hand(K, V, dS), flop=5 * T * D * E)
+
+
+@rows.add("linear attention 2048x64x64, states by hand as peer")
+def _():
+    Q, K, V = rand(T, D), rand(T, D), rand(T, E)
+    attention, hand = tilec.compile(ATTENTION), tilec.compile(ATTENTION_BY_HAND)
+    return Race(lambda: attention(Q, K, V), hand=lambda: hand(Q, K, V), tolerance=None, flop=4 * T * D * E)
