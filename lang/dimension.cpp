@@ -52,6 +52,8 @@ class Dimensions {
         if (const Dimension name = plain(size)) means_.emplace(*name, name);
     for (const Input& i : f.inputs)
       if (i.sizes) values_[i.target.name.spelled()].shape = shape_of(*i.sizes, i.span);
+    for (const Statement& s : f.statements)
+      if (const auto* a = std::get_if<Assignment>(&s.node)) note_assertion(a->value);
     statements(f);
   }
 
@@ -75,6 +77,7 @@ class Dimensions {
   int depth_;                                          // 0: the function on its own
   std::vector<Parameter> parameters_;                  // a function among them is not looked through
   std::map<std::string, Value> values_;
+  std::set<std::pair<std::string, std::string>> equal_;  // what the text asserts: `assert_square(M == N)`
   std::map<std::string, Dimension> means_;             // names that an input's shape declares; `H = N/2` is none
 
   void statements(const Function& f) {
@@ -175,7 +178,7 @@ class Dimensions {
     if (name == "reshape" && !c.arguments.empty()) return {shape_of({c.arguments.begin() + 1, c.arguments.end()}, e.span())};
     const bool first = dtype_named(name) || std::find(std::begin(keeps_shape), std::end(keeps_shape), name) != std::end(keeps_shape);
     if (first && !arguments.empty()) return std::move(arguments[0]);
-    return function_named(name) || name == "clamp" ? meet(arguments) : Value{};
+    return function_named(name) || name == "clamp" ? meet(arguments, e.span()) : Value{};
   }
 
   static Value component(const std::vector<Value>& arguments, const Call& c) {
@@ -284,21 +287,66 @@ class Dimensions {
                      return value;
                    },
                    [&](const Unary& u) { return value_of(u.operand); },
-                   [&](const Binary& b) { return meet({value_of(b.left), value_of(b.right)}); },
+                   [&](const Binary& b) { return meet({value_of(b.left), value_of(b.right)}, e.span()); },
                    [](const Access&) { return Value{}; },
                    [&](const Call& c) { return result_of(c, e); },
-                   [&](const Select& s) { return s.otherwise ? meet({value_of(s.condition), value_of(s.then), value_of(*s.otherwise)}) : Value{}; });
+                   [&](const Select& s) { return s.otherwise ? meet({value_of(s.condition), value_of(s.then), value_of(*s.otherwise)}, e.span()) : Value{}; });
   }
 
-  Value meet(const std::vector<Value>& operands) {
+  Value meet(const std::vector<Value>& operands, Span at) {
     std::optional<Shape> all;
     bool known = true;
     for (const Value& operand : operands) {
       known &= operand.shape.has_value();
+      if (operand.shape && all && depth_ == 0) look_for_misaligned(*all, *operand.shape, at);
       if (operand.shape && all) all = both(*all, *operand.shape, "they are aligned");
       else if (operand.shape) all = operand.shape;
     }
     return known ? Value{all} : Value{};
+  }
+
+  void note_assertion(const Expr& e) {
+    const auto* call = e.as<Call>();
+    const auto* equation = call && call->function.text.starts_with("assert_") && call->arguments.size() == 1 ? call->arguments[0].as<Binary>() : nullptr;
+    const auto left = equation && equation->op == Op::Eq ? plain(equation->left) : std::nullopt, right = equation ? plain(equation->right) : std::nullopt;
+    if (left && right) equal_.insert(std::minmax(*left, *right));
+  }
+
+  // [M, N] with [M]: the M meets the N, though there is another M. poly/broadcast sees more, but only where sizes are names still.
+  void look_for_misaligned(const Shape& a, const Shape& b, Span at) {
+    const std::size_t rank = std::max(a.dimensions.size(), b.dimensions.size());
+    const auto name = [&](const Shape& shape, std::size_t k) { return k + shape.dimensions.size() < rank ? Dimension() : shape.dimensions[k + shape.dimensions.size() - rank]; };
+    for (std::size_t k = 0; k < rank; ++k) {
+      const Dimension left = name(a, k), right = name(b, k);
+      if (!left || !right || *left == *right || kept_apart(*left, *right) || equal_.contains(std::minmax(*left, *right))) continue;
+      bool elsewhere = false;
+      for (std::size_t j = 0; j < rank; ++j) elsewhere |= j != k && (name(a, j) == right || name(b, j) == left);
+      if (!elsewhere) continue;
+      diagnostics_.report(at, messages::misaligned, text_of(a), text_of(b), *left, *right)
+          .label(a.where, "has shape " + text_of(a)).label(b.where, "has shape " + text_of(b))
+          .hint(other_alignment(a.dimensions.size() < b.dimensions.size() ? a : b, a.dimensions.size() < b.dimensions.size() ? b : a))
+          .hint(fmt::format("where the two are always equal, say so in front: `Same = assert_equal({} == {});`", *left, *right));
+      return;
+    }
+  }
+
+  // `reshape(…, M, 1)` of [M] beside [M, N]: its sizes where they are in the longer shape, ones elsewhere.
+  static std::string other_alignment(const Shape& shorter, const Shape& longer) {
+    std::string sizes;
+    std::size_t next = 0;
+    for (const Dimension& d : longer.dimensions) {
+      const bool mine = next < shorter.dimensions.size() && d && shorter.dimensions[next] == d;
+      next += mine;
+      sizes += (sizes.empty() ? "" : ", ") + (mine ? *d : "1");
+    }
+    if (next < shorter.dimensions.size() || next == longer.dimensions.size()) return "a contraction says which index is meant: `O[i, j: M, N] = =(X[i, j] - Y[j, i]);`";
+    return fmt::format("where the sizes of the same name are meant to meet, write `reshape(…, {})` around it, or a contraction", sizes);
+  }
+
+  static std::string text_of(const Shape& shape) {
+    std::string text;
+    for (const Dimension& d : shape.dimensions) text += (text.empty() ? "" : ", ") + d.value_or("…");
+    return "[" + text + "]";
   }
 
   Shape both(const Shape& a, const Shape& b, std::string_view how) {
