@@ -31,6 +31,7 @@ using Uses = std::map<std::string, std::vector<Use>>;  // by index
 constexpr std::string_view keeps_shape[] = {"ident", "rsqrt", "isinf", "as_float", "as_int", "as_uint", "as_bool", "index", "cumsum", "cumprod", "sort",
                                             "argsort", "argsort_descending", "builtin_softmax", "builtin_logsoftmax", "reverse_grad"};
 
+constexpr std::size_t most_components = 1000;          // of a tuple that is followed, those of its tuples included
 constexpr int most_nested = 100;                       // calls in calls; recursion is reported elsewhere
 
 // What a file's functions share.
@@ -173,12 +174,18 @@ class Dimensions {
       return results.size() == 1 ? std::move(results[0]) : Value{{}, std::move(results)};
     }
     const std::string& name = c.function.text;
-    if (name == "tuple") return {{}, std::move(arguments)};
+    if (name == "tuple") return components(arguments) <= most_components ? Value{{}, std::move(arguments)} : Value{};
     if (name == "element") return component(arguments, c);
     if (name == "reshape" && !c.arguments.empty()) return {shape_of({c.arguments.begin() + 1, c.arguments.end()}, e.span())};
     const bool first = dtype_named(name) || std::find(std::begin(keeps_shape), std::end(keeps_shape), name) != std::end(keeps_shape);
     if (first && !arguments.empty()) return std::move(arguments[0]);
     return function_named(name) || name == "clamp" ? meet(arguments, e.span()) : Value{};
+  }
+
+  static std::size_t components(const std::vector<Value>& values) {
+    std::size_t all = values.size();
+    for (const Value& value : values) all += components(value.parts);
+    return all;
   }
 
   static Value component(const std::vector<Value>& arguments, const Call& c) {
