@@ -373,9 +373,9 @@ class Builder {
   // constraint, a condition or a difference.
   void factored() {
     kind_ += "factored ";
-    const std::int64_t n = r_.chance(10) ? size() : r_.between(9, 48), m = r_.chance(2) ? n : r_.between(9, 48), d = r_.between(1, 9), e = r_.between(1, 9);
+    const std::int64_t n = r_.chance(10) ? size() : r_.between(9, 32), m = r_.chance(2) ? n : r_.between(9, 32), d = r_.between(1, 5), e = r_.between(1, 5);
     const bool batch = r_.chance(5), difference = r_.chance(5);
-    const std::int64_t b = r_.between(1, 3);
+    const std::int64_t b = r_.between(1, 2);
     const auto read = [&](const std::string& first, std::int64_t extent, const std::string& other, std::int64_t other_extent) {
       Shape shape;
       std::vector<std::string> at;
