@@ -60,7 +60,7 @@ Block::Block(const Statement& statement, std::vector<const Stored*> operands) : 
   for (std::size_t r = 0; r < statement.reads.size(); ++r) reads_.emplace_back(location(statement.reads[r], statement.domain, operands_.at(r)->array.shape));
   columns_.emplace_back();                               // an operand that is not there
   result_ = compile(statement.value);
-  may_fuse(statement.value);
+  if (statement.aggregation == Aggregation::Sum || statement.aggregation == Aggregation::Assign) may_fuse(statement.value);
 }
 
 void Block::add(std::span<std::int64_t> point, std::int64_t first, std::size_t count) {

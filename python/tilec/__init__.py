@@ -27,6 +27,7 @@ from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, Internal
 __all__ = ["compile", "load", "Program", "Module", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
            "ProgramWarning", "Diagnostic", "version"]
 
+_LARGE = 2**63
 _Names = _typing.Union[str, _typing.Sequence[str], None]
 
 
@@ -82,7 +83,7 @@ class Program:
             if kind is _np.ndarray:
                 key.append((value.dtype, value.shape, value.strides))
             elif kind is int or kind is bool:
-                key.append(int)
+                key.append(int if value < _LARGE else _np.uint64)  # what no i64 holds is another program
             elif kind is float or value is None:
                 key.append(kind)
             else:

@@ -231,7 +231,7 @@ static void arguments_of_every_kind(void) {
   ALL_REFUSE(TILEC_TYPE_ERROR, in, 2, "E0511", "``");
   in[1].name = NULL;
   for (kind = -3; kind < 40; ++kind) {
-    if (kind >= 0 && kind <= TILEC_ADD) continue;
+    if (kind >= 0 && kind <= TILEC_UNSIGNED) continue;
     memcpy(&in[1].kind, &kind, sizeof in[1].kind);
     ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "kind");
   }

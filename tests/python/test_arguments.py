@@ -231,7 +231,7 @@ def test_numbers_that_are_taken(number):
     assert (f(np.ones(2), number) == np.float64(number)).all()
 
 
-@pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**30])
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**30])
 def test_numbers_that_do_not_fit(number):
     data, size = tilec.compile("function (X[N], S) -> (Y) { Y = X * S; }"), tilec.compile("function (X[N], S) -> (Y) { Y[i: N] = =(X[i + S]); }")
     for f in (data, size):
@@ -239,8 +239,6 @@ def test_numbers_that_do_not_fit(number):
         for _ in range(2):
             with pytest.raises(ValueError, match="S: %d does not fit" % number):
                 f(np.ones(2), number)
-    if number < 2**64 and number > 0:
-        assert (data(np.ones(2, np.uint64), np.uint64(number)) == number).all()
 
 
 # ---- sizes, options and names -------------------------------------------------------------------------------------------------

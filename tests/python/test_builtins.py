@@ -186,7 +186,7 @@ def test_zeros_keep_their_sign(target, dtype):
 def test_functions_of_two_zeros(target, dtype):
     a, b = (np.array(each * 9, dtype) for each in ([-0.0, -0.0, 0.0, 0.0], [-0.0, 0.0, -0.0, 0.0]))
     calls = {"A + B": a + b, "A - B": a - b, "A * B": a * b, "fma(A, B, A)": a * b + a, "mod(A, B + 1)": np.fmod(a, b + 1), "pow(A, 3)": a, "pow(A, 2)": abs(a), "pow(A, B + 3)": a,
-             "atan2(A, B)": np.arctan2(a, b), "atan2(A, B + 1)": a, "atan2(A, B - 1)": np.arctan2(a, b - 1), "max(A, B)": a, "min(A, B)": a, "A > B ? B : A": a, "A / (B + 1)": a,
+             "atan2(A, B)": np.arctan2(a, b), "atan2(A, B + 1)": a, "atan2(A, B - 1)": np.arctan2(a, b - 1), "max(A, B)": np.where(np.signbit(a), b, a), "min(A, B)": np.where(np.signbit(a), a, b), "A > B ? B : A": a, "A / (B + 1)": a,
              "1.0 / A": np.copysign(np.inf, a), "pow(A, -1)": np.copysign(np.inf, a), "ceil(A - 0.25)": -abs(a), "relu(A)": a, "log(A + 1)": abs(a), "acos(A + 1)": abs(a)}
     results = ", ".join(f"Y{k}" for k in range(len(calls)))
     got = run(f"function (A[N], B[N]) -> ({results}) {{ {' '.join(f'Y{k} = {call};' for k, call in enumerate(calls))} }}", target, a, b)
