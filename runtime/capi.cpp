@@ -216,14 +216,18 @@ bool check_names(const tilec_program& program, const std::vector<runtime::Argume
   return true;
 }
 
-std::vector<std::string> function_names(const char* text, size_t length) {
+// A caller asks for one name after another of the same text, which is parsed for the first.
+const std::vector<std::string>& function_names(const char* text, size_t length) {
+  thread_local std::optional<std::pair<std::string, std::vector<std::string>>> known;
+  if (known && known->first == std::string_view(text, length)) return known->second;
   lang::Diagnostics diagnostics;
   const std::optional<lang::File> file = lang::parse({"<text>", std::string(text, length)}, diagnostics);
   std::vector<std::string> names;
   for (const auto& item : file ? file->items : decltype(file->items){})
     if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function)
       names.push_back(function->name ? function->name->text : "");
-  return names;
+  known.emplace(std::string(text, length), std::move(names));
+  return known->second;
 }
 
 tilec_status port_at(const std::vector<runtime::Port>& ports, std::size_t position, tilec_port* port) {
@@ -320,7 +324,7 @@ size_t tilec_function_count(const char* text, size_t length) {
 const char* tilec_function_name(const char* text, size_t length, size_t position) {
   const char* name = nullptr;
   static_cast<void>(guarded([&] {
-    const std::vector<std::string> names = function_names(text, length);
+    const std::vector<std::string>& names = function_names(text, length);
     if (position >= names.size()) return TILEC_OK;
     last.name = names[position];
     name = last.name.c_str();
