@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/session.h"
+#include "lang/messages.h"
 
 namespace tilec::cli {
 
@@ -26,9 +27,11 @@ int check_one(const Options& options, const std::string& path) {
   Session session(options, path);
   const bool one = options.function || !options.sizes.empty() || !options.defines.empty();
   if (one && session.entry() != nullptr) build(session, *session.entry());
+  // Whoever calls what is beyond a limit is beyond it too, which takes seconds each to find.
+  const auto beyond = [&] { return std::ranges::any_of(session.diagnostics.all(), [](const lang::Diagnostic& d) { return d.code == lang::messages::limit.code; }); };
   if (!one && session.file)
     for (const auto& item : session.file->items)
-      if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function) build(session, *function);
+      if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function && !beyond()) build(session, *function);
   return session.report();
 }
 

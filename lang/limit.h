@@ -1,4 +1,4 @@
-// What a program may cost the compiler. A program beyond a limit is refused (E0132) with the limit's name, and not compiled for hours.
+// What a program may cost the compiler. One beyond a limit is refused (E0132) with the limit and what raises it, and not compiled for hours.
 //
 //   function f(X) -> (Y) { Y = iterate<g, 10000>(X); }      g has 100 calls     ⇒     error: … more than 200000 calls; hint: set TILEC_LIMIT_CALLS=…
 //

@@ -341,14 +341,18 @@ bool check_names(const tilec_program& program, const std::vector<runtime::Argume
   return true;
 }
 
-std::vector<std::string> function_names(std::string text) {
+// A caller asks for one name after another of the same text, which is parsed for the first.
+const std::vector<std::string>& function_names(std::string text) {
+  thread_local std::optional<std::pair<std::string, std::vector<std::string>>> known;
+  if (known && known->first == text) return known->second;
   lang::Diagnostics diagnostics;
-  const std::optional<lang::File> file = lang::parse({"<text>", std::move(text)}, diagnostics);
+  const std::optional<lang::File> file = lang::parse({"<text>", text}, diagnostics);
   std::vector<std::string> names;
   for (const auto& item : file ? file->items : decltype(file->items){})
     if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function)
       names.push_back(function->name ? function->name->text : "");
-  return names;
+  known.emplace(std::move(text), std::move(names));
+  return known->second;
 }
 
 tilec_status port_at(const tilec_kernel* kernel, std::vector<runtime::Port> tilec_kernel::* side, std::size_t position, tilec_port* port, const char* function) {
@@ -480,7 +484,7 @@ size_t tilec_function_count(const char* text, size_t length) {
 const char* tilec_function_name(const char* text, size_t length, size_t position) {
   const char* name = nullptr;
   static_cast<void>(guarded([&] {
-    const std::vector<std::string> names = function_names(text_of(text, length, "tilec_function_name"));
+    const std::vector<std::string>& names = function_names(text_of(text, length, "tilec_function_name"));
     if (position >= names.size()) return TILEC_OK;
     last.name = names[position];
     name = last.name.c_str();
