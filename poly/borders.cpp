@@ -77,21 +77,24 @@ std::optional<Point> point_where(std::vector<Row> rows, const Row& form, std::in
   return box.empty ? std::nullopt : find_point(rows, box, budget, proven);
 }
 
-Look look_at(const std::vector<Row>& others, const Row& own) {
+// Where leaving loses nothing, only Never is looked for: what is not, is said to be Inside.
+Look look_at(const std::vector<Row>& others, const Row& own, bool loses) {
   const std::size_t count = own.coefficients.size();
-  Box box{false, std::vector<Interval>(count)};
-  tighten(others, box);
-  if (box.empty || !own.extent || *own.extent == 0) return {};
-  std::int64_t budget = 10'000;
-  bool proven = false;
-  if (!find_point(others, box, budget, proven)) return {};
+  if (!own.extent || *own.extent == 0) return {};
   const std::int64_t top = *own.extent * own.divisor;
-  auto below = point_where(others, own, -1, 1), above = point_where(others, own, 1, top);
-  if (!below && !above) return {Answer::Inside};
   std::vector<Row> all = others;
   all.push_back(Row{own.coefficients, own.constant, 1, top});
   Box within{false, std::vector<Interval>(count)};
   tighten(all, within);
+  if (!within.empty && !loses) return {Answer::Inside};
+  Box box{false, std::vector<Interval>(count)};
+  tighten(others, box);
+  if (box.empty) return {};
+  std::int64_t budget = 10'000;
+  bool proven = false;
+  if (!find_point(others, box, budget, proven)) return {};
+  auto below = point_where(others, own, -1, 1), above = point_where(others, own, 1, top);
+  if (!below && !above) return {Answer::Inside};
   return {within.empty ? Answer::Never : Answer::Leaves, below ? *below : *above};
 }
 
@@ -104,7 +107,7 @@ Look look_at(const Border& border, const Values& sizes) {
       if (!known || (known->extent && known->extent->get() < 0)) return {};
       others.push_back(row_of(*known));
     }
-    return own && own->extent && own->extent->get() >= 0 ? look_at(others, row_of(*own)) : Look{};
+    return own && own->extent && own->extent->get() >= 0 ? look_at(others, row_of(*own), border.loses) : Look{};
   } catch (const SizeError&) {
     return {};
   }
@@ -164,6 +167,7 @@ Always always(const Border& border) {
   for (const Values& sizes : samples(border)) {
     const Look look = look_at(border, sizes);
     if (look.answer == Answer::Unknown) continue;
+    if (look.answer == Answer::Inside && !border.loses) return {Answer::Inside};
     if (result.answer != Answer::Unknown && look.answer != result.answer) return {};
     result.answer = look.answer;
     result.points.emplace_back(sizes, look.point);

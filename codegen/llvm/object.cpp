@@ -127,7 +127,8 @@ std::optional<Cpu> cpu_of(llvm::Triple::ArchType architecture, const std::string
 
 std::optional<Cpu> cpu_named(std::string_view name) {
   using llvm::Triple;
-  if (name.empty()) return this_cpu();
+  static const Cpu here_now = this_cpu();              // a millisecond, and every compilation asks
+  if (name.empty()) return here_now;
   if (name == "aarch64") return cpu_of(Triple::aarch64, "generic");
   // A name that both have (`generic`) means this machine's kind.
   const auto here = Triple(host_triple()).getArch();
