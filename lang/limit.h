@@ -17,6 +17,7 @@ enum class Limit {
   Nesting,                                             // calls inside calls, which the stack bounds too
   Statements,                                          // of one program, a gradient included
   Components,                                          // of one tuple, those of its tuples included
+  Indices,                                             // of one contraction
   Nodes,                                               // operations and operands of one value
 };
 std::int64_t most(Limit limit);

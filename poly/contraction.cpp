@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "lang/idiom.h"
+#include "lang/limit.h"
 #include "lang/messages.h"
 #include "lang/print.h"
 #include "poly/borders.h"
@@ -310,6 +311,7 @@ std::optional<Aggregation> aggregation_named(std::string_view name) {
 
 std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span) {
   const auto indices = indices_of(scope, c);
+  if (!lang::within(lang::Limit::Indices, std::ssize(indices.all), span, scope.diagnostics)) return std::nullopt;
   const auto shape = target_shape(scope, c);
   const auto aggregation = aggregation_of(scope, c);
   std::vector<Affine> element;

@@ -264,3 +264,13 @@ def test_warnings_of_a_module_come_with_the_function():
         module.doubtful
     assert len(caught) == before + 1 or before == 1            # said of the text, or of the function
     assert all(re.search("W0101", str(w.message)) and w.filename == __file__ for w in caught)
+
+
+def test_more_indices_than_a_contraction_may_have(monkeypatch):
+    names = ["i%d" % k for k in range(150)]
+    bands = ", ".join("0 <= %s - %s < 2" % (b, a) for a, b in zip(names, names[1:]))
+    text = "function (A[N]) -> (O) { O[i0: N] = +(A[i0]), %s; }" % bands
+    with pytest.raises(tilec.ProgramError, match="128 indices in one contraction[^$]*TILEC_LIMIT_INDICES"):
+        tilec.compile(text)
+    monkeypatch.setenv("TILEC_LIMIT_INDICES", "150")
+    tilec.compile(text)
