@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "cli/arguments.h"
 #include "cli/call.h"
@@ -39,7 +40,7 @@ std::vector<Word> split_words(const Options& options, const lang::Function* func
 }
 
 // A file that the call writes, and which outputs go there: one, or the members of an archive.
-struct OutputFile { std::string path; bool archive = false; std::vector<std::pair<std::string, std::string>> members = {}; };  // as it is called there; the output
+struct OutputFile { std::string path; bool archive = false, whole = true; std::vector<std::pair<std::string, std::string>> members = {}; };  // as it is called there; the output
 
 // `O=out.npy`, `O=both.npz` with other outputs, `O=both.npz:name`. Known before the run, so that no work is lost for a bad name.
 std::vector<OutputFile> output_files(const std::vector<Word>& words, runtime::Files& files) {
@@ -47,18 +48,22 @@ std::vector<OutputFile> output_files(const std::vector<Word>& words, runtime::Fi
   for (const Word& word : words) {
     const std::optional<ArchivePath> archive = archive_path(word.value);
     if (!archive) {
-      all.push_back({word.value, false, {{word.name, word.name}}});
+      all.push_back({word.value, false, true, {{word.name, word.name}}});
       continue;
     }
     const auto id = runtime::file_id(archive->file);
     auto at = std::ranges::find_if(all, [&](const OutputFile& file) { return file.archive && id && runtime::file_id(file.path) == id; });
     if (at == all.end()) at = all.insert(all.end(), {archive->file, true});
+    at->whole &= archive->member.empty();              // `x.npz:name` is one member, and the others stay
     const std::string member = archive->member.empty() ? word.name : archive->member;
     for (const auto& [taken, by] : at->members)
       if (taken == member) throw UsageError{fmt::format("`{}` and `{}` would both be `{}` in `{}`", by, word.name, member, at->path), "write `NAME=FILE.npz:MEMBER`"};
     at->members.emplace_back(member, word.name);
   }
-  for (const OutputFile& file : all) files.writes(file.path);
+  for (const OutputFile& file : all) {
+    files.writes(file.path);
+    if (!file.whole && std::filesystem::is_regular_file(file.path)) static_cast<void>(runtime::Npz(file.path));  // no archive: said now, not after the run
+  }
   return all;
 }
 
@@ -66,7 +71,8 @@ void write_outputs(const runtime::Module& module, const std::vector<Tensor>& out
   for (const OutputFile& file : files) {
     std::vector<std::pair<std::string, Tensor>> members;
     for (const auto& [member, name] : file.members) members.emplace_back(member, outputs[static_cast<std::size_t>(std::ranges::find(module.outputs, name, &runtime::Port::name) - module.outputs.begin())]);
-    if (file.archive) runtime::write_npz(file.path, members);
+    if (!file.whole) runtime::update_npz(file.path, members);
+    else if (file.archive) runtime::write_npz(file.path, members);
     else runtime::write_npy(file.path, members[0].second);
   }
 }

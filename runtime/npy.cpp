@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 
 #include "runtime/error.h"
@@ -196,6 +197,14 @@ void write_npy(const std::string& path, const Tensor& tensor) { write_file(path,
 
 void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& members) {
   std::vector<ZipMember> files;
+  for (const auto& [name, tensor] : members) files.push_back({name + ".npy", npy_bytes(tensor, name)});
+  write_file(path, write_zip(files));
+}
+
+void update_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& members) {
+  std::vector<ZipMember> files;
+  if (std::filesystem::is_regular_file(path)) files = read_zip(archive_bytes(path), path);
+  std::erase_if(files, [&](const ZipMember& held) { return std::ranges::any_of(members, [&](const auto& member) { return held.name == member.first + ".npy"; }); });
   for (const auto& [name, tensor] : members) files.push_back({name + ".npy", npy_bytes(tensor, name)});
   write_file(path, write_zip(files));
 }

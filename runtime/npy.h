@@ -32,5 +32,6 @@ class Npz {
 // bf16, which NumPy does not have, is stored as f32.
 void write_npy(const std::string& path, const Tensor& tensor);
 void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& members);
+void update_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& members);  // other members stay as they are; E0506: no archive
 
 }  // namespace tilec::runtime

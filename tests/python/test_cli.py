@@ -230,3 +230,15 @@ def test_what_overflows_in_between_is_not_blamed_on_the_target(tmp_path):
     done = tilec("run", "f.tile", *words, "--check", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert b"[inf -inf]" in done.stdout and b"agrees" in done.stdout
+
+
+def test_a_member_of_an_archive_leaves_the_others(twice):
+    np.savez(twice / "all.npz", P=np.ones(3, "f4"), Q=np.arange(3.0), Z=np.array(["text", "stays"]))
+    assert tilec("run", "twice.tile", "X=x.npy", "Y=all.npz:P", cwd=twice).returncode == 0
+    assert tilec("run", "twice.tile", "X=x.npy", "Y=all.npz:R", cwd=twice).returncode == 0
+    held = np.load(twice / "all.npz")
+    assert sorted(held) == ["P", "Q", "R", "Z"]
+    assert (held["P"] == [0, 2, 4]).all() and (held["Q"] == [0, 1, 2]).all() and list(held["Z"]) == ["text", "stays"]
+    (twice / "junk.npz").write_text("precious")
+    assert b"E0506" in tilec("run", "twice.tile", "X=x.npy", "Y=junk.npz:P", cwd=twice).stderr
+    assert (twice / "junk.npz").read_text() == "precious"
