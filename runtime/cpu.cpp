@@ -12,7 +12,7 @@
 
 #ifdef TILEC_CPU
 #include "codegen/llvm/emit.h"
-#include "runtime/jit.h"
+#include "runtime/code.h"
 
 namespace tilec::runtime {
 
@@ -31,11 +31,11 @@ class CpuModule final : public Module {
   CpuModule(const codegen::Package& package, const codegen::Request& request)
       : scratch_(package.buffers.begin() + package.inputs + package.outputs, package.buffers.end()),
         pool_(request.threads_hint == 1 ? serial_pool() : default_pool()),
-        jit_(objects_of(package, request.target)) {
+        code_(objects_of(package, request.target)) {
     name = package.name;
     ports_of(package, request, *this);
     for (const codegen::Step& step : package.steps) {
-      void* const symbol = jit_.symbol(step.kernel);
+      void* const symbol = code_.symbol(step.kernel);
       if (symbol == nullptr) throw lang::InternalError("kernel `" + step.kernel + "` is not in its object");
       steps_.push_back({reinterpret_cast<EntryPoint>(symbol), buffer_of_.size()});
       buffer_of_.insert(buffer_of_.end(), step.buffers.begin(), step.buffers.end());
@@ -83,7 +83,7 @@ class CpuModule final : public Module {
 
   std::vector<codegen::Buffer> scratch_;
   const tilec_parallel* pool_;
-  Jit jit_;
+  Code code_;
   std::vector<Step> steps_;
   std::vector<int> buffer_of_;                           // of every view of every step
   Spare<Frame> spare_;

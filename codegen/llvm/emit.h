@@ -1,4 +1,4 @@
-// Loops → LLVM IR → machine code. The only room that includes LLVM, with runtime/jit.cpp.
+// Loops → LLVM IR → machine code. The only room that includes LLVM.
 #pragma once
 
 #include <memory>
