@@ -175,8 +175,8 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
   verify(*stages.plan, fused.strides);
   if (until == Until::Plan) return stages;
 
-  stages.package = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); }); });
-  for (const Step& step : stages.package->steps) verify(step.loops);
+  stages.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); }); });
+  for (const Step& step : stages.lowered->steps) verify(step.loops);
   return stages;
 }
 

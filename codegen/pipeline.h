@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "codegen/derive.h"
-#include "codegen/package.h"
+#include "codegen/lowered.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
 #include "autodiff/split.h"
@@ -63,13 +63,13 @@ struct Stages {
   std::optional<poly::Program> contraction, gradient, bound, bounded, reduced;
   std::optional<autodiff::Split> split;                // only when asked for
   std::optional<Plan> plan;
-  std::optional<Package> package;
+  std::optional<Lowered> lowered;
   std::vector<std::string> outputs;                    // names of the outputs that the caller knows; those of checks follow them
   std::vector<poly::IndexCheck> checks;
   std::vector<Timing> timings;
 };
 
-enum class Until { Contraction, Gradient, Bound, Reduced, Plan, Package };
+enum class Until { Contraction, Gradient, Bound, Reduced, Plan, Lowered };
 
 std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
 

@@ -22,6 +22,7 @@
 #include "runtime/find.h"
 #include "runtime/fork.h"
 #include "runtime/overlap.h"
+#include "runtime/package_file.h"
 #include "runtime/specialise.h"
 #include "runtime/target_hint.h"
 #include "tilec/tilec.h"
@@ -590,7 +591,7 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
     const tilec_program& p = need(program, function, "program");
     static_cast<void>(need(buffer, function, "buffer"));
     const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
-    if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl cuda ptx cubin");
+    if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda ptx cubin");
     const runtime::Callable& callable = *p.callable;
     lang::Diagnostics diagnostics;
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
@@ -605,13 +606,25 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
     if (stage->family && *stage->family != request.target.family) request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
     codegen::Stages stages;
     if (stage->needs_program) {
-      auto computed = codegen::compile(callable.file(), request, stage->until, diagnostics);
+      auto computed = codegen::compile(callable.file(), stage->name == "package" ? runtime::as_compiled(request) : request, stage->until, diagnostics);
       if (!computed) return failed(diagnostics, callable.sources());
       stages = std::move(*computed);
     }
-    auto made = std::make_unique<tilec_buffer>(tilec_buffer{runtime::emit(*stage, callable.file(), stages, request.target)});
+    auto made = std::make_unique<tilec_buffer>(tilec_buffer{runtime::emit(*stage, callable.file(), stages, request)});
     keep(diagnostics, callable.sources(), false);
     *buffer = made.release();
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_load(const char* bytes, size_t size, int threads, tilec_kernel** kernel) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_load";
+    static_cast<void>(need(bytes, function, "bytes"));
+    static_cast<void>(need(kernel, function, "kernel"));
+    if (threads < 0) misuse(function, fmt::format("`threads` is {}", threads));
+    const std::shared_ptr<const runtime::Module> module = runtime::load(runtime::package_from({bytes, size}, "the package"), threads);
+    *kernel = new tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)};
     return TILEC_OK;
   });
 }

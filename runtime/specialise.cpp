@@ -158,6 +158,11 @@ void run(const Module& module, const std::vector<Tensor>& inputs, const std::vec
   module.run(in.data(), out.data());
 }
 
+codegen::Request as_compiled(codegen::Request request) {
+  if (has_threads(request.target)) request.strides.clear(), request.output_strides.clear();
+  return request;
+}
+
 std::size_t usual_kernels() {
   std::size_t count = 128;
   if (const char* text = std::getenv("TILEC_KERNELS")) {
@@ -345,10 +350,7 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   const auto pass_on = [&] { for (const lang::Diagnostic& d : said.all()) diagnostics.add(d); };
   const std::optional<codegen::Request> request = request_for(arguments, results, said);
   if (!request) return pass_on(), nullptr;
-  codegen::Request compiled = *request;
-  const bool packs = request->target.family == Family::OpenCl || request->target.family == Family::Cuda;
-  if (packs) compiled.strides.clear(), compiled.output_strides.clear();                   // a device module packs on the way: one kernel for all strides
-  std::optional<codegen::Stages> stages = codegen::compile(file_, compiled, until_for(request->target), said);
+  std::optional<codegen::Stages> stages = codegen::compile(file_, as_compiled(*request), until_for(request->target), said);
   pass_on();
   if (!stages) return nullptr;
   auto made = std::make_shared<Specialisation>();

@@ -37,6 +37,9 @@ struct Specialisation {
   codegen::Stages stages;                              // how it came about; empty when it was found in the cache
 };
 
+// A device module packs on the way, so its kernels are compiled for row-major tensors, whatever the strides of the caller's.
+codegen::Request as_compiled(codegen::Request request);
+
 // How many specialisations a program keeps where its caller does not say: TILEC_KERNELS, else 128.
 std::size_t usual_kernels();
 // The value of an argument without a tensor.

@@ -208,12 +208,20 @@ TILEC_API tilec_status tilec_run(const tilec_program* program, const tilec_argum
 /* Element types and shapes of the outputs, without compiling: a kernel that can only be asked for its ports. */
 TILEC_API tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_kernel** ports);
 
+/* ---- Packages: kernels that were saved --------------------------------------------------------------------------------------- */
+
+/* A package is what tilec_emit(program, "package", …) gives for the shapes, types and strides of its arguments: machine code, or text of a
+ * device, with all that running it takes. Loading and running need no compiler, and a tilec that was built without one has it too. The same
+ * program, options and version give the same bytes. TILEC_DEVICE_ERROR: bytes that are no package, of another version, cut off or changed
+ * (E0534), or made for a CPU or device that is not here (E0520). `threads` as in tilec_options. */
+TILEC_API tilec_status tilec_load(const char* bytes, size_t size, int threads, tilec_kernel** kernel);
+
 /* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct tilec_buffer tilec_buffer;
 
-/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl cuda ptx
- * cubin. Arguments may be left out as long as the stage needs no numbers. */
+/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda
+ * ptx cubin. Arguments may be left out as long as the stage needs no numbers. */
 TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stage, const tilec_argument* arguments, size_t argument_count,
                                   tilec_buffer** buffer);
 TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);

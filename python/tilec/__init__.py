@@ -21,10 +21,11 @@ import numpy as _np
 from . import _library as _c
 from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, define_value as _define_value, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared
+from ._package import MAGIC as _MAGIC, Package, row_major as _row_major, write_whole as _write_whole
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, ProgramError, ProgramWarning, ShapeError, check as _check,
                      said as _said)
 
-__all__ = ["compile", "load", "Program", "Module", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
+__all__ = ["compile", "load", "Program", "Module", "Package", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
            "ProgramWarning", "Diagnostic", "version"]
 
 _LARGE = 2**63
@@ -160,8 +161,8 @@ class Program:
         return Program(handle.value, self._kernels, self)
 
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
-        """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl
-        cuda ptx cubin. Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
+        """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm
+        object opencl cuda ptx cubin. Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
         """
         given = list(zip(self.inputs, self._by_position(arguments, named))) if arguments or named else []
         block = _Block([(n, _as_argument(n, v)) for n, v in given if v is not None])
@@ -172,7 +173,14 @@ class Program:
             data = _ctypes.string_at(_c.lib.tilec_buffer_data(handle), _c.lib.tilec_buffer_size(handle))
         finally:
             _c.lib.tilec_buffer_destroy(handle)
-        return data if stage in ("object", "cubin") else data.decode()
+        return data if stage in ("package", "object", "cubin") else data.decode()
+
+    def save(self, path: "str | _os.PathLike[str]", *arguments, **named) -> None:
+        """Writes a package: what a call with arguments of these shapes and types runs, compiled for the program's target. tilec.load(path)
+        gives it back in a process that need not compile anything, as does `tilec run`. Arrays are taken as row-major.
+        """
+        given = _row_major([_as_argument(n, v) for n, v in zip(self.inputs, self._by_position(arguments, named))])
+        _write_whole(path, self.emit("package", *given))
 
     def _by_position(self, arguments: _typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
@@ -299,8 +307,15 @@ def _function_names(data: bytes) -> list[str]:
 
 
 def load(path: "str | _os.PathLike[str]", **options):
-    """Compiles a file of Tile; see compile() for the options. Functions of a file that has several are its attributes."""
+    """Compiles a file of Tile; see compile() for the options. Functions of a file that has several are its attributes. Of a file that
+    Program.save() or `tilec build` wrote: the Package, for which threads= is the only option.
+    """
     path = _pathlib.Path(path)
+    with open(path, "rb") as file:
+        if file.read(len(_MAGIC)) == _MAGIC:
+            if set(options) - {"threads"}:
+                raise TypeError("%s is compiled already: %s= belong to Program.save()" % (path, "=, ".join(sorted(set(options) - {"threads"}))))
+            return Package(_MAGIC + file.read(), _fit("threads=", "", options.get("threads", 0), 0, 4096))
     return compile(path.read_text(encoding="utf-8"), name=str(path), **options)
 
 

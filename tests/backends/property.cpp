@@ -100,23 +100,23 @@ Layout layout_of(Random& random, const Shape& shape, bool plain) {
 
 struct Ready {
   Case* c;
-  codegen::Package package;
+  codegen::Lowered package;
   std::size_t prefix;                                  // of its kernels' names
 };
 
 using EntryPoint = void (*)(void* const* views, const tilec_parallel* pool);
 
-std::optional<codegen::Package> package_of(Case& c, const codegen::Target& target) {
+std::optional<codegen::Lowered> package_of(Case& c, const codegen::Target& target) {
   codegen::Request request = c.request;
   request.target = target;
   lang::Diagnostics diagnostics;
   try {
     const auto start = std::chrono::steady_clock::now();
-    auto stages = codegen::compile(c.file, request, codegen::Until::Package, diagnostics);
+    auto stages = codegen::compile(c.file, request, codegen::Until::Lowered, diagnostics);
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     spent["pipeline"] += took;
     if (took > 1) fail(c, target.name, fmt::format("compiling took {:.2f} s", took));
-    if (stages) return std::move(*stages->package);
+    if (stages) return std::move(*stages->lowered);
     fail(c, target.name, "refused where the reference is not");
   } catch (const std::exception& e) {
     fail(c, target.name, e.what());
@@ -125,7 +125,7 @@ std::optional<codegen::Package> package_of(Case& c, const codegen::Target& targe
 }
 
 std::string run_once(const Ready& r, const tilec::runtime::Code& code, bool behind, const tilec_parallel* pool, std::vector<poly::Array>& got) {
-  const codegen::Package& p = r.package;
+  const codegen::Lowered& p = r.package;
   std::vector<std::unique_ptr<Guarded>> memory;
   std::vector<runtime::Tensor> tensors;
   for (std::size_t b = 0; b < p.buffers.size(); ++b) {

@@ -1,6 +1,7 @@
 /* The C API from C11: compile, infer, specialise, run, gradient, emit, and what is said of every kind of mistake. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tilec/tilec.h"
@@ -193,6 +194,41 @@ static void stages_can_be_read(void) {
   tilec_program_destroy(program);
 }
 
+static void packages_run(void) {
+  tilec_program* program = compiled(matmul, NULL);
+  tilec_buffer* buffer = NULL;
+  tilec_kernel *kernel = NULL, *damaged = NULL;
+  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2);
+  tilec_argument arguments[2];
+  float saved[8] = {0}, direct[8] = {0};
+  const void* in[2] = {a, b};
+  void* out[1] = {saved};
+  char* bytes;
+  size_t size;
+  arguments[0] = by_position(&ta), arguments[1] = by_position(&tb);
+  EXPECT(tilec_emit(program, "package", arguments, 2, &buffer) == TILEC_OK);
+  size = tilec_buffer_size(buffer);
+  bytes = malloc(size);
+  memcpy(bytes, tilec_buffer_data(buffer), size);
+  tilec_buffer_destroy(buffer);
+  EXPECT(tilec_load(bytes, size, 1, &kernel) == TILEC_OK);
+  EXPECT(tilec_kernel_input_count(kernel) == 2 && tilec_kernel_output_count(kernel) == 1);
+  bytes[size / 2] ^= 1;
+  EXPECT(tilec_load(bytes, size, 1, &damaged) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "E0534") != NULL && damaged == NULL);
+  EXPECT(tilec_load(bytes, size - 1, 1, &damaged) == TILEC_DEVICE_ERROR);
+  EXPECT(tilec_load(NULL, size, 1, &damaged) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_load(bytes, size, -1, &damaged) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_load(bytes, size, 1, NULL) == TILEC_ARGUMENT_ERROR);
+  free(bytes);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
+  tilec_kernel_destroy(kernel);
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_OK);
+  out[0] = direct;
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(saved, direct, sizeof saved) == 0);
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program);
+}
+
 static void mistakes_are_named(void) {
   static const char wrong[] = "function f(A[M, N]) -> (B) {\n  B[i: M] = +(A[i, j, k]);\n}\n";
   tilec_program* program = NULL;
@@ -238,6 +274,7 @@ int main(void) {
   results_can_be_added_to("reference");
   shapes_can_be_asked_for();
   stages_can_be_read();
+  packages_run();
   mistakes_are_named();
   printf("%d expectations failed\n", failures);
   return failures != 0;

@@ -20,13 +20,13 @@ namespace {
 
 constexpr std::int64_t length = 1 << 16, parts = 4, bytes = length * 4, part = bytes / parts;  // keys and positions of 4 bytes
 
-codegen::Package argsort() {
+codegen::Lowered argsort() {
   lang::Diagnostics diagnostics;
   const std::optional<lang::File> file = lang::parse({"f.tile", "function f(f32 X[N]) -> (Y) { Y = argsort(X); }"}, diagnostics);
   codegen::Request request;
   request.sizes = {{"N", length}};
   request.target = *codegen::target_named("cpu");
-  return *codegen::compile(*file, request, codegen::Until::Package, diagnostics)->package;
+  return *codegen::compile(*file, request, codegen::Until::Lowered, diagnostics)->lowered;
 }
 
 sigjmp_buf stray;
@@ -69,7 +69,7 @@ struct Watch {
 
 TEST_CASE("a part of a row that is sorted alone reads nothing that another part writes") {
   for (const int s : {SIGSEGV, SIGBUS}) signal(s, on_signal);
-  const codegen::Package package = argsort();
+  const codegen::Lowered package = argsort();
   REQUIRE(package.steps.size() == 1);
   Watch watch;
   std::vector<void*> memory;
