@@ -39,6 +39,7 @@ struct Request {
   std::vector<std::string> outputs;                    // of the last one, those wanted; empty: all. Others are not computed
   std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to, not written
   bool split = false;                                  // the last derivative and what it is of as two Programs, too
+  enum class Half { Both, Forward, Backward } half = Half::Both;  // of a split: the one that is compiled
   bool checked = false;                                // indices out of range are looked for, see Stages::checks
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has

@@ -263,6 +263,13 @@ void Callable::refuse_type(const poly::Tensor& tensor, const std::string& name, 
       .hint(fmt::format("convert it to `{}`", lang::name(tensor.dtype)));
 }
 
+// Of the last derivative. A pair is compiled before anybody has one: it lies row-major.
+bool Callable::is_cotangent(const std::string& name) const {
+  codegen::Ports ports{input_names(), result_names()};
+  for (std::size_t k = 0; k + 1 < request_.derivatives.size(); ++k) ports = codegen::derived(ports, request_.derivatives[k]);
+  return std::ranges::count(ports.inputs, name) == 0;
+}
+
 std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
@@ -273,7 +280,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     const std::string name = without_mark(tensor.name);
     const Argument* argument = find(arguments, name);
     if (argument == nullptr) {
-      if (!is_read(*program, id)) continue;  // what is asked for does not need it
+      if (request.half != codegen::Request::Half::Both ? is_cotangent(name) : !is_read(*program, id)) continue;  // what is asked for does not need it
       diagnostics.report(tensor.span, messages::missing_input, name).hint(fmt::format("give it as `{}=…`", name));
       fits = false;
       continue;

@@ -76,6 +76,7 @@ class Callable {
   void refuse_type(const poly::Tensor& tensor, const std::string& name, poly::DType given, lang::Diagnostics& diagnostics) const;
   bool bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
   bool names_differ(lang::Diagnostics& diagnostics) const;
+  bool is_cotangent(const std::string& name) const;
   bool check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
   void keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const;

@@ -142,6 +142,11 @@ TILEC_API tilec_status tilec_gradient(const tilec_program* program, const char* 
 TILEC_API tilec_status tilec_jvp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
                                  tilec_program** tangent);
 
+/* Values and gradients in one: a program whose inputs are those of tilec_gradient, and whose outputs are the program's outputs and then
+ * the gradient's. What both need is computed once. It is not differentiated further. */
+TILEC_API tilec_status tilec_value_and_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
+                                                tilec_program** both);
+
 TILEC_API void tilec_program_destroy(tilec_program* program);
 
 /* Names in order: of inputs (a gradient's cotangents last) and of outputs. NULL past the end. */
@@ -195,6 +200,13 @@ TILEC_API size_t tilec_kernel_input_count(const tilec_kernel* kernel);
 TILEC_API tilec_status tilec_kernel_input(const tilec_kernel* kernel, size_t position, tilec_port* port);
 TILEC_API size_t tilec_kernel_output_count(const tilec_kernel* kernel);
 TILEC_API tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, tilec_port* port);
+
+/* Forward and backward as two kernels, for when cotangents come later. `forward` takes the program's inputs and gives its outputs, then what
+ * backward needs of the values in between; `backward` takes, by name, some of the inputs, outputs and kept values, then the cotangents (row-major),
+ * and gives the gradients. What is kept and what is computed again is decided from exact counts ([[save]] and [[recompute]] in the text decide for
+ * their tensor). Ports tell names, types and shapes; memory that goes from one to the other must not change in between. */
+TILEC_API tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
+                                 const tilec_argument* arguments, size_t argument_count, tilec_kernel** forward, tilec_kernel** backward);
 
 /* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k, aligned to its element (E0556).
  * An input that shares memory with an output is copied first, so the call means what it means with memory apart. Outputs that share

@@ -77,6 +77,8 @@ def _load() -> c.CDLL:
         "tilec_function_name": (text, [text, count, count]),
         "tilec_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_jvp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
+        "tilec_value_and_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
+        "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_program_destroy": (None, [handle]),
         "tilec_program_name": (text, [handle]),
         "tilec_input_count": (count, [handle]),

@@ -26,13 +26,8 @@ class Package:
     def __init__(self, data: bytes, threads: int = 0):
         handle = c.c_void_p()
         check(_c.lib.tilec_load(data, len(data), threads, c.byref(handle)))
-        port = _c.Port()
-        names = []
-        for k in range(_c.lib.tilec_kernel_input_count(handle)):
-            _c.lib.tilec_kernel_input(handle, k, c.byref(port))
-            names.append(port.name.decode())
-        self._prepared = Prepared(handle.value, names)
-        self.inputs: "tuple[str, ...]" = tuple(names)
+        self._prepared = Prepared(handle.value)
+        self.inputs: "tuple[str, ...]" = tuple(self._prepared.port_names)
         self.outputs: "tuple[str, ...]" = tuple(name for name, _, _ in self._prepared.outputs)
 
     def __repr__(self) -> str:

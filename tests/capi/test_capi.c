@@ -229,6 +229,61 @@ static void packages_run(void) {
   tilec_program_destroy(program);
 }
 
+/* Memory for the ports of a kernel, by name: what another kernel made has its place already. */
+struct named { char name[32]; float data[64]; };
+static int named_count;
+static struct named everything[16];
+
+static float* memory_of(const char* name) {
+  int k;
+  for (k = 0; k < named_count; ++k)
+    if (strcmp(everything[k].name, name) == 0) return everything[k].data;
+  snprintf(everything[named_count].name, sizeof everything[named_count].name, "%s", name);
+  return everything[named_count++].data;
+}
+
+static void run_by_name(const tilec_kernel* kernel) {
+  const void* in[16];
+  void* out[16];
+  tilec_port port;
+  size_t k;
+  for (k = 0; k < tilec_kernel_input_count(kernel); ++k) EXPECT(tilec_kernel_input(kernel, k, &port) == TILEC_OK), in[k] = memory_of(port.name);
+  for (k = 0; k < tilec_kernel_output_count(kernel); ++k) EXPECT(tilec_kernel_output(kernel, k, &port) == TILEC_OK), out[k] = memory_of(port.name);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
+}
+
+static void forward_and_backward_are_a_pair(void) {
+  static const char text[] = "function f(X[N]) -> (L) { E = exp(X * 2.0); L[] = +(E[i] * E[i]); }";
+  tilec_program *program = compiled(text, NULL), *both = NULL, *again = NULL;
+  tilec_kernel *forward = NULL, *backward = NULL, *kernel = NULL;
+  static int64_t shape[1] = {5};
+  DLTensor tx = tensor(memory_of("X"), shape, NULL, 1), tl;
+  tilec_argument arguments[2];
+  int k;
+  double sum = 0;
+  for (k = 0; k < 5; ++k) memory_of("X")[k] = 0.1f * (float)k, sum += exp(0.4 * k);
+  arguments[0] = by_position(&tx);
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, arguments, 1, &forward, &backward) == TILEC_OK);
+  run_by_name(forward);
+  EXPECT(fabs((double)memory_of("L")[0] - sum) < 1e-4);
+  memory_of("dL")[0] = 3;
+  run_by_name(backward);
+  for (k = 0; k < 5; ++k) EXPECT(fabs((double)memory_of("dX")[k] - 12 * exp(0.4 * k)) < 1e-3);
+  EXPECT(tilec_value_and_gradient(program, NULL, 0, NULL, 0, &both) == TILEC_OK && tilec_output_count(both) == 2 && strcmp(tilec_output_name(both, 1), "dX") == 0);
+  tl = tensor(memory_of("dL"), NULL, NULL, 0);
+  arguments[1] = by_position(&tl);
+  EXPECT(tilec_specialize(both, arguments, 2, NULL, 0, &kernel) == TILEC_OK);
+  memory_of("L")[0] = 0, memory_of("dX")[4] = 0;
+  run_by_name(kernel);
+  EXPECT(fabs((double)memory_of("L")[0] - sum) < 1e-4 && fabs((double)memory_of("dX")[4] - 12 * exp(1.6)) < 1e-3);
+  EXPECT(tilec_gradient(both, NULL, 0, NULL, 0, &again) == TILEC_ARGUMENT_ERROR && again == NULL);
+  EXPECT(tilec_vjp(NULL, NULL, 0, NULL, 0, arguments, 1, &forward, &backward) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, arguments, 1, NULL, &backward) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_vjp(program, NULL, 1, NULL, 0, arguments, 1, &forward, &backward) == TILEC_ARGUMENT_ERROR);
+  tilec_kernel_destroy(forward), tilec_kernel_destroy(backward), tilec_kernel_destroy(kernel);
+  tilec_program_destroy(both), tilec_program_destroy(program);
+}
+
 static void mistakes_are_named(void) {
   static const char wrong[] = "function f(A[M, N]) -> (B) {\n  B[i: M] = +(A[i, j, k]);\n}\n";
   tilec_program* program = NULL;
@@ -275,6 +330,7 @@ int main(void) {
   shapes_can_be_asked_for();
   stages_can_be_read();
   packages_run();
+  forward_and_backward_are_a_pair();
   mistakes_are_named();
   printf("%d expectations failed\n", failures);
   return failures != 0;
