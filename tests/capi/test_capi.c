@@ -247,8 +247,14 @@ static void run_by_name(const tilec_kernel* kernel) {
   void* out[16];
   tilec_port port;
   size_t k;
-  for (k = 0; k < tilec_kernel_input_count(kernel); ++k) EXPECT(tilec_kernel_input(kernel, k, &port) == TILEC_OK), in[k] = memory_of(port.name);
-  for (k = 0; k < tilec_kernel_output_count(kernel); ++k) EXPECT(tilec_kernel_output(kernel, k, &port) == TILEC_OK), out[k] = memory_of(port.name);
+  for (k = 0; k < tilec_kernel_input_count(kernel); ++k) {
+    EXPECT(tilec_kernel_input(kernel, k, &port) == TILEC_OK);
+    in[k] = memory_of(port.name);
+  }
+  for (k = 0; k < tilec_kernel_output_count(kernel); ++k) {
+    EXPECT(tilec_kernel_output(kernel, k, &port) == TILEC_OK);
+    out[k] = memory_of(port.name);
+  }
   EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
 }
 
