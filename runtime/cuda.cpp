@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/fork.h"
 #include "runtime/library.h"
 #include "runtime/nvrtc.h"
 
@@ -56,6 +57,7 @@ struct Api {
   TILEC_CUDA_FUNCTIONS(X)
 #undef X
   std::string missing;
+  int owner = generation();                            // the process that the driver was started in
 };
 
 Api find_driver() {
@@ -74,6 +76,8 @@ Api find_driver() {
 
 const Api& api() { return found_once<Api, find_driver>(); }
 
+bool is_parents() { return api().missing.empty() && api().owner != generation(); }
+
 std::string result_text(Result result) {
   const char* text = nullptr;
   if (api().cuGetErrorString(result, &text) != 0 || !text) text = "unknown error";
@@ -86,7 +90,7 @@ void check(Result result, const char* function, const std::string& device) {
 
 // The first GPU. What the driver said last time is asked again: it may have been starting, or busy.
 std::optional<DeviceNumber> first_gpu(std::string& why) {
-  why = api().missing;
+  why = is_parents() ? std::string(used_by_parent) : api().missing;
   if (!why.empty()) return std::nullopt;
   int count = 0;
   DeviceNumber first = 0;
@@ -325,6 +329,7 @@ std::optional<CudaGpu> cuda_gpu(std::string& why) {
 }
 
 std::shared_ptr<Device> open_cuda(std::string_view target) {
+  if (is_parents()) throw device_of_parent(target);
   std::string why;
   const std::optional<DeviceNumber> number = first_gpu(why);
   if (!number) throw machine_error(messages::no_device, target, why).hint("`--emit=cubin` and `--emit=cuda` need no GPU");

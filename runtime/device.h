@@ -53,7 +53,10 @@ std::shared_ptr<Device> open_device(std::string_view target);
 
 // codegen's target of that name, as this machine has it: `cuda` and `opencl` are planned for the device that runs them, where there is one.
 std::optional<codegen::Target> target_here(std::string_view name);
-RuntimeError device_of_parent(std::string_view target);  // what a process is told that was forked after a device was opened
+
+// What a process is told whose parent has used the driver: its threads are not here.
+inline constexpr std::string_view used_by_parent = "this process was forked after its parent had used the driver";
+RuntimeError device_of_parent(std::string_view target);
 
 // A line per device that could be opened, for `tilec targets`: {"opencl", "pthread-… "}. Never throws.
 struct DeviceLine { std::string target, description; bool present = true; };  // absent: description says why

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "runtime/fork.h"
 #include "runtime/library.h"
 #include "runtime/saved.h"
 
@@ -33,6 +34,7 @@ struct Api {
   TILEC_OPENCL_FUNCTIONS(X)
 #undef X
   std::string missing;                                 // empty: all functions are there
+  int owner = generation();                            // the process whose threads the drivers have
 };
 
 Api find_loader() {
@@ -50,6 +52,8 @@ Api find_loader() {
 }
 
 const Api& api() { return found_once<Api, find_loader>(); }
+
+bool is_parents() { return api().missing.empty() && api().owner != generation(); }
 
 std::string error_name(cl_int error) {
   switch (error) {
@@ -309,15 +313,20 @@ void OpenCl::wait() {
 
 std::vector<OpenClDevice> opencl_devices(std::string& why) {
   std::vector<OpenClDevice> devices;
+  if (is_parents()) {
+    why = std::string(used_by_parent);
+    return devices;
+  }
   for (const Found& f : find_devices(why))
     devices.push_back({f.description, static_cast<std::int64_t>(fact<cl_ulong>(f.device, CL_DEVICE_LOCAL_MEM_SIZE)), static_cast<std::int64_t>(fact<std::size_t>(f.device, CL_DEVICE_MAX_WORK_GROUP_SIZE))});
   return devices;
 }
 
 std::shared_ptr<Device> open_opencl(std::size_t position) {
+  const std::string target = position == 0 ? "opencl" : fmt::format("opencl:{}", position);
+  if (is_parents()) throw device_of_parent(target);
   std::string why;
   const std::vector<Found> found = find_devices(why);
-  const std::string target = position == 0 ? "opencl" : fmt::format("opencl:{}", position);
   if (found.empty()) throw machine_error(messages::no_device, target, why).hint("install an OpenCL driver, for a CPU `apt-get install pocl-opencl-icd`");
   if (position >= found.size()) {
     throw machine_error(messages::no_device, target, fmt::format("{} OpenCL device{} here", found.size(), found.size() == 1 ? " is" : "s are")).hint("`tilec targets` lists them");

@@ -1,55 +1,10 @@
 /* The C API from C11: compile, infer, specialise, run, gradient, emit, and what is said of every kind of mistake. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "tilec/tilec.h"
-
-static int failures = 0;
-
-#define EXPECT(condition)                                                                \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
-      printf("%s:%d: not so: %s\n%s\n", __FILE__, __LINE__, #condition, tilec_last_error()); \
-      ++failures;                                                                        \
-    }                                                                                    \
-  } while (0)
+#include "expect.h"
 
 static const char matmul[] = "function matmul(A[M, K], B[K, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}\n";
-
-static DLTensor tensor(float* data, int64_t* shape, int64_t* strides, int rank) {
-  DLTensor t;
-  memset(&t, 0, sizeof t);
-  t.data = data;
-  t.device.device_type = kDLCPU;
-  t.ndim = rank;
-  t.dtype.code = kDLFloat;
-  t.dtype.bits = 32;
-  t.dtype.lanes = 1;
-  t.shape = shape;
-  t.strides = strides;
-  return t;
-}
-
-static tilec_argument by_position(const DLTensor* t) {
-  tilec_argument a;
-  memset(&a, 0, sizeof a);
-  a.kind = TILEC_TENSOR;
-  a.tensor = t;
-  return a;
-}
-
-static tilec_program* compiled(const char* text, const char* target) {
-  tilec_options options;
-  tilec_program* program = NULL;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  options.target = target;
-  options.file_name = "test.tile";
-  EXPECT(tilec_compile(text, strlen(text), &options, &program) == TILEC_OK);
-  return program;
-}
 
 static float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 0, 0, 1, 1, 1};
 static int64_t shape_a[2] = {2, 3}, shape_b[2] = {3, 2}, shape_c[2] = {2, 2};
@@ -58,13 +13,13 @@ static void a_product_runs(const char* target) {
   tilec_program* program = compiled(matmul, target);
   tilec_kernel* kernel = NULL;
   tilec_port port;
-  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2);
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL);
   tilec_argument arguments[2];
   float c[4] = {0};
   const void* in[2];
   void* out[1];
-  arguments[0] = by_position(&ta);
-  arguments[1] = by_position(&tb);
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
   EXPECT(strcmp(tilec_program_name(program), "matmul") == 0);
   EXPECT(tilec_input_count(program) == 2 && strcmp(tilec_input_name(program, 1), "B") == 0 && tilec_input_name(program, 2) == NULL);
   EXPECT(tilec_output_count(program) == 1 && strcmp(tilec_output_name(program, 0), "C") == 0);
@@ -84,11 +39,11 @@ static void strides_may_be_anything(void) {
   tilec_program* program = compiled(matmul, NULL);
   int64_t backwards[2] = {-3, -1}, spread[2] = {0, 0}, transposed[2] = {1, 2};
   float one = 1, c[4] = {0};
-  DLTensor ta = tensor(a + 5, shape_a, backwards, 2), tb = tensor(&one, shape_b, spread, 2), tc = tensor(c, shape_c, transposed, 2);
+  DLTensor ta = tensor(a + 5, 2, shape_a, backwards), tb = tensor(&one, 2, shape_b, spread), tc = tensor(c, 2, shape_c, transposed);
   tilec_argument arguments[2], result;
-  arguments[0] = by_position(&ta);
-  arguments[1] = by_position(&tb);
-  result = by_position(&tc);
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  result = argument(&tc);
   EXPECT(tilec_run(program, arguments, 2, &result, 1) == TILEC_OK);
   EXPECT(c[0] == 15 && c[1] == 6 && c[2] == 15 && c[3] == 6); /* column by column */
   tilec_program_destroy(program);
@@ -98,13 +53,13 @@ static void a_gradient_is_a_program(void) {
   tilec_program *program = compiled(matmul, NULL), *gradient = NULL;
   const char* wrt[1] = {"A"};
   float dc[4] = {1, 2, 3, 4}, da[6] = {0};
-  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2), tdc = tensor(dc, shape_c, NULL, 2), tda = tensor(da, shape_a, NULL, 2);
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tdc = tensor(dc, 2, shape_c, NULL), tda = tensor(da, 2, shape_a, NULL);
   tilec_argument arguments[3], result;
-  arguments[0] = by_position(&ta);
-  arguments[1] = by_position(&tb);
-  arguments[2] = by_position(&tdc);
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  arguments[2] = argument(&tdc);
   arguments[2].name = "dC";
-  result = by_position(&tda);
+  result = argument(&tda);
   EXPECT(tilec_gradient(program, NULL, 0, wrt, 1, &gradient) == TILEC_OK);
   EXPECT(tilec_input_count(gradient) == 3 && strcmp(tilec_input_name(gradient, 2), "dC") == 0);
   EXPECT(tilec_output_count(gradient) == 1 && strcmp(tilec_output_name(gradient, 0), "dA") == 0);
@@ -119,12 +74,12 @@ static void a_gradient_has_a_gradient(void) {
   const char *of[1] = {"dX"}, *wrt[1] = {"X"}, *old[1] = {"L"};
   int64_t shape[1] = {6};
   float one = 1, u[6] = {1, 0, 2, 0, 1, 0}, dx[6] = {0};
-  DLTensor tx = tensor(a, shape, NULL, 1), tl = tensor(&one, NULL, NULL, 0), tu = tensor(u, shape, NULL, 1), tdx = tensor(dx, shape, NULL, 1);
+  DLTensor tx = tensor(a, 1, shape, NULL), tl = tensor(&one, 0, NULL, NULL), tu = tensor(u, 1, shape, NULL), tdx = tensor(dx, 1, shape, NULL);
   tilec_argument arguments[3], result;
-  arguments[0] = by_position(&tx);
-  arguments[1] = by_position(&tl);
-  arguments[2] = by_position(&tu);
-  result = by_position(&tdx);
+  arguments[0] = argument(&tx);
+  arguments[1] = argument(&tl);
+  arguments[2] = argument(&tu);
+  result = argument(&tdx);
   EXPECT(tilec_gradient(program, NULL, 0, NULL, 0, &first) == TILEC_OK);
   EXPECT(tilec_gradient(first, of, 1, wrt, 1, &second) == TILEC_OK);
   EXPECT(tilec_input_count(second) == 3 && strcmp(tilec_input_name(second, 1), "dL") == 0 && strcmp(tilec_input_name(second, 2), "ddX") == 0);
@@ -144,11 +99,11 @@ static void results_can_be_added_to(const char* target) {
   float c[4] = {1, 2, 3, 4};
   const void* in[2];
   void* out[1];
-  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2), tc = tensor(c + 3, shape_c, backwards, 2);
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tc = tensor(c + 3, 2, shape_c, backwards);
   tilec_argument arguments[2], result;
-  arguments[0] = by_position(&ta);
-  arguments[1] = by_position(&tb);
-  result = by_position(&tc);
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  result = argument(&tc);
   result.kind = TILEC_ADD;
   EXPECT(tilec_run(program, arguments, 2, &result, 1) == TILEC_OK);
   EXPECT(c[3] == 8 && c[2] == 8 && c[1] == 12 && c[0] == 12); /* 4 5 10 11 from the last element on */
@@ -168,11 +123,11 @@ static void shapes_can_be_asked_for(void) {
   tilec_program* program = compiled("function (X, S) -> (Y) { Y = X * S; }", NULL);
   tilec_kernel* ports = NULL;
   tilec_port port;
-  DLTensor tx = tensor(a, shape_a, NULL, 2);
+  DLTensor tx = tensor(a, 2, shape_a, NULL);
   tilec_argument arguments[2];
   const void* in[2] = {a, a};
   void* out[1] = {b};
-  arguments[0] = by_position(&tx);
+  arguments[0] = argument(&tx);
   memset(&arguments[1], 0, sizeof arguments[1]);
   arguments[1].kind = TILEC_REAL;
   arguments[1].real = 0.5;
@@ -296,7 +251,7 @@ static void mistakes_are_named(void) {
   tilec_kernel* kernel = NULL;
   tilec_diagnostic d;
   tilec_options options;
-  DLTensor ta = tensor(a, shape_a, NULL, 2);
+  DLTensor ta = tensor(a, 2, shape_a, NULL);
   tilec_argument arguments[3];
   EXPECT(tilec_compile(wrong, strlen(wrong), NULL, &program) == TILEC_PROGRAM_ERROR && program == NULL);
   EXPECT(strstr(tilec_last_error(), "E0201") != NULL);
@@ -309,7 +264,7 @@ static void mistakes_are_named(void) {
   options.target = "abacus";
   EXPECT(tilec_compile(matmul, strlen(matmul), &options, &program) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "abacus") != NULL);
   program = compiled(matmul, NULL);
-  arguments[0] = arguments[1] = arguments[2] = by_position(&ta);
+  arguments[0] = arguments[1] = arguments[2] = argument(&ta);
   EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_ARGUMENT_ERROR); /* K is 3 and 2 */
   EXPECT(tilec_specialize(program, arguments, 1, NULL, 0, &kernel) == TILEC_TYPE_ERROR);     /* B is missing */
   EXPECT(tilec_specialize(program, arguments, 3, NULL, 0, &kernel) != TILEC_OK);
