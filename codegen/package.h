@@ -49,7 +49,8 @@ struct Package {
   std::vector<std::string> code;
   std::vector<Port> inputs, outputs;
   std::vector<Place> buffers;
-  std::int64_t workspace = 0;                          // bytes, aligned to `alignment`
+  std::int64_t workspace = 0;                          // bytes, aligned to workspace_alignment
+  std::int64_t locals = 0;                             // cpu: bytes behind them for each worker of a pool
   std::vector<Launch> launches;
   bool operator==(const Package&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/locals.h"
 #include "codegen/simt/emit.h"
 #include "codegen/workspace.h"
 #include "runtime/error.h"
@@ -72,6 +73,8 @@ Package assemble(const codegen::Lowered& program, const Target& target) {
   package.target = target.name;
   const codegen::Workspace workspace = codegen::workspace_of(program);
   package.workspace = workspace.bytes;
+  if (target.family == Target::Family::Cpu)
+    for (const codegen::Step& step : program.steps) package.locals = std::max(package.locals, codegen::local_bytes(step.loops));
   const auto inputs = static_cast<std::size_t>(program.inputs), ports = inputs + static_cast<std::size_t>(program.outputs);
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const codegen::Buffer& buffer = program.buffers[b];

@@ -424,6 +424,21 @@ tilec_status run_on(const runtime::Module& module, const std::vector<runtime::Ar
   return TILEC_OK;
 }
 
+// The hot path: warnings of an earlier call stay, an error goes.
+tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace, const char* function) {
+  try {
+    const tilec_kernel& k = need(kernel, function, "kernel");
+    if (!k.caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
+    need_list(inputs, k.inputs.size(), function, "inputs");
+    need_list(outputs, k.outputs.size(), function, "outputs");
+    k.caller->run(const_cast<void* const*>(inputs), outputs, workspace);
+    if (!last.text.empty()) last = {};
+    return TILEC_OK;
+  } catch (...) {
+    return guarded([&]() -> tilec_status { throw; });
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -584,19 +599,12 @@ size_t tilec_kernel_output_count(const tilec_kernel* kernel) { return kernel != 
 tilec_status tilec_kernel_input(const tilec_kernel* kernel, size_t position, tilec_port* port) { return port_at(kernel, &tilec_kernel::inputs, position, port, "tilec_kernel_input"); }
 tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, tilec_port* port) { return port_at(kernel, &tilec_kernel::outputs, position, port, "tilec_kernel_output"); }
 
-tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs) {
-  try {                                                  // the hot path: warnings stay, an error goes
-    constexpr const char* function = "tilec_kernel_run";
-    const tilec_kernel& k = need(kernel, function, "kernel");
-    if (!k.caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
-    need_list(inputs, k.inputs.size(), function, "inputs");
-    need_list(outputs, k.outputs.size(), function, "outputs");
-    k.caller->run(const_cast<void* const*>(inputs), outputs);
-    if (!last.text.empty()) last = {};
-    return TILEC_OK;
-  } catch (...) {
-    return guarded([&]() -> tilec_status { throw; });
-  }
+size_t tilec_kernel_workspace(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? static_cast<size_t>(kernel->module->workspace()) : 0; }
+
+tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs) { return run_kernel(kernel, inputs, outputs, nullptr, "tilec_kernel_run"); }
+
+tilec_status tilec_kernel_run_in(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace) {
+  return run_kernel(kernel, inputs, outputs, workspace, "tilec_kernel_run_in");
 }
 
 tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count) {

@@ -1,4 +1,4 @@
-// What generated code may call (libm, scratch memory) is given by address: a host that opens us with RTLD_LOCAL hides its libm.
+// What generated code may call is given by address: a host that opens us with RTLD_LOCAL hides its libm.
 #include "runtime/code.h"
 
 #include <dlfcn.h>
@@ -47,8 +47,6 @@ const Known known[] = {
     {"fmaf", address(static_cast<float (*)(float, float, float)>(std::fma))},
     {"sincos", address(&::sincos)},
     {"sincosf", address(&::sincosf)},
-    {"aligned_alloc", address(&aligned_alloc)},
-    {"free", address(&std::free)},
     {"memcpy", address(&std::memcpy)},
     {"memset", address(&std::memset)},
     {"memmove", address(&std::memmove)},

@@ -27,6 +27,10 @@ class Module {
   std::string name;
   std::vector<Port> inputs, outputs;                   // in the program's order
   virtual void run(void* const* inputs, void* const* outputs) const = 0;
+  // The same in memory of the caller's, workspace() bytes aligned to 64, of which each call that runs at one time has its own: nothing is
+  // allocated. 0: a run needs none, or has it where the caller cannot give it (a device).
+  virtual std::int64_t workspace() const { return 0; }
+  virtual void run_in(void* const* inputs, void* const* outputs, void*) const { run(inputs, outputs); }
 };
 
 // What was compiled for the request's target, as a Module; `stages` reach as far as until_for(target) says. `package`, unless null,

@@ -123,7 +123,25 @@ bool Caller::shares(std::size_t input, void* const* inputs, void* const* outputs
   return false;
 }
 
-void Caller::run(void* const* inputs, void* const* outputs) const {
+void Caller::check_workspace(void* const* inputs, void* const* outputs, void* workspace) const {
+  constexpr std::uintptr_t aligned = 64;
+  const auto begin = reinterpret_cast<std::uintptr_t>(workspace), end = begin + static_cast<std::uintptr_t>(module_.workspace());
+  if (begin % aligned != 0) throw argument_error(messages::bad_tensor, "workspace", fmt::format("its address {:#x} is no multiple of {}", begin, aligned));
+  const auto apart = [&](const Port& port, const Layout& layout, const void* data) {
+    const auto at = reinterpret_cast<std::uintptr_t>(data);
+    if (!empty(layout) && at + static_cast<std::uintptr_t>(layout.low) < end && begin < at + static_cast<std::uintptr_t>(layout.high)) throw argument_error(messages::bad_tensor, "workspace", "it shares memory with `" + port.name + "`");
+  };
+  for (std::size_t k = 0; k < inputs_.size(); ++k) apart(module_.inputs[k], inputs_[k], inputs[k]);
+  for (std::size_t k = 0; k < outputs_.size(); ++k) apart(module_.outputs[k], outputs_[k], outputs[k]);
+}
+
+void Caller::start(void* const* inputs, void* const* outputs, void* workspace) const {
+  if (workspace) module_.run_in(inputs, outputs, workspace);
+  else module_.run(inputs, outputs);
+}
+
+void Caller::run(void* const* inputs, void* const* outputs, void* workspace) const {
+  if (workspace) check_workspace(inputs, outputs, workspace);
   for (std::size_t o = 0; o < outputs_.size(); ++o) {
     check(module_.outputs[o], outputs_[o], outputs[o]);
     for (std::size_t other = 0; other < o; ++other)
@@ -134,11 +152,11 @@ void Caller::run(void* const* inputs, void* const* outputs) const {
     check(module_.inputs[k], inputs_[k], inputs[k]);
     if (shares(k, inputs, outputs)) shared.push_back(k);
   }
-  if (shared.empty()) module_.run(inputs, outputs);
-  else run_on_copies(shared, inputs, outputs);
+  if (shared.empty()) start(inputs, outputs, workspace);
+  else run_on_copies(shared, inputs, outputs, workspace);
 }
 
-void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, void* const* outputs) const {
+void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, void* const* outputs, void* workspace) const {
   std::vector<void*> moved(inputs, inputs + inputs_.size());
   std::vector<Tensor> copies;
   for (const std::size_t k : shared) {
@@ -147,7 +165,7 @@ void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* 
     moved[k] = static_cast<char*>(copies.back().data) - layout.low;
     copy_elements(layout, 0, static_cast<const char*>(inputs[k]), static_cast<char*>(moved[k]));
   }
-  module_.run(moved.data(), outputs);
+  start(moved.data(), outputs, workspace);
 }
 
 }  // namespace tilec::runtime

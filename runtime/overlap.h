@@ -35,12 +35,14 @@ bool overlaps_itself(const Layout& layout);
 class Caller {
  public:
   explicit Caller(const Module& module);
-  void run(void* const* inputs, void* const* outputs) const;
+  void run(void* const* inputs, void* const* outputs, void* workspace = nullptr) const;  // workspace: Module::run_in; null: the module's own
 
  private:
   void check(const Port& port, const Layout& layout, const void* data) const;
   bool shares(std::size_t input, void* const* inputs, void* const* outputs) const;
-  void run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, void* const* outputs) const;
+  void check_workspace(void* const* inputs, void* const* outputs, void* workspace) const;
+  void run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, void* const* outputs, void* workspace) const;
+  void start(void* const* inputs, void* const* outputs, void* workspace) const;
 
   const Module& module_;
   std::vector<Layout> inputs_, outputs_;

@@ -92,6 +92,7 @@ template <class Archive, class P> void fields(Archive& archive, P& package) {
   all(archive, package.outputs, port);
   all(archive, package.buffers, [&](auto& b) { archive(b.bytes), archive(b.offset); });
   archive(package.workspace);
+  archive(package.locals);
   all(archive, package.launches, [&](auto& l) {
     archive(l.kernel);
     all(archive, l.buffers, [&](auto& b) { number(archive, b, 1 << 30); });
@@ -113,7 +114,7 @@ void check(const Package& p) {
   };
   for (std::size_t k = 0; k < p.inputs.size(); ++k) place(p.inputs[k], p.buffers[k]);
   for (std::size_t k = 0; k < p.outputs.size(); ++k) place(p.outputs[k], p.buffers[p.inputs.size() + k]);
-  is(p.workspace >= 0, "its workspace is negative");
+  is(p.workspace >= 0 && p.workspace % codegen::workspace_alignment == 0 && p.locals >= 0 && p.locals % 64 == 0, "its workspace has no such size");
   for (std::size_t b = ports; b < p.buffers.size(); ++b) {
     const codegen::Place& part = p.buffers[b];
     is(part.bytes >= 0 && part.offset >= 0 && part.offset % codegen::workspace_alignment == 0 && part.offset <= p.workspace && part.bytes <= p.workspace - part.offset, "a buffer lies outside the workspace");

@@ -40,7 +40,7 @@ int thread_count() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-using Turn = void (*)(void* arguments, std::int64_t i);
+using Turn = void (*)(void* arguments, std::int64_t i, std::int64_t worker);
 
 class Pool {
  public:
@@ -52,7 +52,7 @@ class Pool {
 
   void run(std::int64_t count, Turn body, void* arguments) {
     if (threads_ == 1 || count == 1 || busy_.exchange(true, std::memory_order_acquire)) {
-      for (std::int64_t i = 0; i < count; ++i) body(arguments, i);
+      for (std::int64_t i = 0; i < count; ++i) body(arguments, i, 0);  // other turns of this call run nowhere
       return;
     }
     count_ = count, body_ = body, arguments_ = arguments;
@@ -72,7 +72,7 @@ class Pool {
 
   void share(int thread) {
     const std::int64_t begin = count_ * thread / threads_, end = count_ * (thread + 1) / threads_;
-    for (std::int64_t i = begin; i < end; ++i) body_(arguments_, i);
+    for (std::int64_t i = begin; i < end; ++i) body_(arguments_, i, thread);
   }
 
   void work(int thread) {
@@ -121,14 +121,14 @@ Pool& pool() {
 const tilec_parallel* default_pool() {
   static const tilec_parallel face{nullptr, [](void*, std::int64_t count, Turn body, void* arguments) {
                                      if (count > 0) pool().run(count, body, arguments);
-                                   }};
+                                   }, thread_count()};
   return &face;
 }
 
 const tilec_parallel* serial_pool() {
   static const tilec_parallel face{nullptr, [](void*, std::int64_t count, Turn body, void* arguments) {
-                                     for (std::int64_t i = 0; i < count; ++i) body(arguments, i);
-                                   }};
+                                     for (std::int64_t i = 0; i < count; ++i) body(arguments, i, 0);
+                                   }, 1};
   return &face;
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/locals.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen::llvm_backend {
@@ -31,8 +32,8 @@ llvm::Function* new_function(const Surroundings& around, llvm::FunctionType* typ
   return function;
 }
 
-BodyEmitter::BodyEmitter(const Surroundings& around, llvm::Function* function, Value* pool)
-    : around_(around), function_(function), pool_(pool), builder_(BasicBlock::Create(function->getContext(), "entry", function)) {
+BodyEmitter::BodyEmitter(const Surroundings& around, llvm::Function* function, Value* pool, Value* locals)
+    : around_(around), function_(function), pool_(pool), locals_(locals), builder_(BasicBlock::Create(function->getContext(), "entry", function)) {
   int base = 0;
   for (const auto& [name, global] : around.tables) {
     Place table;
@@ -63,10 +64,7 @@ void BodyEmitter::leave(const Mark& mark) {
     else if (c.value) values_[c.name] = std::move(*c.value);
     else values_.erase(c.name);
   }
-  for (; heap_.size() > mark.heap; heap_.pop_back()) {
-    auto free = around_.module->getOrInsertFunction("free", builder_.getVoidTy(), builder_.getPtrTy());
-    builder_.CreateCall(free, {heap_.back()});
-  }
+  locals_used_ = mark.locals;
   registers_.resize(mark.registers);
   is_vector_.resize(mark.registers);
 }
@@ -86,7 +84,7 @@ void BodyEmitter::body(const Body& statements) {
 }
 
 void BodyEmitter::finish() {
-  leave({0, 0, 0});
+  leave({0, 0, locals_used_});
   const bool x86 = llvm::Triple(around_.module->getTargetTriple()).isX86();
   if (streamed_ && x86) builder_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});  // streaming stores are weakly ordered
   builder_.CreateRetVoid();
@@ -118,7 +116,7 @@ Value* BodyEmitter::stack(Type* type, std::uint64_t count) {
   return place;
 }
 
-// Register arrays start at zero, so that nothing is ever undefined. Scratch beyond 32 KiB lives on the heap.
+// Register arrays start at zero, so that nothing is ever undefined. Scratch that is too large for a stack lies in the block of this worker.
 void BodyEmitter::statement(const Allocate& s) {
   Place m;
   m.type = s.type;
@@ -132,14 +130,14 @@ void BodyEmitter::statement(const Allocate& s) {
     return;
   }
   m.base = ++bases_;
-  const std::int64_t bytes = (s.count * lang::bytes(s.type) + 63) / 64 * 64;
-  if (bytes < (32 << 10) && stack_bytes_ + bytes <= (128 << 10)) {
-    stack_bytes_ += bytes;
-    m.pointer = stack(stored(s.type), static_cast<std::uint64_t>(s.count));
+  if (const std::int64_t bytes = local_bytes(s); bytes > 0) {
+    if (!locals_ || locals_used_ + bytes > around_.locals) throw InternalError("LLVM emitter: `" + s.name + "` has no place in the workspace");
+    m.pointer = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), locals_, static_cast<std::uint64_t>(locals_used_));
+    locals_used_ += bytes;
   } else {
-    auto allocate = around_.module->getOrInsertFunction("aligned_alloc", builder_.getPtrTy(), builder_.getInt64Ty(), builder_.getInt64Ty());
-    m.pointer = builder_.CreateCall(allocate, {builder_.getInt64(64), builder_.getInt64(static_cast<std::uint64_t>(bytes))});
-    heap_.push_back(m.pointer);
+    stack_bytes_ += s.count * lang::bytes(s.type);
+    if (stack_bytes_ > (1 << 20)) throw InternalError("LLVM emitter: the locals of `" + function_->getName().str() + "` are too many for a stack");
+    m.pointer = stack(stored(s.type), static_cast<std::uint64_t>(s.count));
   }
   define(s.name, m);
 }

@@ -43,28 +43,30 @@ struct Surroundings {
   std::map<std::string, llvm::GlobalVariable*> tables;
   std::string cpu, features;                           // of every function
   int vector_bytes = 64;
+  std::int64_t locals = 0;                             // bytes that each worker has of the kernel's workspace (codegen/locals.h)
 };
 
 llvm::Function* new_function(const Surroundings& around, llvm::FunctionType* type, const std::string& name);
 
 class BodyEmitter {
  public:
-  BodyEmitter(const Surroundings& around, llvm::Function* function, llvm::Value* pool);
+  // `pool` and `locals`: null where the function runs no Parallel loop, and where no local is larger than a stack takes.
+  BodyEmitter(const Surroundings& around, llvm::Function* function, llvm::Value* pool, llvm::Value* locals);
   void define(const std::string& name, Lanes value) { set(values_, name, std::move(value)); }
   void define(const std::string& name, Place place) { set(memory_, name, std::move(place)); }
   void body(const Body& statements);
-  void finish();                                       // fence, free, return
+  void finish();                                       // fence, return
 
  private:
   using Registers = std::vector<llvm::Value*>;
   template <class T> using Scope = std::unordered_map<std::string, T>;
   struct Change { std::string name; std::optional<Lanes> value; std::optional<Place> memory; bool is_memory; };
-  struct Mark { std::size_t change, heap, registers; };
+  struct Mark { std::size_t change, registers; std::int64_t locals; };
 
   // names
   void set(Scope<Lanes>& scope, const std::string& name, Lanes value);
   void set(Scope<Place>& scope, const std::string& name, Place place);
-  Mark mark() const { return {changes_.size(), heap_.size(), registers_.size()}; }
+  Mark mark() const { return {changes_.size(), registers_.size(), locals_used_}; }
   void leave(const Mark& mark);
   const Place& memory(const std::string& name) const;
 
@@ -122,13 +124,14 @@ class BodyEmitter {
   const Surroundings& around_;
   llvm::Function* function_;
   llvm::Value* pool_;                                  // null: Parallel loops run here, in turn
+  llvm::Value* locals_;                                // this worker's block
+  std::int64_t locals_used_ = 0;                       // bytes of it
   Builder builder_;
   Scope<Lanes> values_;
   Scope<Place> memory_;
   std::vector<Change> changes_;                        // what leave() takes back
   std::vector<Registers> registers_;
   std::vector<bool> is_vector_;                        // of registers_
-  std::vector<llvm::Value*> heap_;                     // to free, innermost last
   int lanes_ = 0;                                      // 0: outside Vector
   llvm::Value* mask_ = nullptr;                        // null: all lanes
   llvm::Value* any_ = nullptr;                         // some lane of mask_; null: known

@@ -14,6 +14,7 @@
 
 #include "codegen/llvm/body.h"
 #include "codegen/llvm/object.h"
+#include "codegen/locals.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen::llvm_backend {
@@ -35,7 +36,7 @@ class ModuleEmitter {
       : module_(module), cpu_(machine.cpu), features_(machine.features), vector_bytes_(target.vector_bytes) {}
 
   void kernel(const Loops& loops) {
-    Surroundings around{&module_, {}, {}, cpu_, features_, vector_bytes_};
+    Surroundings around{&module_, {}, {}, cpu_, features_, vector_bytes_, local_bytes(loops)};
     for (const Table& t : loops.tables) around.tables[t.name] = table(t);
     for (std::size_t i = 0; i < loops.functions.size(); ++i) {
       const Function& f = loops.functions[i];
@@ -66,14 +67,15 @@ class ModuleEmitter {
     return global;
   }
 
-  // void f(ptr noalias views..., i64 integers...[, ptr pool])
+  // void f(ptr noalias views..., i64 integers...[, ptr pool, ptr locals])
   llvm::Function* function(const Surroundings& around, const Function& f, bool is_kernel) {
     llvm::LLVMContext& context = module_.getContext();
     std::vector<llvm::Type*> types(f.views.size(), llvm::PointerType::getUnqual(context));
     types.resize(types.size() + f.integers.size(), llvm::Type::getInt64Ty(context));
-    if (is_kernel) types.push_back(llvm::PointerType::getUnqual(context));
+    if (is_kernel) types.insert(types.end(), 2, llvm::PointerType::getUnqual(context));
     llvm::Function* out = new_function(around, llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false), f.name + ".body");
-    BodyEmitter emitter(around, out, is_kernel ? out->getArg(static_cast<unsigned>(types.size() - 1)) : nullptr);
+    const auto from_end = [&](std::size_t k) { return is_kernel ? out->getArg(static_cast<unsigned>(types.size() - k)) : nullptr; };
+    BodyEmitter emitter(around, out, from_end(2), from_end(1));
     unsigned at = 0;
     for (const ViewParameter& v : f.views) {
       out->addParamAttr(at, llvm::Attribute::NoAlias);
@@ -92,19 +94,20 @@ class ModuleEmitter {
     return out;
   }
 
-  // void k(ptr views, ptr pool)
+  // void k(ptr views, ptr pool, ptr locals)
   void entry(const Function& f, llvm::Function* body) {
     if (!f.integers.empty()) throw lang::InternalError("LLVM emitter: kernel `" + f.name + "` has integer parameters");
     if (module_.getFunction(f.name)) throw lang::InternalError("LLVM emitter: two kernels named `" + f.name + "`");
-    Surroundings around{&module_, {}, {}, cpu_, features_, vector_bytes_};
+    Surroundings around{&module_, {}, {}, cpu_, features_, vector_bytes_, 0};
     llvm::Type* pointer = llvm::PointerType::getUnqual(module_.getContext());
-    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module_.getContext()), {pointer, pointer}, false);
+    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module_.getContext()), {pointer, pointer, pointer}, false);
     llvm::Function* out = new_function(around, type, f.name);
     out->setLinkage(llvm::GlobalValue::ExternalLinkage);
     Builder b(llvm::BasicBlock::Create(module_.getContext(), "entry", out));
     std::vector<llvm::Value*> arguments;
     for (std::size_t i = 0; i < f.views.size(); ++i) arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, out->getArg(0), i)));
     arguments.push_back(out->getArg(1));
+    arguments.push_back(out->getArg(2));
     b.CreateCall(body, arguments);
     b.CreateRetVoid();
   }

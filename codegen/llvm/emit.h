@@ -13,8 +13,9 @@
 namespace tilec::codegen::llvm_backend {
 
 // Every step's Loops as one module. Each kernel `k` (last function of a Loops) gets an entry point
-//   extern "C" void k(void* const* views, const tilec_parallel* pool)
-// which loads its views from `views` and runs its Parallel loops through pool (see runtime/parallel.h).
+//   extern "C" void k(void* const* views, const tilec_parallel* pool, void* locals)
+// which loads its views from `views` and runs its Parallel loops through pool (see runtime/parallel.h). `locals`: local_bytes(kernel) for each
+// worker of the pool, aligned to 64 bytes. It allocates nothing.
 struct Module {
   std::string ir;                                      // text, when asked for
   std::string object;                                  // an ELF relocatable object

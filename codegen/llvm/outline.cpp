@@ -1,8 +1,8 @@
 // A Parallel loop becomes a function of its index, so that other threads can call it.
 //
-//   for i in parallel n                thunk(args, i):  body(args->x, args->s, …, i)
-//     …x[…]… s …              ⇒        here:            *args = {x, s, …}
-//                                                       pool && n > 1 ? pool->run(pool->context, n, thunk, args) : for i: thunk(args, i)
+//   for i in parallel n                thunk(args, i, worker):  body(args->x, args->s, …, i, args->locals + worker * bytes)
+//     …x[…]… s …              ⇒        here:            *args = {x, s, …, locals}
+//                                                       pool && n > 1 ? pool->run(pool->context, n, thunk, args) : for i: thunk(args, i, 0)
 //
 // The body is a function of its own, not the thunk, because its pointers are then parameters that can be `noalias`.
 #include <llvm/IR/Constants.h>
@@ -85,12 +85,16 @@ void BodyEmitter::parallel(const For& s) {
 
   std::vector<Type*> types;
   for (const Captured& c : captured) types.push_back(c.value->getType());
+  types.push_back(builder_.getPtrTy());                // of locals
   auto* arguments = llvm::StructType::get(builder_.getContext(), types);
   types.push_back(builder_.getInt64Ty());
   const std::string name = function_->getName().str() + "." + s.index;
   llvm::Function* inner = new_function(around_, llvm::FunctionType::get(builder_.getVoidTy(), types, false), name);
-  BodyEmitter emitter(around_, inner, nullptr);
-  Value* turn = inner->getArg(static_cast<unsigned>(captured.size()));
+  const auto last = static_cast<unsigned>(captured.size());
+  inner->addParamAttr(last, llvm::Attribute::NoAlias);
+  BodyEmitter emitter(around_, inner, nullptr, inner->getArg(last));
+  emitter.locals_used_ = locals_used_;                 // worker 0 has what stands around the loop in its own block
+  Value* turn = inner->getArg(last + 1);
   for (unsigned i = 0; i < captured.size(); ++i) {
     const Captured& c = captured[i];
     if (!c.view) {
@@ -111,16 +115,18 @@ void BodyEmitter::parallel(const For& s) {
   emitter.body(s.body);
   emitter.finish();
 
-  llvm::Function* thunk = new_function(around_, llvm::FunctionType::get(builder_.getVoidTy(), {builder_.getPtrTy(), builder_.getInt64Ty()}, false), name + ".thunk");
+  llvm::Function* thunk = new_function(around_, llvm::FunctionType::get(builder_.getVoidTy(), {builder_.getPtrTy(), builder_.getInt64Ty(), builder_.getInt64Ty()}, false), name + ".thunk");
   Builder t(BasicBlock::Create(builder_.getContext(), "entry", thunk));
   std::vector<Value*> passed;
-  for (unsigned i = 0; i < captured.size(); ++i) passed.push_back(t.CreateLoad(types[i], t.CreateStructGEP(arguments, thunk->getArg(0), i)));
+  for (unsigned i = 0; i <= last; ++i) passed.push_back(t.CreateLoad(types[i], t.CreateStructGEP(arguments, thunk->getArg(0), i)));
+  passed.back() = t.CreateGEP(t.getInt8Ty(), passed.back(), t.CreateMul(thunk->getArg(2), t.getInt64(static_cast<std::uint64_t>(around_.locals))));
   passed.push_back(thunk->getArg(1));
   t.CreateCall(inner, passed);
   t.CreateRetVoid();
 
   Value* frame = stack(arguments, 1);
   for (unsigned i = 0; i < captured.size(); ++i) builder_.CreateStore(captured[i].value, builder_.CreateStructGEP(arguments, frame, i));
+  builder_.CreateStore(locals_, builder_.CreateStructGEP(arguments, frame, last));
   fork(thunk, frame, extent, after);
 }
 
@@ -131,7 +137,7 @@ void BodyEmitter::fork(llvm::Function* thunk, Value* frame, Value* extent, Basic
 
   builder_.SetInsertPoint(shared);
   Type* pointer = builder_.getPtrTy();
-  auto* pool = llvm::StructType::get(pointer, pointer);  // tilec_parallel
+  auto* pool = llvm::StructType::get(pointer, pointer);  // the first fields of tilec_parallel
   auto* run = llvm::FunctionType::get(builder_.getVoidTy(), {pointer, builder_.getInt64Ty(), pointer, pointer}, false);
   Value* context = builder_.CreateLoad(pointer, builder_.CreateStructGEP(pool, pool_, 0));
   builder_.CreateCall(run, builder_.CreateLoad(pointer, builder_.CreateStructGEP(pool, pool_, 1)), {context, extent, thunk, frame});
@@ -142,7 +148,7 @@ void BodyEmitter::fork(llvm::Function* thunk, Value* frame, Value* extent, Basic
   builder_.SetInsertPoint(loop);
   llvm::PHINode* turn = builder_.CreatePHI(builder_.getInt64Ty(), 2);
   turn->addIncoming(builder_.getInt64(0), alone);
-  builder_.CreateCall(thunk, {frame, turn});
+  builder_.CreateCall(thunk, {frame, turn, builder_.getInt64(0)});
   Value* next = builder_.CreateAdd(turn, builder_.getInt64(1));
   turn->addIncoming(next, loop);
   builder_.CreateCondBr(builder_.CreateICmpSLT(next, extent), loop, after);

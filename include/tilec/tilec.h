@@ -208,10 +208,17 @@ TILEC_API tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t po
 TILEC_API tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
                                  const tilec_argument* arguments, size_t argument_count, tilec_kernel** forward, tilec_kernel** backward);
 
+/* Bytes of memory that a run needs beside its ports. */
+TILEC_API size_t tilec_kernel_workspace(const tilec_kernel* kernel);
+
 /* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k, aligned to its element (E0556).
  * An input that shares memory with an output is copied first, so the call means what it means with memory apart. Outputs that share
  * memory are refused (E0552), and at tilec_specialize an output whose strides make elements meet (E0553). */
 TILEC_API tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs);
+
+/* The same with `workspace`: tilec_kernel_workspace(kernel) bytes of the caller's, aligned to 64 (E0556), one block for each call that runs at one
+ * time. The kernel then allocates no memory for its data. NULL where it needs none, or as tilec_kernel_run. Devices have their own. */
+TILEC_API tilec_status tilec_kernel_run_in(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace);
 
 /* Specialises and runs in one call. */
 TILEC_API tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results,

@@ -104,20 +104,21 @@ class Emulated : public tilec::runtime::Device {
     std::string declared, called;
     std::set<std::string> seen;
     for (const tilec::codegen::Launch& step : package.launches) {
-      if (seen.insert(step.kernel).second) declared += fmt::format("void {}(void* const* views, const struct pool* pool);\n", step.kernel);
+      if (seen.insert(step.kernel).second) declared += fmt::format("void {}(void* const* views, const struct pool* pool, void* locals);\n", step.kernel);
       std::string views;
       for (const int b : step.buffers) views += fmt::format("buffer[{}], ", b);
-      called += fmt::format("  {{ void* views[] = {{{}0}}; {}(views, &pool); }}\n", views, step.kernel);
+      called += fmt::format("  {{ void* views[] = {{{}0}}; {}(views, &pool, locals); }}\n", views, step.kernel);
     }
     return fmt::format(R"(#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-struct pool {{ void* context; void (*run)(void*, int64_t, void (*)(void*, int64_t), void*); }};
-static void run(void* context, int64_t count, void (*body)(void*, int64_t), void* arguments) {{ for (int64_t i = 0; i < count; ++i) body(arguments, i); }}
+struct pool {{ void* context; void (*run)(void*, int64_t, void (*)(void*, int64_t, int64_t), void*); int64_t workers; }};
+static void run(void* context, int64_t count, void (*body)(void*, int64_t, int64_t), void* arguments) {{ for (int64_t i = 0; i < count; ++i) body(arguments, i, 0); }}
 {}int main(void) {{
   static void* buffer[{}];
   static int64_t bytes[{}];
-  const struct pool pool = {{0, run}};
+  const struct pool pool = {{0, run, 1}};
+  static _Alignas(64) char locals[{}];
   const int count = {};
   FILE *in = fopen("in", "rb"), *out = fopen("out", "wb");
   for (int b = 0; b < count; ++b) {{
@@ -128,7 +129,7 @@ static void run(void* context, int64_t count, void (*body)(void*, int64_t), void
 {}  for (int b = 0; b < count; ++b) if (fwrite(buffer[b], 1, (size_t)bytes[b], out) != (size_t)bytes[b]) return 3;
   return fclose(out);
 }}
-)", declared, package.buffers.size() + 1, package.buffers.size() + 1, package.buffers.size(), called);
+)", declared, package.buffers.size() + 1, package.buffers.size() + 1, package.locals + 64, package.buffers.size(), called);
   }
 
   std::map<void*, std::int64_t> sizes_;

@@ -20,6 +20,7 @@
 #include "case.h"
 #include "codegen/llvm/emit.h"
 #include "guarded.h"
+#include "codegen/locals.h"
 #include "runtime/code.h"
 #include "runtime/parallel.h"
 
@@ -104,7 +105,7 @@ struct Ready {
   std::size_t prefix;                                  // of its kernels' names
 };
 
-using EntryPoint = void (*)(void* const* views, const tilec_parallel* pool);
+using EntryPoint = void (*)(void* const* views, const tilec_parallel* pool, void* locals);
 
 std::optional<codegen::Lowered> package_of(Case& c, const codegen::Target& target) {
   codegen::Request request = c.request;
@@ -147,7 +148,9 @@ std::string run_once(const Ready& r, const tilec::runtime::Code& code, bool behi
     if (!symbol) return "kernel " + step.kernel + " is missing";
     std::vector<void*> views;
     for (const int b : step.buffers) views.push_back(tensors[static_cast<std::size_t>(b)].data);
-    const int signal = guarded_run([&] { reinterpret_cast<EntryPoint>(symbol)(views.data(), pool); });
+    Guarded locals(static_cast<std::size_t>(codegen::local_bytes(step.loops) * pool->workers), behind);
+    const int signal = guarded_run([&] { reinterpret_cast<EntryPoint>(symbol)(views.data(), pool, locals.data()); });
+    if (!locals.untouched()) return "a store outside the locals of " + step.kernel;
     if (signal) return fmt::format("kernel {} stopped by signal {}", step.kernel, signal);
   }
   for (std::size_t b = 0; b < memory.size(); ++b) if (!memory[b]->untouched()) return "a store outside `" + p.buffers[b].name + "`";

@@ -245,6 +245,39 @@ static void forward_and_backward_are_a_pair(void) {
   tilec_program_destroy(both), tilec_program_destroy(program);
 }
 
+static void a_run_may_be_given_its_memory(void) {
+  static const char text[] = "function f(A[N, N]) -> (C) { B[i, j: N, N] = +(A[i, k] * A[k, j]); D[i, j: N, N] = +(B[i, k] * A[k, j]); C[i, j: N, N] = +(D[i, k] * B[k, j]); }";
+  static float big[40 * 40], wanted[40 * 40], got[40 * 40];
+  static int64_t shape[2] = {40, 40};
+  tilec_program* program = compiled(text, NULL);
+  tilec_kernel* kernel = NULL;
+  DLTensor t = tensor(big, 2, shape, NULL);
+  const tilec_argument given = argument(&t);
+  const void* in[1] = {big};
+  void* out[1] = {wanted};
+  char* memory;
+  size_t bytes;
+  int k;
+  for (k = 0; k < 1600; ++k) big[k] = 0.01f * (float)(k % 37);
+  EXPECT(tilec_specialize(program, &given, 1, NULL, 0, &kernel) == TILEC_OK);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
+  bytes = tilec_kernel_workspace(kernel);
+  EXPECT(bytes >= 2 * 40 * 40 * sizeof(float) && tilec_kernel_workspace(NULL) == 0);
+  memory = aligned_alloc(64, bytes + 64);
+  memset(memory, 0x5a, bytes + 64);
+  out[0] = got;
+  EXPECT(tilec_kernel_run_in(kernel, in, out, memory) == TILEC_OK && memcmp(got, wanted, sizeof got) == 0);
+  for (k = 0; k < 64; ++k) EXPECT(memory[bytes + (size_t)k] == 0x5a);
+  EXPECT(tilec_kernel_run_in(kernel, in, out, memory + 4) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "workspace") != NULL);
+  out[0] = memory;
+  EXPECT(tilec_kernel_run_in(kernel, in, out, memory) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "shares memory with `C`") != NULL);
+  out[0] = got;
+  EXPECT(tilec_kernel_run_in(kernel, in, out, NULL) == TILEC_OK);
+  free(memory);
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program);
+}
+
 static void mistakes_are_named(void) {
   static const char wrong[] = "function f(A[M, N]) -> (B) {\n  B[i: M] = +(A[i, j, k]);\n}\n";
   tilec_program* program = NULL;
@@ -291,6 +324,7 @@ int main(void) {
   shapes_can_be_asked_for();
   stages_can_be_read();
   packages_run();
+  a_run_may_be_given_its_memory();
   forward_and_backward_are_a_pair();
   mistakes_are_named();
   printf("%d expectations failed\n", failures);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/llvm/emit.h"
+#include "codegen/locals.h"
 #include "codegen/loops.h"
 #include "codegen/target.h"
 #include "runtime/code.h"
@@ -97,13 +98,14 @@ inline Loops call_of(const Function& f, const std::vector<std::int64_t>& integer
   return Loops{{f, kernel}, {}};
 }
 
-using Entry = void (*)(void* const* views, const tilec_parallel* pool);
+using Entry = void (*)(void* const* views, const tilec_parallel* pool, void* locals);
 
 class Run {
  public:
   explicit Run(const Loops& loops, const std::string& target = "cpu") {
     verify(loops);
     code_ = std::make_unique<tilec::runtime::Code>(llvm_backend::emit({&loops}, *target_named(target)).object);
+    locals_.resize(static_cast<std::size_t>(local_bytes(loops) * tilec::runtime::default_pool()->workers + 64));
     entry_ = reinterpret_cast<Entry>(code_->symbol(loops.functions.back().name));
   }
   template <class... Pointers> void operator()(Pointers*... views) const { call(tilec::runtime::default_pool(), views...); }
@@ -112,11 +114,12 @@ class Run {
  private:
   template <class... Pointers> void call(const tilec_parallel* pool, Pointers*... views) const {
     void* const all[] = {const_cast<void*>(static_cast<const void*>(views))...};
-    entry_(all, pool);
+    entry_(all, pool, locals_.data() + (64 - reinterpret_cast<std::uintptr_t>(locals_.data()) % 64) % 64);
   }
 
   std::unique_ptr<tilec::runtime::Code> code_;
   Entry entry_ = nullptr;
+  mutable std::vector<char> locals_;
 };
 
 }  // namespace kernels

@@ -78,7 +78,7 @@ TEST_CASE("two objects in one image call libm and read their own tables") {
     const std::vector<float> x = inputs();
     std::vector<float> y(x.size());
     void* views[] = {const_cast<float*>(x.data()), y.data()};
-    reinterpret_cast<Entry>(code.symbol(name))(views, nullptr);
+    reinterpret_cast<Entry>(code.symbol(name))(views, nullptr, nullptr);
     check(y);
   }
 }
@@ -94,7 +94,7 @@ TEST_CASE("objects are linked by several threads at once and go when nobody hold
         const std::vector<float> x = inputs();
         std::vector<float> y(x.size());
         void* views[] = {const_cast<float*>(x.data()), y.data()};
-        reinterpret_cast<Entry>(code.symbol("k"))(views, nullptr);
+        reinterpret_cast<Entry>(code.symbol("k"))(views, nullptr, nullptr);
         right[t] += std::abs(static_cast<double>(y[5]) - expected(5, x[5])) < 1e-4;
       }
     });
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
   static float x[37], y[37];
   for (int i = 0; i < 37; ++i) x[i] = 0.03f * (float)i;
   void* views[] = {x, y};
-  ((void (*)(void**, void*))(base + atol(argv[1])))(views, 0);
+  ((void (*)(void**, void*, void*))(base + atol(argv[1])))(views, 0, 0);
   for (int i = 0; i < 37; ++i) printf("%a\n", (double)y[i]);
   return 0;
 }

@@ -133,6 +133,31 @@ TEST_CASE("code for another machine, or for features that this one lacks, is ref
   CHECK(lacking.find("this machine lacks avx999") != std::string::npos);
 }
 
+TEST_CASE("kernels allocate nothing: locals that are too large for a stack are in the workspace") {
+  constexpr const char* rows = R"(
+function f(X[M, N], S) -> (Y) {
+  T[i: M] = >(X[i, j]);
+  E[i, j: M, N] = =(exp(X[i, j] - T[i]) * S);
+  Z[i: M] = +(E[i, j]);
+  Y[i, j: M, N] = =(E[i, j] / Z[i]);
+}
+)";
+  codegen::Request request;
+  const codegen::Lowered made = lowered(rows, {{"M", 8}, {"N", 30000}}, "cpu", request);
+  const codegen::Package package = runtime::assemble(made, request);
+  CHECK(package.locals >= 30000 * 4);
+  for (const std::string& object : package.code)
+    for (const char* name : {"alloc", "free"}) CHECK(object.find(name) == std::string::npos);
+  const auto module = runtime::load(package, 0);
+  CHECK(module->workspace() >= package.workspace + package.locals);
+  std::vector<float> x(8 * 30000, 1), y(x.size());
+  float s = 2;
+  void* in[] = {x.data(), &s};
+  void* out[] = {y.data()};
+  module->run(in, out);
+  for (const float value : y) REQUIRE(value == doctest::Approx(1.0 / 30000));
+}
+
 TEST_CASE("parts of the workspace that live at one time are apart, and the others share") {
   constexpr const char* chain = R"(
 function f(X[N, N], S) -> (Y) {

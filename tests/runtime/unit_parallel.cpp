@@ -21,7 +21,7 @@ namespace {
 struct Counts {
   std::vector<std::atomic<int>> seen;
   explicit Counts(std::size_t n) : seen(n) {}
-  static void turn(void* self, std::int64_t i) { ++static_cast<Counts*>(self)->seen[static_cast<std::size_t>(i)]; }
+  static void turn(void* self, std::int64_t i, std::int64_t) { ++static_cast<Counts*>(self)->seen[static_cast<std::size_t>(i)]; }
   bool each(int times) const {
     for (const auto& n : seen) if (n != times) return false;
     return true;
@@ -52,7 +52,7 @@ TEST_CASE("many small jobs, with sleeps between") {
 
 TEST_CASE("a turn may ask the pool again") {
   struct Outer { Counts counts{16}; } outer;
-  const auto turn = [](void* self, std::int64_t) { run(default_pool(), static_cast<Outer*>(self)->counts); };
+  const auto turn = [](void* self, std::int64_t, std::int64_t) { run(default_pool(), static_cast<Outer*>(self)->counts); };
   default_pool()->run(default_pool()->context, 8, turn, &outer);
   CHECK(outer.counts.each(8));
 }

@@ -12,6 +12,7 @@
 #include "codegen/pipeline.h"
 #include "lang/check.h"
 #include "lang/parse.h"
+#include "codegen/locals.h"
 #include "runtime/code.h"
 #include "runtime/parallel.h"
 
@@ -54,13 +55,13 @@ struct Watch {
     release();
   }
 
-  static void run(void* context, std::int64_t count, void (*body)(void*, std::int64_t), void* arguments) {
+  static void run(void* context, std::int64_t count, void (*body)(void*, std::int64_t, std::int64_t), void* arguments) {
     Watch& watch = *static_cast<Watch*>(context);
     const bool first = watch.loops++ == 0;
     if (first) CHECK(count == parts);
     for (std::int64_t i = 0; i < count; ++i) {
-      if (first) watch.alone(i, [&] { body(arguments, i); });
-      else body(arguments, i);
+      if (first) watch.alone(i, [&] { body(arguments, i, 0); });
+      else body(arguments, i, 0);
     }
   }
 };
@@ -84,8 +85,9 @@ TEST_CASE("a part of a row that is sorted alone reads nothing that another part 
   const runtime::Code code(codegen::llvm_backend::emit({&package.steps[0].loops}, *codegen::target_named("cpu")).object);
   std::vector<void*> views;
   for (const int b : package.steps[0].buffers) views.push_back(memory[static_cast<std::size_t>(b)]);
-  const tilec_parallel pool{&watch, Watch::run};
-  reinterpret_cast<void (*)(void* const*, const tilec_parallel*)>(code.symbol(package.steps[0].kernel))(views.data(), &pool);
+  const tilec_parallel pool{&watch, Watch::run, 1};
+  std::vector<char> locals(static_cast<std::size_t>(codegen::local_bytes(package.steps[0].loops)) + 64);
+  reinterpret_cast<void (*)(void* const*, const tilec_parallel*, void*)>(code.symbol(package.steps[0].kernel))(views.data(), &pool, locals.data());
   CHECK(watch.loops > 1);
   CHECK(watch.strays == 0);
   const auto* y = static_cast<const std::int32_t*>(memory[1]);
