@@ -47,7 +47,13 @@ std::optional<Form> parse_form(std::string_view text) {
   return std::nullopt;
 }
 
-struct Scalar { bool is_integer = false; std::int64_t integer = 0; double real = 0; bool large = false; };  // large: Argument's
+struct Scalar {
+  bool is_integer = false;
+  std::int64_t integer = 0;
+  double real = 0;
+  bool large = false;                                    // Argument's
+  bool beyond = false;                                   // written as an integer that 64 bits do not hold: `real` is near it
+};
 
 std::optional<Scalar> parse_number(std::string_view text) {
   if (text == "true" || text == "false") return Scalar{true, text == "true", text == "true" ? 1.0 : 0.0};
@@ -63,13 +69,21 @@ std::optional<Scalar> parse_number(std::string_view text) {
   if (const auto [end, fault] = std::from_chars(text.data(), stop, large); fault == std::errc() && end == stop) return Scalar{true, static_cast<std::int64_t>(large), static_cast<double>(large), true};
   const auto [end, fault] = std::from_chars(text.data(), stop, scalar.real);
   if (fault != std::errc() || end != stop || text.empty()) return std::nullopt;
+  scalar.beyond = text.find_first_not_of("-0123456789") == std::string_view::npos;
   return scalar;
 }
 
-void set(poly::Array& array, std::size_t n, const Scalar& value) {
-  if (lang::is_float(array.dtype)) array.reals[n] = value.real;
-  else if (value.is_integer) array.integers[n] = poly::wrap_to(array.dtype, value.integer);
-  else array.integers[n] = poly::convert(poly::Number{DType::F64, 0, value.real}, array.dtype).integer;
+[[noreturn]] void refuse_number(const std::string& name, std::string_view text, DType type) {
+  throw runtime::argument_error(messages::does_not_fit, fmt::format("{}, given for `{}`,", text, name), lang::name(type));
+}
+
+// Of an array called `name`; the number is written as `text`.
+void set(const std::string& name, poly::Array& array, std::size_t n, const Scalar& value, std::string_view text) {
+  const poly::Number number = value.is_integer ? poly::Number{value.large ? DType::U64 : DType::I64, value.integer, 0} : poly::Number{DType::F64, 0, value.real};
+  if (!runtime::holds(array.dtype, number) || (value.beyond && !lang::is_float(array.dtype))) refuse_number(name, text, array.dtype);
+  const poly::Number stored = poly::convert(number, array.dtype);
+  if (lang::is_float(array.dtype)) array.reals[n] = stored.real;
+  else array.integers[n] = stored.integer;
 }
 
 poly::Array empty_array(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) {
@@ -98,7 +112,7 @@ Tensor parse_elements(const std::string& name, const Form& form, std::string tex
     const std::string word = text.substr(at, end - at);
     const std::optional<Scalar> value = parse_number(word);
     if (!value) refuse(name, fmt::format("`{}` is not a number", word));
-    if (n < count) set(array, n, *value);
+    if (n < count) set(name, array, n, *value, word);
     ++n;
     at = end;
   }
@@ -150,7 +164,7 @@ Tensor made(const std::string& name, std::string_view kind, const Form& form, DT
   const std::size_t count = static_cast<std::size_t>(array.count());
   for (std::size_t n = 0; n < count; ++n) {
     const std::int64_t value = kind == "arange" ? static_cast<std::int64_t>(n) : kind == "ones" ? 1 : 0;
-    set(array, n, Scalar{true, value, static_cast<double>(value)});
+    set(name, array, n, Scalar{true, value, static_cast<double>(value)}, std::to_string(value));
   }
   return tensor_of(name, array);
 }
@@ -309,6 +323,7 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
   runtime::Argument argument{name, std::nullopt, false, 0, 0};
   if (value.empty()) refuse(name, "nothing is written behind `=`");
   if (const std::optional<Scalar> number = parse_number(value)) {
+    if (const DType type = declared.value_or(value.starts_with('-') ? DType::I64 : DType::U64); number->beyond && !lang::is_float(type)) refuse_number(name, value, type);
     argument.is_integer = number->is_integer;
     argument.integer = number->integer;
     argument.real = number->real;

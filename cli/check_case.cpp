@@ -260,9 +260,7 @@ class Check {
   std::optional<Tensor> result_value(const Word& word, const runtime::Port& port) const {
     const runtime::Argument argument = argument_of(word, port.dtype, reading_);
     if (argument.tensor) return argument.tensor;
-    Tensor scalar = runtime::allocate(word.name, port.dtype, {});
-    runtime::from_array(runtime::number_of(argument), scalar);
-    return scalar;
+    return runtime::number_as(argument, port.dtype);
   }
 
   // The result in the notation of a case, where it is short enough to read.

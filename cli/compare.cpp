@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -91,7 +92,11 @@ bool add(Comparison& worst, double error, double allowed) {
 }
 
 constexpr double h = 0x1p-17;
-constexpr int turns = 6;
+constexpr int turns = 6, fewest_turns = 2;             // one of all elements, one of a single one
+constexpr double enough = 6;                           // seconds for all tensors, after which two turns do
+constexpr double dear = 0x1p33;                        // steps of the interpreter that nobody waits for unasked: half a minute
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Rounding of L over h, the third derivative, and the type in which the derivative was computed.
 double allowed_difference(double magnitude, double largest, double type_error) { return 0x1p-50 * magnitude / h + (1e-6 + type_error) * largest + 1e-9; }
@@ -106,11 +111,15 @@ std::pair<double, double> product(const Array& a, const Array& b) {  // Σ a·b 
 }
 
 // What the gradient by one input claims, along a few directions.
-std::optional<Comparison> check_input(const Callable& function, std::vector<Argument> arguments, std::size_t which, const Weights& cotangents, const std::string& name, const Array& gradient, double type_error, lang::Diagnostics& diagnostics) {
+std::optional<Comparison> check_input(const Callable& function, std::vector<Argument> arguments, std::size_t which, const Weights& cotangents, const std::string& name, const Array& gradient, double type_error, lang::Diagnostics& diagnostics,
+                                      double seconds, const poly::Progress& progress) {
   const Array x = runtime::to_array(*arguments[which].tensor);
   std::mt19937_64 generator(42);
-  Comparison worst{name, fmt::format("finite differences along {} directions", turns), "difference"};
-  for (int turn = 0; turn < turns; ++turn) {
+  Comparison worst{name, {}, "difference"};
+  const double start = now();
+  int turn = 0;
+  for (; turn < turns && (turn < fewest_turns || now() - start < seconds); ++turn) {
+    if (progress) progress(static_cast<double>(turn) / turns);
     const Array v = direction(x, turn, generator);
     double values[2] = {}, magnitude = 0;
     for (int side = 0; side < 2; ++side) {
@@ -125,6 +134,7 @@ std::optional<Comparison> check_input(const Callable& function, std::vector<Argu
     const auto [claimed, claimed_magnitude] = product(gradient, v);
     add(worst, std::fabs(difference - claimed), allowed_difference(magnitude, std::max(claimed_magnitude, std::fabs(difference)), type_error));
   }
+  worst.with = fmt::format("finite differences along {} directions", turn);
   return worst;
 }
 
@@ -217,13 +227,17 @@ std::optional<Weights> parameters_of(const Pair& pair, const std::vector<Argumen
   return weights;
 }
 
-std::optional<std::vector<Comparison>> compare_reverse(const Pair& pair, const std::vector<Argument>& doubles, const Weights& cotangents, const Evaluation& gradient, lang::Diagnostics& diagnostics) {
+std::optional<std::vector<Comparison>> compare_reverse(const Pair& pair, const std::vector<Argument>& doubles, const Weights& cotangents, const Evaluation& gradient, lang::Diagnostics& diagnostics, const poly::Progress& progress) {
   std::vector<Comparison> compared;
+  const auto count = static_cast<double>(gradient.ports.size());
   for (std::size_t k = 0; k < gradient.ports.size(); ++k) {
+    const auto overall = [&](double done) {
+      if (progress) progress((static_cast<double>(k) + done) / count);
+    };
     const auto at = std::ranges::find(doubles, pair.wrt[k], &Argument::name);
     if (at == doubles.end() || !at->tensor) continue;      // absent, or a plain number
     const auto which = static_cast<std::size_t>(at - doubles.begin());
-    const auto one = check_input(*pair.function, doubles, which, cotangents, gradient.ports[k].name, runtime::to_array(gradient.outputs[k]), 256 * epsilon(gradient.ports[k].dtype), diagnostics);
+    const auto one = check_input(*pair.function, doubles, which, cotangents, gradient.ports[k].name, runtime::to_array(gradient.outputs[k]), 256 * epsilon(gradient.ports[k].dtype), diagnostics, enough / count, overall);
     if (!one) return std::nullopt;
     compared.push_back(*one);
   }
@@ -305,6 +319,10 @@ Comparison compare(std::string name, const Array& got, const Array& wanted, cons
   const auto look_at = [&](std::size_t n) {
     const std::optional<double> error = off_by(got, wanted, n);
     if (!error && !std::isfinite(allowed[n])) return;    // equal values agree, whatever is known of their rounding
+    if (lang::is_float(got.dtype) && !std::isfinite(allowed[n]) && !std::isfinite(got.reals[n]) && std::isfinite(wanted.reals[n])) {
+      if (worst.undecided.empty()) worst.undecided = fmt::format("at {}: {}", got.shape.empty() ? "[]" : element_name(got.shape, n), got.reals[n]);
+      return;
+    }
     if (add(worst, error.value_or(0), allowed[n])) worst.at = element_name(got.shape, n);
   };
   for (std::size_t n = 0; which.all && n < static_cast<std::size_t>(got.count()); ++n) look_at(n);
@@ -320,9 +338,11 @@ std::vector<double> allowed_errors(DType type, const std::vector<double>& magnit
 }
 
 std::string describe(const Comparison& one) {
+  if (!one.skipped.empty()) return fmt::format("{}: not compared with {}: {}", one.name, one.with, one.skipped);
   const bool unknown = one.bad && !std::isfinite(one.allowed) && !std::isnan(one.error);
   const std::string verdict = fmt::format("{}: {} {}", one.name, unknown ? "cannot be compared with" : one.bad ? "disagrees with" : "agrees with", one.with);
   if (unknown && one.measure == "difference") return fmt::format("{}: a difference of {:.3g} that has no bound", verdict, one.error);
+  if (!one.bad && !one.undecided.empty()) return fmt::format("{}: cannot be compared with {} {} where terms together leave the type{}", one.name, one.with, one.undecided, one.part < 0 ? "" : "; the others agree");
   if (!one.bad || one.measure == "difference") return fmt::format("{}, largest {} {:.3g} (allowed {:.3g}){}", verdict, one.measure, one.error, one.allowed, one.extent);
   const std::string place = fmt::format("{} at {}", verdict, one.at.empty() ? "[]" : one.at);
   if (std::isnan(one.error)) return place + ": the infinity of the other sign";
@@ -336,8 +356,13 @@ std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& 
   for (const Tensor& tensor : inputs) arrays.push_back(runtime::to_array(tensor));
   const poly::Program& program = *made.stages.bounded;
   const poly::Selection selection = effort ? poly::select(program, *effort) : poly::everything(program);
-  const poly::Interpretation wanted = poly::interpret(program, arrays, selection, progress);
   std::vector<Comparison> compared;
+  if (effort && effort->steps > 0 && selection.steps > dear) {
+    const std::string why = fmt::format("its smallest part takes about {:.1g} steps of the interpreter; `--check=all` takes them", selection.steps);
+    for (const runtime::Port& port : made.module->outputs) compared.push_back({.name = port.name, .with = "the interpreter", .bad = true, .skipped = why});
+    return compared;
+  }
+  const poly::Interpretation wanted = poly::interpret(program, arrays, selection, progress);
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const runtime::Port& port = made.module->outputs[k];
     const poly::Needed& which = selection.tensors[static_cast<std::size_t>(program.outputs[k])];
@@ -347,7 +372,8 @@ std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& 
   return compared;
 }
 
-std::optional<std::vector<Comparison>> compare_with_differences(const Callable& callable, const codegen::Derivative& otherwise, const std::vector<Argument>& arguments, lang::Diagnostics& diagnostics) {
+std::optional<std::vector<Comparison>> compare_with_differences(const Callable& callable, const codegen::Derivative& otherwise, const std::vector<Argument>& arguments, lang::Diagnostics& diagnostics,
+                                                                const poly::Progress& progress) {
   const std::optional<Pair> pair = pair_of(callable, otherwise, arguments, diagnostics);
   if (!pair) return std::nullopt;
   std::vector<Argument> doubles, all = arguments;
@@ -359,7 +385,7 @@ std::optional<std::vector<Comparison>> compare_with_differences(const Callable& 
   const std::optional<Weights> weights = parameters_of(*pair, doubles, all, diagnostics);
   const std::optional<Evaluation> value = weights ? evaluate(*pair->derivative, all, diagnostics) : std::nullopt;
   if (!value) return std::nullopt;
-  return pair->forward ? compare_forward(*pair, doubles, *weights, *value, diagnostics) : compare_reverse(*pair, doubles, *weights, *value, diagnostics);
+  return pair->forward ? compare_forward(*pair, doubles, *weights, *value, diagnostics) : compare_reverse(*pair, doubles, *weights, *value, diagnostics, progress);
 }
 
 }  // namespace tilec::cli

@@ -21,6 +21,8 @@ struct Comparison {
   std::string at = {};                                 // that element: `[1, 2]`
   double part = -1;                                    // error / allowed; below 0: nothing has been compared
   std::string extent = {};                             // of how many elements, where not all
+  std::string skipped = {};                            // why nothing was compared, if so; then `bad`
+  std::string undecided = {};                          // the first element that is infinite or NaN where the definition allows that and a number too
 };
 std::string describe(const Comparison& one);           // a line without its end
 
@@ -34,7 +36,7 @@ std::vector<double> allowed_errors(lang::DType type, const std::vector<double>& 
 std::optional<double> off_by(const poly::Array& got, const poly::Array& wanted, std::size_t n);
 std::string element_name(const std::vector<std::int64_t>& shape, std::size_t n);  // `[1, 2]`; nothing for a scalar
 
-// One per output: all elements, or as many as the effort allows.
+// One per output: all elements, or as many as the effort allows; none where a single one takes several times that.
 std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs,
                                                  const std::optional<poly::Effort>& effort = {}, const poly::Progress& progress = {});
 
@@ -42,7 +44,9 @@ std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& 
 // Reverse: (L(x + h·v) - L(x - h·v)) / 2h with L(x) = Σ dO·O(x), along random directions v of each input; one per input.
 // Forward: (O(x + h·tX) - O(x - h·tX)) / 2h, in random weighted sums of each output; one per output.
 // Cotangents and tangents that are not given are random. nullopt: the errors are in `diagnostics`.
-std::optional<std::vector<Comparison>> compare_with_differences(const runtime::Callable& callable, const codegen::Derivative& otherwise, const std::vector<runtime::Argument>& arguments, lang::Diagnostics& diagnostics);
+// Along six directions each, or two where these take long.
+std::optional<std::vector<Comparison>> compare_with_differences(const runtime::Callable& callable, const codegen::Derivative& otherwise, const std::vector<runtime::Argument>& arguments, lang::Diagnostics& diagnostics,
+                                                                const poly::Progress& progress = {});
 
 // A copy of the text's tree in which every float that is declared is an f64: differences of f32 are mostly noise. So of values.
 lang::File in_double(lang::File file);

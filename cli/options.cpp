@@ -113,7 +113,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   }
   if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
   if (c == "run") {
-    app->add_flag("--check", raw.check, "compare with the interpreter; where that takes long, 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
+    app->add_flag("--check", raw.check, "compare with the interpreter; where that takes long, up to 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
     app->add_flag("--checked", options.checked, "an index of gather or scatter that is out of range is an error, not clamped");
     app->add_flag("--grad-check", options.grad_check, "compare the gradient, or the last derivative, with finite differences");
     app->add_option("--seed", options.seed, "of random: values, and of the elements that --check chooses")->type_name("N");

@@ -72,6 +72,11 @@ std::vector<Comparison> check(const Options& options, const runtime::Specialisat
   return compare_with_interpreter(made, inputs, outputs, effort, [&](double done) { line(done); });
 }
 
+std::optional<std::vector<Comparison>> differences(const Callable& callable, const Options& options, const Call& call, lang::Diagnostics& diagnostics) {
+  ProgressLine line;
+  return compare_with_differences(callable, options.gradient, call.inputs, diagnostics, [&](double done) { line(done); });
+}
+
 int print_comparisons(const std::vector<Comparison>& comparisons) {
   int status = success;
   for (const Comparison& one : comparisons) {
@@ -101,7 +106,7 @@ int execute(Session& session, const Callable& callable, const Call& call) {
   if (options.check) status = std::max(status, print_comparisons(check(options, *made, inputs, outputs)));
   if (options.grad_check) {
     lang::Diagnostics diagnostics;                       // session's have been shown
-    const std::optional<std::vector<Comparison>> compared = compare_with_differences(callable, options.gradient, call.inputs, diagnostics);
+    const std::optional<std::vector<Comparison>> compared = differences(callable, options, call, diagnostics);
     if (compared) status = std::max(status, print_comparisons(*compared));
     else show(diagnostics, session.sources, options);
     if (!compared) status = std::max<int>(status, program_error);

@@ -81,19 +81,17 @@ Strides strides_of(const Program& program, const Request& request) {
   return strides;
 }
 
-// Offsets are sums of strides times index expressions, in bytes: none leaves 64 bits, in whatever order a kernel forms it.
+// Offsets are sums of strides times index expressions, in bytes: none leaves 64 bits, in whatever order a kernel forms it. `bounds`
+// has seen to it for row-major tensors and the statements of the text; here are those that fusion made and the caller's strides.
 bool offsets_fit(const Program& program, const Strides& strides, lang::Diagnostics& diagnostics) {
-  constexpr double limit = 2 * poly::reach_limit;
   bool all = true;
   const auto look = [&](const poly::Access& access, const poly::Statement& s) {
     const poly::Tensor& tensor = program.tensor(access.tensor);
-    double bytes = 0;
-    for (std::size_t d = 0; d < access.element.size(); ++d)
-      bytes += lang::bytes(tensor.dtype) * std::abs(static_cast<double>(strides[static_cast<std::size_t>(access.tensor)][d])) * poly::reach(access.element[d], s.domain);
-    if (bytes <= limit) return;
+    const std::vector<std::int64_t>& steps = strides[static_cast<std::size_t>(access.tensor)];
+    const double bytes = poly::reach_in_bytes(access, tensor.dtype, {steps.begin(), steps.end()}, s.domain);
+    if (bytes <= poly::byte_limit) return;
     all = false;
-    diagnostics.report(s.span, lang::messages::offset_too_large, autodiff::without_mark(tensor.name), fmt::format("{:.2g}", bytes))
-        .hint("write smaller numbers in its index expressions, or constrain the indices");
+    poly::report_far(autodiff::without_mark(tensor.name), bytes, s.span, diagnostics);
   };
   for (const poly::Node& node : program.nodes) {
     const auto* s = std::get_if<poly::Statement>(&node);

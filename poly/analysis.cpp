@@ -8,10 +8,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "poly/count.h"
 #include "poly/exact.h"
+#include "poly/sum.h"
 
 namespace tilec::poly {
 namespace {
@@ -84,10 +86,13 @@ std::vector<Tap> taps_of(const Classes& all, const Class& one, const std::vector
       Vector whole(names.size(), 0);
       for (std::size_t j = 0; j < tap.coefficients.size(); ++j) whole[all.parts[p].members[j]] = tap.coefficients[j];
       const std::size_t count = one.statement.indices.size();
-      Tap here{affine(whole, 0).print(names), Vector(count, 0), 0};
-      for (std::size_t i = 0; i < whole.size(); ++i) {
-        add_product(here.constant, whole[i], one.map.start[i]);
-        for (std::size_t j = 0; j < count; ++j) add_product(here.coefficients[j], whole[i], one.map.matrix[i][j]);
+      Sum constant;
+      for (std::size_t i = 0; i < whole.size(); ++i) constant.add(whole[i], one.map.start[i]);
+      Tap here{affine(whole, 0).print(names), {}, constant.get()};
+      for (std::size_t j = 0; j < count; ++j) {
+        Sum coefficient;
+        for (std::size_t i = 0; i < whole.size(); ++i) coefficient.add(whole[i], one.map.matrix[i][j]);
+        here.coefficients.push_back(coefficient.get());
       }
       result.push_back(std::move(here));
     }
@@ -153,7 +158,8 @@ void note_splits(const Classes& all, const std::vector<std::string>& names, int 
     std::vector<std::string> own;
     for (const std::size_t k : part.members) own.push_back(names[k]);
     if (!all.split[p])
-      result.notes.push_back(fmt::format("{}: not split into {:.0f} classes (the limit is {} per statement): the bounds of the reduction depend on the element", fmt::join(own, ", "), part.classes, limit));
+      result.notes.push_back(fmt::format("{}: not split into {} classes (the limit is {} per statement): the bounds of the reduction depend on the element", fmt::join(own, ", "),
+                                         std::isfinite(part.classes) ? fmt::format("{:.0f}", part.classes) : "countless", limit));
     else if (static_cast<double>(part.lattice.classes) < part.classes)
       result.notes.push_back(fmt::format("{}: the period lattice has {} classes but is not diagonal; a diagonal one inside it has {:.0f}", fmt::join(own, ", "), part.lattice.classes, part.classes));
   }

@@ -7,6 +7,7 @@
 
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "poly/exact.h"
 #include "poly/hull.h"
 
 namespace tilec::poly {
@@ -67,8 +68,8 @@ std::optional<Range> bound(const Range& range, const Values& sizes) {
 // A point of the rows at which `form >= least`.
 std::optional<Point> point_where(std::vector<Row> rows, const Row& form, std::int64_t sign, std::int64_t least) {
   Row beyond{form.coefficients, 0, 1, std::nullopt};
-  for (std::int64_t& c : beyond.coefficients) c *= sign;
-  if (__builtin_sub_overflow(sign * form.constant, least, &beyond.constant)) return std::nullopt;
+  for (std::int64_t& c : beyond.coefficients) c = (Exact(sign) * c).get();
+  beyond.constant = (Exact(sign) * form.constant - least).get();
   rows.push_back(beyond);
   Box box{false, std::vector<Interval>(form.coefficients.size())};
   tighten(rows, box);
@@ -81,7 +82,7 @@ std::optional<Point> point_where(std::vector<Row> rows, const Row& form, std::in
 Look look_at(const std::vector<Row>& others, const Row& own, bool loses) {
   const std::size_t count = own.coefficients.size();
   if (!own.extent || *own.extent == 0) return {};
-  const std::int64_t top = *own.extent * own.divisor;
+  const std::int64_t top = (Exact(*own.extent) * own.divisor).get();
   std::vector<Row> all = others;
   all.push_back(Row{own.coefficients, own.constant, 1, top});
   Box within{false, std::vector<Interval>(count)};
@@ -98,6 +99,7 @@ Look look_at(const std::vector<Row>& others, const Row& own, bool loses) {
   return {within.empty ? Answer::Never : Answer::Leaves, below ? *below : *above};
 }
 
+// Unknown where a number leaves 64 bits: what was not computed says nothing.
 Look look_at(const Border& border, const Values& sizes) {
   try {
     const auto own = bound(border.range, sizes);
@@ -185,8 +187,11 @@ std::string place_of(const Border& border, const std::vector<std::pair<Values, P
     std::vector<Size> candidates{Size(points[0].second[k])};
     std::vector<Range> rows = border.others;
     rows.push_back(border.range);
-    for (const Range& row : rows)
-      if (!row.value.coefficients[k].is(0) && row.extent) candidates.push_back(*row.extent - Size(row.extent->substitute(points[0].first).get() - points[0].second[k]));
+    for (const Range& row : rows) {
+      std::int64_t less;                               // than the extent
+      if (row.value.coefficients[k].is(0) || !row.extent || __builtin_sub_overflow(row.extent->substitute(points[0].first).get(), points[0].second[k], &less)) continue;
+      candidates.push_back(*row.extent - Size(less));
+    }
     const auto fits = [&](const Size& value) {
       return std::all_of(points.begin(), points.end(), [&](const auto& point) { return value.substitute(point.first).is(point.second[k]); });
     };

@@ -10,6 +10,8 @@
 #include "poly/fit.h"
 #include "poly/hull.h"
 #include "poly/injective.h"
+#include "poly/recession.h"
+#include "poly/repeat.h"
 
 namespace tilec::poly {
 namespace {
@@ -35,17 +37,24 @@ std::string print_element(const Program& program, const Statement& statement, co
 
 // ---- unbounded indices
 
+// An index without an end either goes on for ever or has one beyond what the hull holds.
 bool report_unbounded(const Statement& statement, const Box& box, lang::Diagnostics& diagnostics) {
-  bool found = false;
+  std::vector<Escape> escape;
   for (std::size_t k = 0; k < statement.indices.size(); ++k) {
     const Interval& interval = box.index[k];
     if (interval.lower && interval.upper) continue;
-    const std::string_view side = interval.lower ? "upper" : interval.upper ? "lower" : "lower or upper";
-    diagnostics.report(statement.span, messages::unbounded_index, statement.indices[k], side)
-        .hint(fmt::format("add a constraint such as `{} < 10`, or read a tensor at `{}`", statement.indices[k], statement.indices[k]));
-    found = true;
+    if (escape.empty()) escape = escapes(statement.domain, statement.indices.size());
+    const std::string& name = statement.indices[k];
+    if (!escape[k].down && !escape[k].up) {
+      diagnostics.report(statement.span, messages::index_too_large, name, fmt::format("more than {:.2g}", 0x1p62))
+          .hint(fmt::format("constrain `{}` further, or write smaller numbers", name));
+      continue;
+    }
+    const std::string_view side = !escape[k].down ? "upper" : !escape[k].up ? "lower" : "lower or upper";
+    diagnostics.report(statement.span, messages::unbounded_index, name, side)
+        .hint(fmt::format("add a constraint such as `{} < 10`, or read a tensor at `{}`", name, name));
   }
-  return found;
+  return !escape.empty();
 }
 
 // ---- reads that shrink what is written
@@ -106,7 +115,8 @@ bool bound_statement(const Program& program, Statement& statement, lang::Diagnos
   remark_on_reads(program, statement, rows, box, diagnostics);
   if (report_collision(program, statement, rows, box, diagnostics)) return false;
   statement.domain = bounded_domain(statement.domain, box);
-  auto fit = fitted(std::move(statement), diagnostics);
+  statement = without_repeats(std::move(statement));
+  auto fit = fitted(program, std::move(statement), diagnostics);
   if (fit) statement = std::move(*fit);
   return fit.has_value();
 }

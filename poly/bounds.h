@@ -6,6 +6,7 @@
 // In:  a bound Program.
 // Out: in every statement, domain[k] for k < indices.size() is the hull of index k, the form `index k + constant` with an
 //      extent: lo <= i < hi is {coefficient 1, constant -lo, extent hi - lo}. Rows that the hull does not imply follow.
+//      Indices that nothing else mentions are counted (repeat.h).
 //      An empty domain has extent 0 for every index. Affines may still have divisors (reduce removes them).
 //      No sum of an index expression leaves 64 bits (fit.h).
 // Errors: an index nothing bounds (named, with the direction); Assign with two points for one element (both shown);

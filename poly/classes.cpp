@@ -9,6 +9,7 @@
 #include "poly/exact.h"
 #include "poly/frame.h"
 #include "poly/hull.h"
+#include "poly/sum.h"
 
 namespace tilec::poly {
 namespace {
@@ -43,7 +44,9 @@ Map composed(const Map& map, const std::vector<std::size_t>& kept, const Vector&
   Map result{Matrix(map.matrix.size(), Vector(kept.size(), 0)), map.start};
   for (std::size_t i = 0; i < map.matrix.size(); ++i) {
     for (std::size_t j = 0; j < kept.size(); ++j) result.matrix[i][j] = map.matrix[i][kept[j]];
-    for (std::size_t j = 0; j < start.size(); ++j) add_product(result.start[i], map.matrix[i][j], start[j]);
+    Sum at(map.start[i]);
+    for (std::size_t j = 0; j < start.size(); ++j) at.add(map.matrix[i][j], start[j]);
+    result.start[i] = at.get();
   }
   return result;
 }
@@ -153,7 +156,7 @@ std::optional<Class> finish(const Program& program, Statement statement, const M
   Vector start(n, 0);
   for (std::size_t k = 0; k < n; ++k) {
     Interval& interval = box.index[k];
-    if (!interval.lower || !interval.upper) throw lang::InternalError("a new index of `" + statement.indices[k] + "` has no bound");
+    if (!interval.lower || !interval.upper) throw Overflow("an index of the residue classes goes beyond 2^62");  // all are bounded, as the old ones are
     const bool moved = statement.indices[k] == fresh, single = interval.lower == interval.upper;
     if (moved && (single || !is_output(statement, k))) start[k] = *interval.lower;
     if (moved && single) continue;

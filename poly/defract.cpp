@@ -46,7 +46,7 @@ std::vector<Statement> statements_of(const Program& program, const Statement& st
   std::vector<Statement> result;
   for (Class& one : classes_of(program, statement, limit).classes) {
     lang::Diagnostics refused;
-    auto fit = fitted(std::move(one.statement), refused);
+    auto fit = fitted(program, std::move(one.statement), refused);
     if (!fit) throw Overflow(refused.all().front().message);
     result.push_back(std::move(*fit));
   }

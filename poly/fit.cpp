@@ -38,6 +38,26 @@ std::optional<TooLarge> too_large(const Statement& s) {
   return found;
 }
 
+std::vector<double> row_major(const Tensor& tensor) {
+  std::vector<double> strides(tensor.shape.size(), 1);
+  for (std::size_t d = strides.size(); d-- > 1;) strides[d - 1] = strides[d] * magnitude(tensor.shape[d]);
+  return strides;
+}
+
+struct FarAccess { std::string tensor; double bytes; };
+
+// The first access whose addresses may leave 64 bits.
+std::optional<FarAccess> far_access(const Program& program, const Statement& s) {
+  std::vector<const Access*> accesses{&s.target};
+  for (const Access& read : s.reads) accesses.push_back(&read);
+  for (const Access* access : accesses) {
+    const Tensor& tensor = program.tensor(access->tensor);
+    const double bytes = reach_in_bytes(*access, tensor.dtype, row_major(tensor), s.domain);
+    if (bytes > byte_limit) return FarAccess{tensor.name, bytes};
+  }
+  return std::nullopt;
+}
+
 // Indices of one value become it, in all forms but their hulls; extents come as near as their forms.
 Statement narrowed(const Statement& s) {
   const std::size_t n = s.indices.size();
@@ -69,13 +89,29 @@ double reach(const Affine& form, const std::vector<Range>& domain) {
   return sum;
 }
 
-std::optional<Statement> fitted(Statement statement, lang::Diagnostics& diagnostics) {
+double reach_in_bytes(const Access& access, lang::DType type, const std::vector<double>& strides, const std::vector<Range>& domain) {
+  double bytes = 0;
+  for (std::size_t d = 0; d < access.element.size(); ++d) bytes += lang::bytes(type) * std::abs(strides[d]) * reach(access.element[d], domain);
+  return bytes;
+}
+
+void report_far(const std::string& tensor, double bytes, lang::Span span, lang::Diagnostics& diagnostics) {
+  diagnostics.report(span, lang::messages::offset_too_large, tensor, fmt::format("{:.2g}", bytes)).hint("write smaller numbers in its index expressions, or constrain the indices");
+}
+
+std::optional<Statement> fitted(const Program& program, Statement statement, lang::Diagnostics& diagnostics) {
   std::optional<TooLarge> found = too_large(statement);
-  if (found) {
+  std::optional<FarAccess> far = far_access(program, statement);
+  if (found || far) {
     statement = narrowed(statement);
     found = too_large(statement);
+    far = far_access(program, statement);
   }
-  if (!found) return statement;
+  if (!found && !far) return statement;
+  if (!found) {
+    report_far(far->tensor, far->bytes, statement.span, diagnostics);
+    return std::nullopt;
+  }
   std::string ranges;
   for (std::size_t k = 0; k < statement.indices.size(); ++k)
     ranges += fmt::format("{}`{}` has {}", ranges.empty() ? "" : ", ", statement.indices[k], lang::counted(static_cast<std::size_t>(statement.domain[k].extent->get()), "value"));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "poly/exact.h"
+#include "poly/sum.h"
 
 namespace tilec::poly {
 namespace {
@@ -31,23 +32,28 @@ void add_component(const Statement& statement, const Component& component, const
   if (rho != nullptr)
     for (std::size_t i = 0; i < l.u.size(); ++i)
       for (std::size_t j = 0; j < l.outputs; ++j) {
-        Exact entry = Exact(l.u[i][j]) * component.period[j];
-        for (std::size_t t = 0; t < l.taps; ++t) entry += Exact(l.u[i][l.outputs + t]) * component.winding[t][j];
+        Sum entry;
+        entry.add(l.u[i][j], component.period[j]);
+        for (std::size_t t = 0; t < l.taps; ++t) entry.add(l.u[i][l.outputs + t], component.winding[t][j]);
         outputs[i][j] = entry.get();
       }
-  for (std::size_t i = 0; i < component.members.size(); ++i)
-    for (std::size_t j = 0; rho != nullptr && j < l.outputs; ++j) add_product(frame.start[component.members[i]], l.u[i][j], (*rho)[j]);
+  for (std::size_t i = 0; rho != nullptr && i < component.members.size(); ++i) {
+    Sum start(frame.start[component.members[i]]);
+    for (std::size_t j = 0; j < l.outputs; ++j) start.add(l.u[i][j], (*rho)[j]);
+    frame.start[component.members[i]] = start.get();
+  }
   for (std::size_t j = 0; j < l.outputs; ++j) {
     std::size_t row = 0;                               // the dimension where output j first appears
     while (l.h[row][j] == 0) ++row;
     Column column{Vector(n, 0), fresh, true, component.dimensions[row]};
     place(column.direction, component, outputs, j);
     const Affine& form = statement.target.element[component.dimensions[row]];
-    std::int64_t constant = form.constant.get(), stride = 0;
+    Sum at(form.constant.get()), step;
     for (std::size_t k = 0; k < n; ++k) {
-      add_product(constant, form.coefficients[k].get(), frame.start[k]);
-      add_product(stride, form.coefficients[k].get(), column.direction[k]);
+      at.add(form.coefficients[k].get(), frame.start[k]);
+      step.add(form.coefficients[k].get(), column.direction[k]);
     }
+    const std::int64_t constant = at.get(), stride = step.get();
     // Count the class from its residue: 0 <= constant < stride.
     const std::int64_t shift = constant / stride - (constant % stride < 0);
     for (std::size_t k = 0; k < n; ++k) add_product(frame.start[k], (-Exact(shift)).get(), column.direction[k]);

@@ -22,6 +22,7 @@
 #include "poly/lattice.h"
 #include "poly/linear.h"
 #include "poly/reduce.h"
+#include "poly/sum.h"
 
 namespace tilec::poly {
 namespace {
@@ -53,7 +54,9 @@ std::optional<Point> shared_start(const std::vector<Row>& rows, const Box& box, 
   proven = inside.empty;
   if (inside.empty) return std::nullopt;
   for (Row row : rows) {
-    for (std::size_t k = 0; k < v.size(); ++k) add_product(row.constant, row.coefficients[k], v[k]);
+    Sum constant(row.constant);
+    for (std::size_t k = 0; k < v.size(); ++k) constant.add(row.coefficients[k], v[k]);
+    row.constant = constant.get();
     both.push_back(std::move(row));
   }
   budget -= tighten(both, inside);
@@ -117,8 +120,11 @@ std::vector<Row> difference_rows(const Kernel& kernel, const std::vector<Row>& r
   std::vector<Row> result;
   const auto add = [&](const Vector& c, std::int64_t divisor, std::int64_t width) {
     Row row{Vector(kernel.directions, 0), (Exact(divisor) * width).get(), divisor, (Exact(2) * width + 1).get()};
-    for (std::size_t k = 0; k < c.size(); ++k)
-      for (std::size_t z = 0; z < kernel.directions; ++z) add_product(row.coefficients[z], c[k], kernel.basis[k][z]);
+    for (std::size_t z = 0; z < kernel.directions; ++z) {
+      Sum along;
+      for (std::size_t k = 0; k < c.size(); ++k) along.add(c[k], kernel.basis[k][z]);
+      row.coefficients[z] = along.get();
+    }
     if (std::any_of(row.coefficients.begin(), row.coefficients.end(), [](auto x) { return x != 0; })) result.push_back(std::move(row));
   };
   const auto try_to_add = [&](const Vector& c, std::int64_t divisor, std::int64_t width) {
@@ -162,8 +168,11 @@ struct Search {
 
   void look_along(const Point& z, bool& proven) {
     Point v(box.index.size(), 0);
-    for (std::size_t k = 0; k < v.size(); ++k)
-      for (std::size_t j = 0; j < z.size(); ++j) add_product(v[k], kernel.basis[k][j], z[j]);
+    for (std::size_t k = 0; k < v.size(); ++k) {
+      Sum step;
+      for (std::size_t j = 0; j < z.size(); ++j) step.add(kernel.basis[k][j], z[j]);
+      v[k] = step.get();
+    }
     if (const auto start = shared_start(rows, box, v, budget, proven)) found = {*start, moved(*start, v)};
   }
 };
@@ -216,7 +225,11 @@ Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const Matri
   std::vector<std::pair<Point, Point>> writers;
   const bool finished = for_each_point(rows, box, point_cap, [&](const Point& point) {
     writers.emplace_back(lattice::Vector(), point);
-    for (const Vector& form : forms) writers.back().first.push_back(std::inner_product(form.begin(), form.end(), point.begin(), Exact(0), std::plus<>(), std::multiplies<Exact>()).get());
+    for (const Vector& form : forms) {
+      Sum element;
+      for (std::size_t k = 0; k < form.size(); ++k) element.add(form[k], point[k]);
+      writers.back().first.push_back(element.get());
+    }
     return true;
   }, 3 * look_cap);
   std::sort(writers.begin(), writers.end());

@@ -61,6 +61,10 @@ Matrix shrink(const BigMatrix& a) {
   return result;
 }
 
+bool fits(const BigMatrix& a) {
+  return std::ranges::all_of(a, [](const BigVector& row) { return std::ranges::all_of(row, [](const Big& x) { return x.fits_slong_p() != 0; }); });
+}
+
 BigMatrix identity(std::size_t n) {
   BigMatrix result(n, BigVector(n));
   for (std::size_t i = 0; i < n; ++i) result[i][i] = 1;
@@ -236,8 +240,7 @@ std::vector<Choice> choices_of(const BigMatrix& on_kernel, const std::vector<Can
   std::vector<Choice> choices;
   std::vector<std::size_t> chosen;
   try {
-    const bool small = std::all_of(on_kernel.begin(), on_kernel.end(), [](const BigVector& row) { return std::all_of(row.begin(), row.end(), [](const Big& x) { return x.fits_slong_p(); }); });
-    if (!small) throw Overflow{};
+    if (!fits(on_kernel)) throw Overflow{};
     Elimination<std::int64_t> elimination;
     enumerate(shrink(on_kernel), candidates, k, 0, 1.0, elimination, chosen, choices);
   } catch (const Overflow&) {
@@ -351,8 +354,9 @@ Stacked stack(const Matrix& f, const Matrix& c, std::size_t columns) {
     std::copy(w[i].begin(), w[i].end(), block[r + i].begin());
     block[r + i][r + i] = 1;
   }
-  if (!classes.fits_slong_p()) classes = static_cast<long>(INT64_MAX);
-  return {shrink(form.u), shrink(h), shrink(g), shrink(t), shrink(v), shrink(w), shrink(product(form.u, block, columns)), r, k, fit(classes)};
+  const BigMatrix b = product(form.u, block, columns);
+  if (!classes.fits_slong_p() || !fits(v) || !fits(w) || !fits(b)) return {shrink(form.u), shrink(h), shrink(g), shrink(t), {}, {}, {}, r, k, INT64_MAX};
+  return {shrink(form.u), shrink(h), shrink(g), shrink(t), shrink(v), shrink(w), shrink(b), r, k, fit(classes)};
 }
 
 std::optional<std::vector<std::size_t>> choose_taps(const Matrix& f, const std::vector<Candidate>& candidates, std::size_t columns) {

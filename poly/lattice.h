@@ -31,7 +31,8 @@ std::optional<Sublattice> sublattice(const Matrix& a, const Vector& b, const Vec
 
 // Steps 1 and 2 (polyhedral.md) for the output map F and the tap rows C, both over `columns` indices:
 //   [F; C] U = [H 0; G T]     M = { y : G y in T Z^k } = V Z^r     W = -T^-1 G V     B = U [V 0; W I]
-// i = U (y_rho; 0) + B (q; z) for 0 <= y_rho < diag V meets every integer point once; classes = det V.
+// i = U (y_rho; 0) + B (q; z) for 0 <= y_rho < diag V meets every integer point once; classes = det V. Where a number of V, W or B
+// leaves 64 bits all three are empty and the classes INT64_MAX: nobody enumerates so many.
 struct Stacked { Matrix u, h, g, t, v, w, b; std::size_t outputs, taps; std::int64_t classes; };
 Stacked stack(const Matrix& f, const Matrix& c, std::size_t columns);
 

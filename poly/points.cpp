@@ -4,11 +4,13 @@
 // intervals: every row tightens every index until nothing changes (`0 <= i + j < 8` with j in [0, 3) gives i in [-2, 8)).
 // Rows like `0 <= i + j < 8, 0 <= i - j < 8` never start that way, for neither index is bounded alone; there isl is asked.
 // Then the loops: with the outer indices fixed, each row gives the next index its exact interval over what inner intervals
-// allow, so the innermost loop runs over points of the domain only, except where a divisor asks for divisibility.
+// allow, so the innermost loop runs over points of the domain only. Where divisors ask that c·i + rest be a multiple of d, the
+// congruences of an index are solved together (Chinese remainders), and it goes in steps: `i/1000000007` reads one i in a billion.
 #include "poly/points.h"
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "lang/diagnostic.h"
 #include "poly/solve.h"
@@ -58,6 +60,40 @@ Wide sum(Wide a, Wide b) {
   return a + b;
 }
 
+Wide modulo(Wide a, Wide m) { return a % m < 0 ? a % m + m : a % m; }
+
+// x with a·x ≡ 1 modulo m; a and m have no common divisor.
+Wide inverse(Wide a, Wide m) {
+  Wide r = m, next_r = modulo(a, m), t = 0, next_t = 1;
+  while (next_r != 0) {
+    const Wide q = r / next_r;
+    r = std::exchange(next_r, r - q * next_r);
+    t = std::exchange(next_t, t - q * next_t);
+  }
+  return modulo(t, m);
+}
+
+Wide gcd(Wide a, Wide b) { return b == 0 ? a : gcd(b, a % b); }
+
+// Values start, start + step, … of an index, as far as they are below 2^64 or so: a step that is longer than any range is not made longer.
+struct Steps {
+  Wide start = 0, step = 1;
+  bool empty = false;
+
+  // Of these, those at which coefficient·x + rest is a multiple of `divisor`.
+  void keep(std::int64_t coefficient, Wide rest, std::int64_t divisor) {
+    const Wide d = divisor, c = modulo(coefficient, d) * modulo(step, d) % d, wanted = modulo(-modulo(rest, d) - modulo(coefficient, d) * modulo(start, d), d);
+    const Wide common = gcd(c, d), period = d / common;
+    empty = empty || wanted % common != 0;
+    if (empty || period == 1) return;
+    const Wide turns = wanted / common * inverse(c / common, period) % period;
+    start += step * turns;
+    step *= period;
+  }
+
+  Wide from(Wide low) const { return low + modulo(start - low, step); }
+};
+
 Bounded row_of(const Range& range, std::size_t indices) {
   Bounded row{{}, range.value.constant.get(), range.value.divisor.get(), infinite};
   if (row.divisor <= 0) throw lang::InternalError("a row of a domain has a divisor that is not positive");
@@ -73,8 +109,11 @@ Bounded row_of(const Range& range, std::size_t indices) {
 
 class Enumeration {
  public:
-  Enumeration(const std::vector<Range>& domain, std::size_t indices, const Visit& visit) : count_(indices), visit_(visit), hull_(indices), narrowing_(indices), point_(indices) {
+  Enumeration(const std::vector<Range>& domain, std::size_t indices, const Visit& visit)
+      : count_(indices), visit_(visit), hull_(indices), narrowing_(indices), dividing_(indices), point_(indices) {
     for (const auto& range : domain) rows_.push_back(row_of(range, indices));
+    for (const auto& row : rows_)
+      if (row.last > 0 && row.divisor != 1) dividing_[row.last - 1].push_back(&row);
   }
 
   void run() {
@@ -90,11 +129,21 @@ class Enumeration {
   double box() {
     if (!find_hull()) return 0;
     double points = 1;
-    for (const auto& x : hull_) points *= static_cast<double>(x.high - x.low + 1);
+    for (std::size_t k = 0; k < count_; ++k) points *= values_of(k);
     return points;
   }
 
  private:
+  // Of index k in the hull, about; no fewer where rows with a divisor mention no other.
+  double values_of(std::size_t k) const {
+    const auto& [low, high] = hull_[k];
+    const bool alone = std::all_of(dividing_[k].begin(), dividing_[k].end(), [](const Bounded* row) { return row->mentioned == 1; });
+    const Steps steps = steps_of(k, hull_[k]);
+    if (!alone) return std::max(1.0, static_cast<double>(high - low + 1) / static_cast<double>(steps.step));
+    const Wide first = steps.from(low);
+    return steps.empty || first > high ? 0 : static_cast<double>((high - first) / steps.step + 1);
+  }
+
   // False when the domain is empty.
   bool find_hull() { return constants_hold() && (count_ == 0 || (tighten() && (bounded() || ask_isl()))); }
 
@@ -148,14 +197,16 @@ class Enumeration {
     for (const auto* row : narrowing_[k])
       if (!narrow(*row, k, hull_, x)) return;
     const auto low = static_cast<std::int64_t>(x.low), high = static_cast<std::int64_t>(x.high);
-    const bool innermost = k + 1 == count_, divisors = divisible_at(k);
-    if (innermost && !divisors) return visit_(point_, low, high);
+    const bool innermost = k + 1 == count_;
+    if (innermost && dividing_[k].empty()) return visit_(point_, low, high);
+    const Steps steps = steps_of(k, x);
+    if (steps.empty) return;
     const auto saved = hull_[k];
-    for (std::int64_t value = low; value <= high; ++value) {
-      point_[k] = value;
-      if (divisors && !divides(k)) continue;
+    for (Wide value = steps.from(low); value <= high; value += steps.step) {
+      const auto here = static_cast<std::int64_t>(value);
+      point_[k] = here;
       if (innermost) {
-        visit_(point_, value, value);
+        visit_(point_, here, here);
         continue;
       }
       hull_[k] = {value, value};
@@ -164,18 +215,20 @@ class Enumeration {
     }
   }
 
-  bool divisible_at(std::size_t k) const {
-    return std::any_of(rows_.begin(), rows_.end(), [&](const Bounded& row) { return row.last == k + 1 && row.divisor != 1; });
-  }
-
-  bool divides(std::size_t k) const {
-    for (const auto& row : rows_) {
-      if (row.last != k + 1 || row.divisor == 1) continue;
-      Wide numerator = row.constant;
-      for (std::size_t j = 0; j <= k; ++j) numerator += Wide{row.coefficients[j]} * point_[j];
-      if (numerator % row.divisor != 0) return false;
+  // Where the rows that mention no later index divide.
+  Steps steps_of(std::size_t k, const Reach& x) const {
+    Steps steps;
+    for (const auto* row : dividing_[k]) {
+      Wide rest = row->constant;
+      for (std::size_t j = 0; j < k; ++j) rest += Wide{row->coefficients[j]} * point_[j];
+      if (steps.step <= x.high - x.low) {
+        steps.keep(row->coefficients[k], rest, row->divisor);
+        continue;
+      }
+      const Wide only = steps.from(x.low);             // at most one is left
+      steps.empty = steps.empty || only > x.high || (rest + row->coefficients[k] * only) % row->divisor != 0;
     }
-    return true;
+    return steps;
   }
 
   std::size_t count_;
@@ -183,6 +236,7 @@ class Enumeration {
   std::vector<Bounded> rows_;
   std::vector<Reach> hull_;                            // of an index that is fixed: its value
   std::vector<std::vector<const Bounded*>> narrowing_; // of each index: the rows that say more of it where others are fixed
+  std::vector<std::vector<const Bounded*>> dividing_;  // of each index: the rows with a divisor whose last it is
   std::vector<std::int64_t> point_;
 };
 

@@ -8,8 +8,11 @@
 // Counting rows or asking "does the index occur in a two-sided row" fails both ways: 0 <= i + k < N mentions both and bounds
 // neither; 0 <= i + k < N with 0 <= i - k < N bounds both. So: eliminate the equations (Gauss), then every direction
 // but d_k (Fourier and Motzkin); what remains are rows a·d_k >= 0. Systems have a handful of indices. Where the elimination
-// would grow out of proportion the index counts as bounded, because `bounds` decides again, exactly, on numbers.
+// would grow out of proportion the index counts as bounded, because `bounds` decides again, exactly, on numbers. Entries are
+// 64 bits; a system in which one does not fit is done again in GMP, so that a large coefficient is not taken for a missing row.
 #include "poly/recession.h"
+
+#include <gmpxx.h>
 
 #include <algorithm>
 #include <array>
@@ -21,8 +24,10 @@
 namespace tilec::poly {
 namespace {
 
-using Vector = std::vector<std::int64_t>;
-struct Cone { std::vector<Vector> zero, nonnegative; };
+using Big = mpz_class;
+template <class T> using Vector = std::vector<T>;
+template <class T> struct Cone { std::vector<Vector<T>> zero, nonnegative; };
+struct TooLarge {};                                    // an entry does not fit its type
 
 constexpr std::size_t row_limit = 512;
 
@@ -38,13 +43,12 @@ std::map<std::string, std::int64_t> generic_values(const std::set<std::string>& 
   return values;
 }
 
-std::optional<Vector> numbers_of(const Range& row) {
-  Vector result;
+std::optional<Vector<std::int64_t>> numbers_of(const Range& row) {
+  Vector<std::int64_t> result;
   for (const auto& coefficient : row.value.coefficients) {
     try {
       const auto value = coefficient.substitute(generic_values(coefficient.names())).value();
       if (!value) return std::nullopt;
-      if (*value == INT64_MIN) return std::nullopt;    // what has no negative
       result.push_back(*value == 0 && !coefficient.value() ? 1 : *value);  // not 0 in general
     } catch (const SizeError&) {
       return std::nullopt;
@@ -53,64 +57,67 @@ std::optional<Vector> numbers_of(const Range& row) {
   return result;
 }
 
-// p·a + q·b, shortened; nullopt when it does not fit.
-std::optional<Vector> combined(const Vector& a, std::int64_t p, const Vector& b, std::int64_t q) {
-  Vector sum(a.size());
-  std::int64_t shared = 0;
+// p·a + q·b.
+std::int64_t sum_of(std::int64_t p, std::int64_t a, std::int64_t q, std::int64_t b) {
+  std::int64_t left, right, sum;
+  if (__builtin_mul_overflow(p, a, &left) || __builtin_mul_overflow(q, b, &right) || __builtin_add_overflow(left, right, &sum)) throw TooLarge{};
+  if (sum == INT64_MIN) throw TooLarge{};              // what has no negative
+  return sum;
+}
+Big sum_of(const Big& p, const Big& a, const Big& q, const Big& b) { return p * a + q * b; }
+std::int64_t common(std::int64_t a, std::int64_t b) { return std::gcd(a, b); }
+Big common(const Big& a, const Big& b) { return gcd(a, b); }
+
+// p·a + q·b, shortened.
+template <class T> Vector<T> combined(const Vector<T>& a, const T& p, const Vector<T>& b, const T& q) {
+  Vector<T> sum(a.size());
+  T shared = 0;
   for (std::size_t k = 0; k < a.size(); ++k) {
-    std::int64_t left, right;
-    if (__builtin_mul_overflow(a[k], p, &left) || __builtin_mul_overflow(b[k], q, &right) || __builtin_add_overflow(left, right, &sum[k])) return std::nullopt;
-    if (sum[k] == INT64_MIN) return std::nullopt;      // what has no negative
-    shared = std::gcd(shared, sum[k]);
+    sum[k] = sum_of(p, a[k], q, b[k]);
+    shared = common(shared, sum[k]);
   }
   if (shared > 1)
     for (auto& entry : sum) entry /= shared;
   return sum;
 }
 
-bool is_zero(const Vector& row) { return std::all_of(row.begin(), row.end(), [](std::int64_t x) { return x == 0; }); }
+template <class T> bool is_zero(const Vector<T>& row) { return std::all_of(row.begin(), row.end(), [](const T& x) { return x == 0; }); }
 
 // `row` without variable v, using `pivot` with pivot[v] != 0; the sign of `row` is kept.
-std::optional<Vector> without(const Vector& row, const Vector& pivot, std::size_t v) {
-  const std::int64_t sign = pivot[v] < 0 ? -1 : 1;
-  return row[v] == 0 ? row : combined(row, sign * pivot[v], pivot, -sign * row[v]);
+template <class T> Vector<T> without(const Vector<T>& row, const Vector<T>& pivot, std::size_t v) {
+  const T sign = pivot[v] < 0 ? -1 : 1;
+  return row[v] == 0 ? row : combined<T>(row, sign * pivot[v], pivot, -sign * row[v]);
 }
 
-bool eliminate_equation(Cone& cone, std::size_t kept) {
-  const Vector pivot = cone.zero.back();
+template <class T> void eliminate_equation(Cone<T>& cone, std::size_t kept) {
+  const Vector<T> pivot = cone.zero.back();
   cone.zero.pop_back();
   std::size_t v = kept;
   for (std::size_t k = 0; k < pivot.size(); ++k)
     if (k != kept && pivot[k] != 0) v = k;
-  if (pivot[v] == 0) return true;                      // 0 = 0
+  if (pivot[v] == 0) return;                           // 0 = 0
   for (auto* rows : {&cone.zero, &cone.nonnegative})
-    for (auto& row : *rows) {
-      const auto next = without(row, pivot, v);
-      if (!next) return false;
-      row = *next;
-    }
-  if (v == kept) cone.nonnegative.insert(cone.nonnegative.end(), {pivot, *combined(pivot, -1, pivot, 0)});  // d_k = 0
-  return true;
+    for (auto& row : *rows) row = without(row, pivot, v);
+  if (v == kept) cone.nonnegative.insert(cone.nonnegative.end(), {pivot, combined<T>(pivot, -1, pivot, 0)});  // d_k = 0
 }
 
-bool eliminate_variable(Cone& cone, std::size_t v) {
-  std::vector<Vector> rest, above, below;
+// False where the rows become too many.
+template <class T> bool eliminate_variable(Cone<T>& cone, std::size_t v) {
+  std::vector<Vector<T>> rest, above, below;
   for (const auto& row : cone.nonnegative) (row[v] == 0 ? rest : row[v] > 0 ? above : below).push_back(row);
-  std::set<Vector> kept(rest.begin(), rest.end());
+  std::set<Vector<T>> kept(rest.begin(), rest.end());
   for (const auto& a : above)
     for (const auto& b : below) {
-      const auto row = combined(a, -b[v], b, a[v]);
-      if (!row) return false;
-      if (!is_zero(*row)) kept.insert(*row);
+      const auto row = combined<T>(a, -b[v], b, a[v]);
+      if (!is_zero(row)) kept.insert(row);
       if (kept.size() > row_limit) return false;
     }
   cone.nonnegative.assign(kept.begin(), kept.end());
   return true;
 }
 
-Escape escape_of(Cone cone, std::size_t kept, std::size_t indices) {
-  while (!cone.zero.empty())
-    if (!eliminate_equation(cone, kept)) return {};
+template <class T> Escape escape_of(Cone<T> cone, std::size_t kept, std::size_t indices) {
+  while (!cone.zero.empty()) eliminate_equation(cone, kept);
   for (std::size_t v = 0; v < indices; ++v)
     if (v != kept && !eliminate_variable(cone, v)) return {};
   Escape escape{true, true};
@@ -121,17 +128,35 @@ Escape escape_of(Cone cone, std::size_t kept, std::size_t indices) {
   return escape;
 }
 
+Cone<Big> in_full(const Cone<std::int64_t>& cone) {
+  Cone<Big> result;
+  const auto copy = [](const std::vector<Vector<std::int64_t>>& from, std::vector<Vector<Big>>& to) {
+    for (const auto& row : from) to.emplace_back(row.begin(), row.end());
+  };
+  copy(cone.zero, result.zero);
+  copy(cone.nonnegative, result.nonnegative);
+  return result;
+}
+
 }  // namespace
 
 std::vector<Escape> escapes(const std::vector<Range>& domain, std::size_t indices) {
-  Cone cone;
+  Cone<std::int64_t> cone;
   std::vector<Escape> result;
   for (const auto& row : domain) {
     const auto numbers = numbers_of(row);
     if (!numbers) return std::vector<Escape>(indices);
     if (!is_zero(*numbers)) (row.extent ? cone.zero : cone.nonnegative).push_back(*numbers);
   }
-  for (std::size_t k = 0; k < indices; ++k) result.push_back(escape_of(cone, k, indices));
+  const auto has_no_negative = [](const Vector<std::int64_t>& row) { return std::ranges::count(row, INT64_MIN) > 0; };
+  for (std::size_t k = 0; k < indices; ++k) {
+    try {
+      if (std::ranges::any_of(cone.zero, has_no_negative) || std::ranges::any_of(cone.nonnegative, has_no_negative)) throw TooLarge{};
+      result.push_back(escape_of(cone, k, indices));
+    } catch (const TooLarge&) {
+      result.push_back(escape_of(in_full(cone), k, indices));
+    }
+  }
   return result;
 }
 

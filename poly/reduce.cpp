@@ -7,6 +7,7 @@
 #include "poly/reduce.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "lang/diagnostic.h"
@@ -45,10 +46,11 @@ struct Groups {
 };
 
 // The smallest diagonal lattice inside V's: d_j is the least multiple of unit vector j that lies in V Z^r. With the solution
-// X of V X = diag d, the winding W X belongs to it. V is lower triangular.
-void diagonal_period(Component& component) {
+// X of V X = diag d, the winding W X belongs to it. V is lower triangular. What does not fit 64 bits has more classes than are split.
+void diagonal_period(Component& component) try {
   const Matrix& v = component.lattice.v;
-  const std::size_t r = v.size();
+  const std::size_t r = component.lattice.outputs;
+  if (v.size() != r) throw Overflow("the period of the classes does not fit 64 bits");
   Matrix x(r, Vector(r, 0));
   component.period.assign(r, 1);
   component.classes = 1;
@@ -70,6 +72,8 @@ void diagonal_period(Component& component) {
     for (std::size_t i = 0; i < r; ++i) x[i][j] = solution[i];
   }
   component.winding = component.lattice.taps == 0 || r == 0 ? Matrix(component.lattice.taps, Vector(r, 0)) : lattice::multiply(component.lattice.w, x);
+} catch (const Overflow&) {
+  component.classes = HUGE_VAL;
 }
 
 // Rows that mention members only, bounded on both sides, without a divisor.

@@ -1,6 +1,8 @@
 #include "poly/sample.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -12,6 +14,7 @@ namespace {
 
 constexpr double steps_per_element = 16;               // to be stored
 constexpr double steps_per_domain = 4096;              // to be enumerated for one element
+constexpr double steps_per_mark = 4;                   // to note what a point reads
 
 std::vector<std::int64_t> shape_of(const Program& program, TensorId id) {
   std::vector<std::int64_t> shape;
@@ -43,11 +46,15 @@ class Selector {
     for (const auto id : program.inputs) needed(id) = {true, {}};
   }
 
-  Selection run() {
+  // nullopt as soon as it takes more than `most`.
+  std::optional<Selection> run(double most) {
     for (const auto id : program_.outputs) choose(id);
-    for (std::size_t n = program_.nodes.size(); n-- > 0;) std::visit([&](const auto& node) { trace(node); }, program_.nodes[n]);
+    for (std::size_t n = program_.nodes.size(); n-- > 0;) {
+      if (!std::visit([&](const auto& node) { return trace(node, most); }, program_.nodes[n])) return std::nullopt;
+    }
     return std::move(selection_);
   }
+  double steps() const { return selection_.steps; }
 
   double steps_of_all(const Statement& statement) const {
     return points_at_most(statement.domain, statement.indices.size()) * (1 + operations(statement.value)) + steps_per_element * count_of(program_, statement.target.tensor);
@@ -98,20 +105,21 @@ class Selector {
     return needed(id).all || !needed(id).elements.empty();
   }
 
-  void trace(const Intrinsic& intrinsic) {
+  bool trace(const Intrinsic& intrinsic, double most) {
     const auto target = intrinsic.targets.at(0);
-    if (!settle(target)) return;
+    if (!settle(target)) return true;
     for (const auto id : intrinsic.operands)
       if (intrinsic.op == IntrinsicOp::Reshape && !needed(target).all)
         for (const auto element : needed(target).elements) need(id, element);
       else need_all(id);
     if (intrinsic.op != IntrinsicOp::Reshape) needed(target) = {true, {}};  // the others compute it whole
     selection_.steps += steps_of_all(intrinsic);
+    return selection_.steps <= most;
   }
 
-  void trace(const Statement& statement) {
+  bool trace(const Statement& statement, double most) {
     const auto target = statement.target.tensor;
-    if (!settle(target)) return;
+    if (!settle(target)) return true;
     const auto shape = shape_of(program_, target);
     double steps = steps_of_all(statement);
     if (!needed(target).all) {
@@ -120,15 +128,17 @@ class Selector {
       else needed(target) = {true, {}};
     }
     selection_.steps += steps;
+    if (selection_.steps > most) return false;
     const auto* otherwise = std::get_if<TensorId>(&statement.fill);
     if (needed(target).all) {
       for (const auto& read : statement.reads) need_all(read.tensor);
       if (otherwise != nullptr) need_all(*otherwise);
-      return;
+      return true;
     }
     if (otherwise != nullptr)
       for (const auto element : needed(target).elements) need(*otherwise, element);
     need_reads(statement, shape, needed(target).elements);
+    return true;
   }
 
   double steps_of_some(const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) const {
@@ -136,7 +146,8 @@ class Selector {
     const std::size_t stride = std::max<std::size_t>(1, elements.size() / tries);
     double points = 0, tried = 0;
     for (std::size_t k = 0; k < elements.size(); k += stride, ++tried) points += points_at_most(points_of(statement, shape, elements[k]), statement.indices.size());
-    return static_cast<double>(elements.size()) * (points / tried * (1 + operations(statement.value)) + steps_per_domain);
+    const auto marks = static_cast<double>(std::ranges::count_if(statement.reads, [&](const Access& read) { return !selection_.tensors[static_cast<std::size_t>(read.tensor)].all; }));
+    return static_cast<double>(elements.size()) * (points / tried * (1 + operations(statement.value) + steps_per_mark * marks) + steps_per_domain);
   }
 
   void need_reads(const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) {
@@ -178,10 +189,18 @@ Selection everything(const Program& program) {
 }
 
 Selection select(const Program& program, const Effort& effort) {
-  Selector selector(program, effort);
   Selection all = everything(program);
-  for (const auto& node : program.nodes) std::visit([&](const auto& n) { all.steps += selector.steps_of_all(n); }, node);
-  return all.steps <= effort.steps ? all : selector.run();
+  const Selector of_all(program, effort);
+  for (const auto& node : program.nodes) std::visit([&](const auto& n) { all.steps += of_all.steps_of_all(n); }, node);
+  if (all.steps <= effort.steps) return all;
+  // Where elements are dear, fewer: as the steps say, or a quarter, since what is known of the steps may not be all of them.
+  const double most = effort.steps / 2;                // one by one they cost more than together
+  for (Effort less = effort; effort.steps > 0 && less.elements > 1;) {
+    Selector selector(program, less);
+    if (auto some = selector.run(most)) return *std::move(some);
+    less.elements = static_cast<std::uint64_t>(std::clamp(static_cast<double>(less.elements) * most / selector.steps(), 1.0, static_cast<double>(less.elements) / 4 + 1));
+  }
+  return *Selector(program, {effort.steps, effort.steps > 0 ? 1 : effort.elements, effort.seed}).run(HUGE_VAL);
 }
 
 }  // namespace tilec::poly

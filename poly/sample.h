@@ -2,8 +2,9 @@
 //
 //   C of 512 x 512, a product of depth 512   ⇒   134 million points;  4096 elements of it   ⇒   2 million
 //
-// What is whole in little time stays whole. Else some elements of each large output are chosen at random, and of the tensors
-// between, what these read; whole where that costs no more, and wherever a gather, scatter or sort lies in between.
+// What is whole in little time stays whole. Else some elements of each large output are chosen at random, as many as that time
+// allows and one at least, and of the tensors between, what these read; whole where that costs no more, and wherever a gather,
+// scatter or sort lies in between.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct Selection {
 };
 
 struct Effort {
-  double steps = 0x1p31;                               // what takes no more is done whole; 0: no more elements than are asked for
-  std::uint64_t elements = 4096;                       // of each output, where the whole takes more
+  double steps = 0x1p31;                               // what takes no more is done whole; 0: as many elements as are asked for
+  std::uint64_t elements = 4096;                       // at most, of each output, where the whole takes more: fewer where these do so too
   std::uint64_t seed = 0;
 };
 

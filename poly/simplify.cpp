@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "poly/canonical.h"
+#include "poly/exact.h"
 #include "poly/fold.h"
 #include "poly/hull.h"
 #include "poly/intern.h"
@@ -49,8 +50,8 @@ std::optional<std::int64_t> only_value(const Range& row, std::size_t k) {
   return *c == 1 ? -*constant : *constant;
 }
 
-// The statement without index k, which is always `number`.
-void remove_index(Statement& s, std::size_t k, std::int64_t number) {
+// The statement without index k, which is always `number`. Nothing where a form would leave 64 bits.
+std::optional<Statement> without_index(Statement s, std::size_t k, std::int64_t number) try {
   const auto count = s.indices.size() - 1;
   std::vector<Affine> map;
   for (std::size_t j = 0; j < s.indices.size(); ++j) map.push_back(j == k ? Affine::of(number, count) : Affine::index(j - (j > k), count));
@@ -63,6 +64,18 @@ void remove_index(Statement& s, std::size_t k, std::int64_t number) {
     return index ? Expr{Index{index->value.compose(map, count), index->type}} : leaf;
   });
   s.indices.erase(s.indices.begin() + static_cast<std::ptrdiff_t>(k));
+  return s;
+} catch (const Overflow&) {
+  return std::nullopt;
+}
+
+// What `inner` reads at the element that `outer` names; nothing where a form would leave 64 bits.
+std::optional<Access> composed(const Access& inner, const std::vector<Affine>& outer, std::size_t count) try {
+  Access through{inner.tensor, {}};
+  for (const auto& affine : inner.element) through.element.push_back(affine.compose(outer, count));
+  return through;
+} catch (const Overflow&) {
+  return std::nullopt;
 }
 
 void remove_single_valued(Statement& s) {
@@ -70,7 +83,8 @@ void remove_single_valued(Statement& s) {
     std::optional<std::int64_t> value;
     for (const auto& row : s.domain)
       if (!value) value = only_value(row, k);
-    if (value) remove_index(s, k, *value);
+    auto without = value ? without_index(s, k, *value) : std::nullopt;
+    if (without) s = *std::move(without);
     else ++k;
   }
 }
@@ -238,9 +252,7 @@ class Simplifier {
       for (auto& read : s.reads) {
         const auto& view = views[position(read.tensor)];
         if (!view || !view->access) continue;
-        Access through{view->access->tensor, {}};
-        for (const auto& affine : view->access->element) through.element.push_back(affine.compose(read.element, s.indices.size()));
-        read = std::move(through);
+        if (auto through = composed(*view->access, read.element, s.indices.size())) read = *std::move(through);
       }
       s.value = with_leaves(s.value, [&](const Expr& leaf) -> Expr {
         const auto* read = leaf.as<Read>();

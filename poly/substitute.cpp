@@ -7,27 +7,33 @@
 #include <utility>
 
 #include "poly/exact.h"
+#include "poly/sum.h"
 
 namespace tilec::poly {
 namespace {
 
 Affine compose(const Affine& form, const Map& map, std::size_t count) {
-  std::vector<std::int64_t> coefficients(count, 0);
-  std::int64_t constant = form.constant.get(), divisor = form.divisor.get();
+  std::vector<Sum> sums(count);
+  Sum moved(form.constant.get());
   for (std::size_t k = 0; k < form.coefficients.size(); ++k) {
     const std::int64_t c = form.coefficients[k].get();
     if (c == 0) continue;
-    add_product(constant, c, map.start[k]);
-    for (std::size_t j = 0; j < count; ++j) add_product(coefficients[j], c, map.matrix[k][j]);
+    moved.add(c, map.start[k]);
+    for (std::size_t j = 0; j < count; ++j) sums[j].add(c, map.matrix[k][j]);
   }
-  if (constant == INT64_MIN || std::ranges::count(coefficients, INT64_MIN) > 0) throw Overflow("an index coefficient, -2^63, has no negative");
-  std::int64_t common = std::gcd(divisor, constant);
-  for (const std::int64_t c : coefficients) common = std::gcd(common, c);
-  if (divisor < 0) common = -common;
+  // What all have in common leaves before they must fit: over the lattice on which a division is exact, that is the divisor.
+  const std::int64_t divisor = form.divisor.get();
+  std::int64_t common = moved.common(divisor);
+  for (const Sum& sum : sums) common = sum.common(common);
+  const auto reduced = [&](const Sum& sum) {
+    const std::int64_t value = sum.over(common).get();
+    if (value == INT64_MIN) throw Overflow("an index coefficient, -2^63, has no negative");
+    return value;
+  };
   Affine result;
-  for (const std::int64_t c : coefficients) result.coefficients.push_back(divisor == 1 ? c : c / common);
-  result.constant = divisor == 1 ? constant : constant / common;
-  result.divisor = divisor == 1 ? 1 : divisor / common;
+  for (const Sum& sum : sums) result.coefficients.push_back(reduced(sum));
+  result.constant = reduced(moved);
+  result.divisor = divisor / common;
   return result;
 }
 

@@ -72,6 +72,13 @@ bool is_large(const Argument& argument) {
 
 std::string unsigned_text(const Argument& argument) { return fmt::format("{}", static_cast<std::uint64_t>(integer_of(argument))); }
 
+poly::Number number_of(const Argument& argument) {
+  if (!argument.is_integer) return {DType::F64, 0, argument.real};
+  return {argument.large ? DType::U64 : DType::I64, argument.integer, 0};
+}
+
+std::string misfit(const Argument& argument) { return fmt::format("{}, given for `{}`,", print_number(number_of(argument)), argument.name); }
+
 // Where an argument's shape and the program's symbolic shape meet: a lone name takes the extent, everything else must agree.
 bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::string, std::int64_t>& sizes, lang::Diagnostics& diagnostics) {
   const std::vector<std::int64_t> shape = argument.tensor ? argument.tensor->shape : std::vector<std::int64_t>{};
@@ -105,9 +112,12 @@ const lang::Function* entry_of(const lang::File& file, const std::optional<std::
   return count == 1 && !name ? only : nullptr;
 }
 
-poly::Array number_of(const Argument& argument) {
-  if (!argument.is_integer) return {DType::F64, {}, {argument.real}, {}};
-  return {argument.large ? DType::U64 : DType::I64, {}, {}, {argument.integer}};
+Tensor number_as(const Argument& argument, DType type) {
+  const poly::Number number = number_of(argument);
+  if (!holds(type, number)) throw argument_error(messages::does_not_fit, misfit(argument), lang::name(type));
+  Tensor tensor = allocate(argument.name, type, {});
+  from_array({number.type, {}, {number.real}, {number.integer}}, tensor);
+  return tensor;
 }
 
 namespace {
@@ -137,10 +147,12 @@ std::vector<Tensor> bind_inputs(const Module& module, const std::vector<Argument
       tensors.push_back(*argument->tensor);
       continue;
     }
-    Tensor tensor = allocate(port.name, port.dtype, port.shape);
-    if (argument == nullptr) std::memset(tensor.data, 0, static_cast<std::size_t>(byte_count(port.name, port.dtype, port.shape)));
-    else from_array(number_of(*argument), tensor);
-    tensors.push_back(std::move(tensor));
+    if (argument != nullptr) {
+      tensors.push_back(number_as(*argument, port.dtype));
+      continue;
+    }
+    tensors.push_back(allocate(port.name, port.dtype, port.shape));
+    std::memset(tensors.back().data, 0, static_cast<std::size_t>(byte_count(port.name, port.dtype, port.shape)));
   }
   return tensors;
 }
@@ -223,6 +235,10 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
       diagnostics.report(input.span, messages::given_type, argument->name, lang::name(*declared), lang::name(argument->tensor->dtype));
       fits = false;
     }
+    if (declared && !argument->tensor && !holds(*declared, number_of(*argument))) {
+      diagnostics.report(input.span, messages::does_not_fit, misfit(*argument), lang::name(*declared));
+      fits = false;
+    }
     request.signature.inputs.push_back(given_of(*argument));
     if (argument->large && !declared) request.signature.inputs.back().weak = false;  // a weak integer is an i64 where nothing is met
     learn_sizes(input, *argument, request.sizes);
@@ -289,8 +305,8 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
       refuse_type(tensor, name, argument->tensor->dtype, diagnostics);
       fits = false;
     }
-    if (argument->large && !lang::is_float(tensor.dtype) && tensor.dtype != DType::U64) {
-      diagnostics.report(tensor.span, messages::does_not_fit, fmt::format("{}, given for `{}`,", unsigned_text(*argument), name), lang::name(tensor.dtype));
+    if (!argument->tensor && !holds(tensor.dtype, number_of(*argument))) {
+      diagnostics.report(tensor.span, messages::does_not_fit, misfit(*argument), lang::name(tensor.dtype));
       fits = false;
     }
     fits = unify(tensor, *argument, request.sizes, diagnostics) && fits;

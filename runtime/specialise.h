@@ -42,8 +42,8 @@ codegen::Request as_compiled(codegen::Request request);
 
 // How many specialisations a program keeps where its caller does not say: TILEC_KERNELS, else 128.
 std::size_t usual_kernels();
-// The value of an argument without a tensor.
-poly::Array number_of(const Argument& argument);
+// The value of an argument without a tensor, as a scalar. RuntimeError E0215 when the type does not have it (tensor.h).
+Tensor number_as(const Argument& argument, DType type);
 
 class Callable {
  public:

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "runtime/error.h"
 
@@ -104,6 +105,17 @@ template <class Visit> void for_each_element(const Tensor& tensor, Visit visit) 
   }
 }
 
+poly::Number number_at(const poly::Array& array, std::size_t n) {
+  return lang::is_float(array.dtype) ? poly::Number{array.dtype, 0, array.reals[n]} : poly::Number{array.dtype, array.integers[n], 0};
+}
+
+// Of any type; 64 bits of mantissa and more hold all integers.
+long double exact_value(const poly::Number& number) {
+  if (lang::is_float(number.type)) return number.real;
+  return number.type == DType::U64 ? static_cast<long double>(static_cast<std::uint64_t>(number.integer)) : static_cast<long double>(number.integer);
+}
+static_assert(std::numeric_limits<long double>::digits >= 64);
+
 }  // namespace
 
 std::int64_t Tensor::count() const {
@@ -193,19 +205,33 @@ poly::Array to_array(const Tensor& tensor) {
 
 void from_array(const poly::Array& array, const Tensor& tensor) {
   std::size_t n = 0;
-  const bool from_real = lang::is_float(array.dtype), to_real = lang::is_float(tensor.dtype);
+  const bool to_real = lang::is_float(tensor.dtype);
   for_each_element(tensor, [&](unsigned char* at) {
-    const poly::Number value = from_real ? poly::Number{array.dtype, 0, array.reals[n]} : poly::Number{array.dtype, array.integers[n], 0};
-    ++n;
+    const poly::Number value = number_at(array, n++);
     const poly::Number stored = array.dtype == tensor.dtype ? value : poly::convert(value, tensor.dtype);
     if (to_real) store_real(tensor.dtype, stored.real, at);
     else store_integer(tensor.dtype, stored.integer, at);
   });
 }
 
+bool holds(DType type, const poly::Number& number) {
+  const poly::Number stored = poly::convert(number, type);
+  if (lang::is_float(type)) return std::isfinite(stored.real) || !std::isfinite(exact_value(number));
+  return exact_value(stored) == exact_value(number);
+}
+
+std::string print_number(const poly::Number& number) {
+  if (lang::is_float(number.type)) return fmt::format("{}", number.real);
+  return number.type == DType::U64 ? fmt::format("{}", static_cast<std::uint64_t>(number.integer)) : fmt::format("{}", number.integer);
+}
+
 Tensor convert(std::string_view name, const Tensor& tensor, DType dtype) {
   Tensor result = allocate(name, dtype, tensor.shape);
-  from_array(to_array(tensor), result);
+  const poly::Array array = to_array(tensor);
+  for (std::size_t n = 0; n < static_cast<std::size_t>(array.count()); ++n)
+    if (const poly::Number number = number_at(array, n); !holds(dtype, number))
+      throw argument_error(lang::messages::does_not_fit, fmt::format("{}, element {} of `{}`,", print_number(number), n, name), lang::name(dtype));
+  from_array(array, result);
   return result;
 }
 

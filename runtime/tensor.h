@@ -48,7 +48,11 @@ std::optional<DType> dtype_of(DLDataType type);
 poly::Array to_array(const Tensor& tensor);
 void from_array(const poly::Array& array, const Tensor& tensor);
 
-// The same elements in another type (NumPy's astype, saturating where language.md L13 saturates), row-major.
+// Does the type have this number? A float rounds it, though not to infinity; an integer has it as it is or not at all.
+bool holds(DType type, const poly::Number& number);
+std::string print_number(const poly::Number& number);
+
+// The same elements in another type, row-major. RuntimeError E0215 names the first that the type does not have.
 Tensor convert(std::string_view name, const Tensor& tensor, DType dtype);
 
 }  // namespace tilec::runtime

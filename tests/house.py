@@ -13,7 +13,7 @@ FOLDERS = ["lang", "poly", "autodiff", "codegen", "runtime", "cli"]
 VENDORS = [  # what is included, which files may
     (r"boost/", r"lang/grammar\.cpp"),
     (r"isl/", r"poly/(solve|lattice)\.cpp"),
-    (r"gmp(xx)?\.h", r"poly/(solve|lattice)\.cpp"),
+    (r"gmp(xx)?\.h", r"poly/(lattice|recession)\.cpp"),
     (r"llvm(-c)?/", r"codegen/llvm/.*"),
     (r"cuda(\.h|_runtime)", r"runtime/cuda\.cpp"),
     (r"nvrtc\.h", r"runtime/nvrtc\.cpp"),

@@ -138,11 +138,17 @@ def plain_number(name, value):
 
 
 def number_as(name, value, dtype):
-    """A plain number in the type the program gives it: integers wrap, as everywhere in Tile, but one of 2**63 and more is no signed one."""
-    if type(value) is not float and not -(2**63) <= value < (2**63 if dtype.kind == "i" else 2**64):
-        raise ValueError("%s: %d does not fit in %s" % (name, value, dtype.name))
-    if dtype.kind in "iu":
+    """A plain number in the type the program gives it: rounded by a float, though not to infinity; an integer has it as it is or not at all."""
+    if dtype.kind in "biu":
         bits = dtype.itemsize * 8
-        wrapped = int(value) & ((1 << bits) - 1)
-        return np.array(wrapped - (1 << bits) if dtype.kind == "i" and wrapped >> (bits - 1) else wrapped, dtype)
-    return np.array(value).astype(dtype)
+        low, high = (0, 1) if dtype.kind == "b" else (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
+        if not low <= value <= high or value != int(value):
+            raise ValueError("%s: %s does not fit in %s" % (name, value, dtype.name))
+        return np.array(int(value), dtype)
+    if type(value) is not float:
+        plain_number(name, value)                             # of 64 bits, as at the first call
+    with np.errstate(over="ignore"):
+        array = np.array(value).astype(dtype)
+    if np.isinf(array) and not np.isinf(value):
+        raise ValueError("%s: %s does not fit in %s" % (name, value, dtype.name))
+    return array

@@ -240,6 +240,48 @@ static void arguments_of_every_kind(void) {
   tilec_program_destroy(sized);
 }
 
+/* A number is kept by its type or refused by name, also at a call for which the kernel is there already. */
+static void numbers_of_every_type(void) {
+  static const struct { const char* type; uint8_t code, bits; int64_t least; uint64_t most; } types[] = {
+      {"i8", kDLInt, 8, INT8_MIN, INT8_MAX},      {"i16", kDLInt, 16, INT16_MIN, INT16_MAX}, {"i32", kDLInt, 32, INT32_MIN, INT32_MAX}, {"i64", kDLInt, 64, INT64_MIN, INT64_MAX},
+      {"u8", kDLUInt, 8, 0, UINT8_MAX},           {"u16", kDLUInt, 16, 0, UINT16_MAX},       {"u32", kDLUInt, 32, 0, UINT32_MAX},       {"u64", kDLUInt, 64, 0, UINT64_MAX},
+      {"bool", kDLBool, 8, 0, 1}};
+  static const int64_t plain[] = {0, 1, -1, 2, 127, 128, 300, -129, 65536, -2147483649, 4294967296, INT64_MAX, INT64_MIN};
+  static const double reals[] = {1.0, 1.5, -3.0, 1e10, 1e30};
+  size_t t, k;
+  for (t = 0; t < sizeof types / sizeof *types; ++t) {
+    char program_text[80];
+    tilec_program* program;
+    DLTensor ty;
+    int64_t y = 0;
+    tilec_argument in, out;
+    snprintf(program_text, sizeof program_text, "function (%s S) -> (Y) { Y = S; }", types[t].type);
+    program = compiled(program_text);
+    ty = tensor(&y, 0, NULL, NULL);
+    ty.dtype.code = types[t].code, ty.dtype.bits = types[t].bits;
+    memset(&in, 0, sizeof in);
+    out = of(&ty);
+    in.kind = TILEC_INTEGER, in.integer = 1;
+    EXPECT(tilec_run(program, &in, 1, &out, 1) == TILEC_OK && (y & 0xff) == 1);
+#define KEPT_OR_REFUSED(fits)                                                                                    \
+  do {                                                                                                           \
+    if (fits) EXPECT(tilec_run(program, &in, 1, &out, 1) == TILEC_OK);                                           \
+    else EXPECT(tilec_run(program, &in, 1, &out, 1) != TILEC_OK && strstr(tilec_last_error(), "E0215") != NULL && strstr(tilec_last_error(), "`S`") != NULL); \
+  } while (0)
+    for (k = 0; k < sizeof plain / sizeof *plain; ++k) {
+      in.kind = TILEC_INTEGER, in.integer = plain[k];
+      KEPT_OR_REFUSED(plain[k] >= types[t].least && (plain[k] < 0 || (uint64_t)plain[k] <= types[t].most));
+      in.kind = TILEC_UNSIGNED;
+      KEPT_OR_REFUSED((uint64_t)plain[k] <= types[t].most);
+    }
+    for (k = 0; k < sizeof reals / sizeof *reals; ++k) {
+      in.kind = TILEC_REAL, in.real = reals[k];
+      KEPT_OR_REFUSED(reals[k] == (double)(int64_t)(reals[k] < 9e18 ? reals[k] : 0) && reals[k] >= (double)types[t].least && reals[k] <= (double)types[t].most);
+    }
+    tilec_program_destroy(program);
+  }
+}
+
 static void results_of_every_kind(void) {
   tilec_program* program = compiled(text, NULL);
   DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, NULL), tc = tensor(c, 1, six, NULL), td = tensor(d, 1, six, NULL), bad;
@@ -403,6 +445,7 @@ int main(void) {
   options_that_mean_nothing();
   null_pointers_of_derivatives();
   arguments_of_every_kind();
+  numbers_of_every_type();
   results_of_every_kind();
   null_pointers_of_kernels();
   an_input_may_lie_under_an_output("cpu");

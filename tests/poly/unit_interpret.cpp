@@ -4,9 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 
+#include "poly/bounds.h"
 #include "poly/estimate.h"
 #include "poly/interpret.h"
+#include "poly/points.h"
 #include "poly/sample.h"
 
 using namespace tilec::poly;
@@ -239,10 +242,93 @@ TEST_CASE("what is small is interpreted whole, of what is large some elements") 
   matmul.write(Aggregation::Sum, {100, 100}, {form({1, 0, 0}), form({0, 1, 0})});
   const auto chosen = [&](Effort effort) { return select(matmul.program, effort).tensors[2]; };
   CHECK(chosen({}).all);
-  CHECK_FALSE(chosen({.steps = 1e6}).all);
-  CHECK(chosen({.steps = 1e6}).elements.size() == 4096);
-  CHECK(chosen({.steps = 1e6, .elements = 50}).elements.size() == 50);
-  CHECK(chosen({.steps = 1e6, .elements = 50}).elements == chosen({.steps = 1e6, .elements = 50}).elements);
-  CHECK(chosen({.steps = 1e6, .elements = 50}).elements != chosen({.steps = 1e6, .elements = 50, .seed = 1}).elements);
+  CHECK_FALSE(chosen({.steps = 4e8}).all);
+  CHECK(chosen({.steps = 4e8}).elements.size() == 4096);
+  CHECK(chosen({.steps = 4e8, .elements = 50}).elements.size() == 50);
+  CHECK(chosen({.steps = 4e8, .elements = 50}).elements == chosen({.steps = 4e8, .elements = 50}).elements);
+  CHECK(chosen({.steps = 4e8, .elements = 50}).elements != chosen({.steps = 4e8, .elements = 50, .seed = 1}).elements);
   CHECK(chosen({.steps = 0, .elements = 10000}).all);
+}
+
+TEST_CASE("where an element is dear, as few are interpreted as the time allows, one at least") {
+  Case prefix({"i", "j"}, first);
+  prefix.read({1'000'000}, {form({0, 1})}).row(form({1, -1}), std::nullopt).write(Aggregation::Sum, {1'000'000}, {form({1, 0})});
+  const auto chosen = [&](Effort effort) { return select(prefix.program, effort); };
+  for (const double steps : {1e8, 1e9, 1e10}) {
+    const Selection some = chosen({.steps = steps});
+    CHECK(some.steps <= steps / 2);
+    CHECK(static_cast<double>(some.tensors[1].elements.size()) * 8e6 >= steps / 16);
+  }
+  CHECK(chosen({.steps = 1000}).tensors[1].elements.size() == 1);
+  CHECK(chosen({.steps = 0, .elements = 200}).tensors[1].elements.size() == 200);
+}
+
+TEST_CASE("where divisors leave few values of an index, only these are visited") {
+  const auto points = [](const std::vector<Range>& domain, std::size_t n) {
+    std::vector<std::vector<std::int64_t>> all;
+    for_each_run(domain, n, [&](std::span<std::int64_t> point, std::int64_t low, std::int64_t high) {
+      for (auto last = low; last <= high; ++last) {
+        all.emplace_back(point.begin(), point.end());
+        all.back().back() = last;
+      }
+    });
+    return all;
+  };
+  constexpr std::int64_t p = 1'000'000'007, q = 1'000'000'009, many = 4'000'000'000'000'000'000;
+  CHECK(points({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1) == std::vector<std::vector<std::int64_t>>{{0}, {p * q}, {2 * p * q}, {3 * p * q}});
+  CHECK(points({{form({1}), Size(many)}, {form({1}, 1, p), std::nullopt}, {form({3}, 0, q), std::nullopt}, {form({1}, 0, 1000), std::nullopt}}, 1).size() == 0);
+  CHECK(points_at_most({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1) == 4);
+
+  std::uint64_t state = 1;
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return low + static_cast<std::int64_t>((state >> 33) % static_cast<std::uint64_t>(high - low + 1));
+  };
+  for (int number = 0; number < 2000; ++number) {
+    const std::int64_t width[3] = {draw(1, 7), draw(1, 9), draw(1, 40)};
+    std::vector<Range> domain;
+    for (std::size_t k = 0; k < 3; ++k) domain.push_back({form({k == 0, k == 1, k == 2}, draw(-3, 3)), Size(width[k])});
+    for (auto rows = draw(1, 4); rows > 0; --rows) domain.push_back({form({draw(-6, 6), draw(-6, 6), draw(-6, 6)}, draw(-20, 20), draw(1, 12)), draw(0, 1) == 0 ? std::nullopt : std::optional(Size(draw(1, 30)))});
+    std::vector<std::vector<std::int64_t>> expected;
+    for (std::int64_t i = -4; i < 12; ++i)
+      for (std::int64_t j = -4; j < 14; ++j)
+        for (std::int64_t k = -4; k < 45; ++k) {
+          const bool inside = std::ranges::all_of(domain, [&](const Range& row) {
+            const std::int64_t value = row.value.coefficients[0].get() * i + row.value.coefficients[1].get() * j + row.value.coefficients[2].get() * k + row.value.constant.get(), d = row.value.divisor.get();
+            return value >= 0 && value % d == 0 && (!row.extent || value / d < row.extent->get());
+          });
+          if (inside) expected.push_back({i, j, k});
+        }
+    CAPTURE(number);
+    REQUIRE(points(domain, 3) == expected);
+  }
+}
+
+TEST_CASE("indices that nothing mentions are counted: the same values, and no walk over them") {
+  const auto run = [](const Program& program, const std::vector<Array>& inputs) { return interpret(program, inputs).outputs[0]; };
+  for (const Aggregation aggregation : {Aggregation::Sum, Aggregation::Product, Aggregation::Max, Aggregation::Min})
+    for (const DType type : {DType::F32, DType::I32}) {
+      Case c({"i", "k", "l"}, Read{0, type});
+      c.read({4}, {form({1, 0, 0})}, type).row(form({0, 1, 0}, -1), Size(5)).row(form({0, 0, 1}), Size(9)).row(form({0, 1, -1}), std::nullopt).write(aggregation, {2}, {form({1, 0, 0}, 0, 2)}, type);
+      tilec::lang::Diagnostics diagnostics;
+      const auto bounded = bounds(c.program, diagnostics);
+      REQUIRE(bounded);
+      const Array input = type == DType::F32 ? reals({4}, {1.5, -2, -0.5, 3}) : integers({4}, {7, -3, 123457, 2});
+      const Array before = run(c.program, {input}), after = run(*bounded, {input});
+      CHECK(before.integers == after.integers);
+      CHECK(before.reals == after.reals);
+      const std::size_t left = std::get<Statement>(bounded->nodes[0]).indices.size();
+      CHECK(left == (aggregation == Aggregation::Product && type == DType::F32 ? 3 : 1));
+    }
+  const auto sum_of = [&](double x, std::int64_t count) {
+    Case c({"k"}, Read{0, DType::F32});
+    c.read({}, {}).row(form({1}), Size(count)).write(Aggregation::Sum, {}, {});
+    tilec::lang::Diagnostics diagnostics;
+    return run(*bounds(c.program, diagnostics), {reals({}, {x})}).reals[0];
+  };
+  CHECK(sum_of(2, 3'000'000'000'000'000'000) == static_cast<double>(static_cast<float>(6e18)));
+  CHECK(sum_of(1, 100'000'000'001) == static_cast<double>(static_cast<float>(100'000'000'001.0)));
+  CHECK(same(sum_of(-0.0, 7), 0.0));
+  CHECK(sum_of(inf, 1 << 20) == inf);
+  CHECK(std::isnan(sum_of(std::nan(""), 1'000'000'000'000)));
 }

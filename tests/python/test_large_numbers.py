@@ -1,9 +1,14 @@
 """Plain numbers near the ends of 64 bits: kept where the program's type holds them, refused where they would change."""
+import os
+import pathlib
+import subprocess
+
 import numpy as np
 import pytest
 
 import tilec
 
+TILEC = os.environ.get("TILEC", str(pathlib.Path(__file__).resolve().parents[2] / "build/cli/tilec"))
 LARGE = 2**63 + 2**40
 
 
@@ -45,3 +50,93 @@ def test_indices_that_leave_64_bits_are_refused():
         f(a, 10**17)
     with pytest.raises(tilec.ProgramError, match="E0243"):
         f.grad()(a, 10**17, dO=a)
+
+
+# ---- numbers given for scalars and elements: kept, rounded by a float, or refused by name ----------------------------------------------
+
+RANGES = {"bool": (0, 1), **{"i%d" % b: (-(1 << b - 1), (1 << b - 1) - 1) for b in (8, 16, 32, 64)}, **{"u%d" % b: (0, (1 << b) - 1) for b in (8, 16, 32, 64)}}
+LARGEST = {"f16": 65504.0, "bf16": 3.3895e38, "f32": 3.4028235e38, "f64": 1.7976931348623157e308}
+GIVEN = [0, 1, 2, -1, 127, 128, -128, -129, 255, 256, 300, -32769, 65535, 65536, 70000, 2**31, 2**32, -(2**31) - 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 2**64, -(2**63) - 1, 10**30,
+         1.5, 1e3, -0.0, 1e39, 1e300, float("inf")]
+
+
+def is_kept(kind, given):
+    """None: rounded by a float."""
+    if kind in LARGEST:
+        return abs(given) <= LARGEST[kind] or given == float("inf")
+    low, high = RANGES[kind]
+    return low <= given <= high and given == int(given)
+
+
+def text_of(given):
+    return str(given) if isinstance(given, int) else repr(given)
+
+
+def run(folder, program, *words):
+    (folder / "p.tile").write_text(program)
+    return subprocess.run([TILEC, "run", "p.tile", *words], cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("kind", [*RANGES, *LARGEST])
+def test_the_command_keeps_a_number_or_refuses_it_by_name(tmp_path, kind):
+    for given in GIVEN:
+        for program, word in (("function f(%s S) -> (Y) { Y = S; }" % kind, "S=" + text_of(given)), ("function f(%s S[N]) -> (Y) { Y = S; }" % kind, "S=1=[%s]" % text_of(given))):
+            done = run(tmp_path, program, word, "Y=y.npy")
+            if not is_kept(kind, given):
+                assert done.returncode != 0 and "E0215" in done.stderr and "`S`" in done.stderr, (word, done)
+                continue
+            assert done.returncode == 0, (word, done)
+            if kind == "bf16":
+                continue
+            value = np.load(tmp_path / "y.npy").reshape(())
+            assert value == (given if kind in RANGES else np.array(float(given)).astype(value.dtype)), (word, value)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.parametrize("kind", [k for k in [*RANGES, *LARGEST] if k != "bf16"])
+def test_python_keeps_a_number_or_refuses_it_by_name(target, kind):
+    f = tilec.compile("function f(%s S) -> (Y) { Y = S; }" % kind, target=target)
+    f(1)
+    for given in GIVEN:
+        fits = is_kept(kind, given) and (not isinstance(given, int) or -(2**63) <= given < 2**64)
+        if fits:
+            assert f(given) == (given if kind in RANGES else np.array(given).astype(f(1).dtype)), given
+            continue
+        with pytest.raises((tilec.ProgramError, ValueError), match="does not fit in"):
+            f(given)
+        with pytest.raises((tilec.ProgramError, ValueError), match="does not fit in"):
+            tilec.compile("function f(%s S) -> (Y) { Y = S; }" % kind, target=target)(given)
+
+
+def test_a_number_for_a_narrow_size_is_not_wrapped():
+    f = tilec.compile("function f(X[N], u8 S) -> (Y) { Y[i: S] = +(X[i]); }")
+    assert f(np.ones(3, np.float32), 200).shape == (200,)
+    with pytest.raises(tilec.ProgramError, match="300, given for `S`, does not fit in `u8`"):
+        f(np.ones(3, np.float32), 300)
+
+
+@pytest.mark.parametrize("stored, kind, message", [("i8", "u8", "-1, element 1 of `A`"), ("i64", "u8", "300, element 1"), ("f8", "i4", "1.5, element 1"), ("f8", "f4", "1e+300, element 1"), ("u8", "i8", "18446744073709551615")])
+def test_a_file_is_converted_without_loss_or_refused(tmp_path, stored, kind, message):
+    bad = {"-1": -1, "300": 300, "1.5": 1.5, "1e+300": 1e300, "18446744073709551615": 2**64 - 1}[message.split(",")[0]]
+    types = {"u8": "u8", "i4": "i32", "f4": "f32", "i8": "i64"}
+    stored = {"i8": "i1", "i64": "i8"}.get(stored, stored)
+    program = "function f(%s A[N]) -> (B) { B = A; }" % types[kind]
+    np.save(tmp_path / "a.npy", np.array([1, 2], stored))
+    assert run(tmp_path, program, "A=a.npy").returncode == 0
+    np.save(tmp_path / "a.npy", np.array([1, bad], stored))
+    done = run(tmp_path, program, "A=a.npy")
+    assert done.returncode != 0 and "E0215" in done.stderr and message in done.stderr
+
+
+@pytest.mark.parametrize("value", ["arange:300xu8", "arange:200xi8", "arange:3xbool"])
+def test_a_range_is_not_wrapped(tmp_path, value):
+    done = run(tmp_path, "function f(A[N]) -> (B) { B = A; }", "A=" + value)
+    assert done.returncode != 0 and "E0215" in done.stderr
+
+
+@pytest.mark.parametrize("given", [2**64, -(2**63) - 1, 10**30])
+def test_an_integer_beyond_64_bits_is_no_number_of_an_undeclared_scalar(tmp_path, given):
+    program = "function f(X[N], S) -> (Y) { Y = X * S; }"
+    done = run(tmp_path, program, "X=ones:2", "S=%d" % given)
+    assert done.returncode != 0 and "E0215" in done.stderr and "`S`" in done.stderr
+    assert run(tmp_path, program, "X=ones:2", "S=%d.0" % given).returncode == 0
