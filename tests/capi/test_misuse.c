@@ -256,11 +256,11 @@ static void numbers_of_every_type(void) {
     int64_t y = 0;
     tilec_argument in, out;
     snprintf(program_text, sizeof program_text, "function (%s S) -> (Y) { Y = S; }", types[t].type);
-    program = compiled(program_text);
+    program = compiled(program_text, NULL);
     ty = tensor(&y, 0, NULL, NULL);
     ty.dtype.code = types[t].code, ty.dtype.bits = types[t].bits;
     memset(&in, 0, sizeof in);
-    out = of(&ty);
+    out = argument(&ty);
     in.kind = TILEC_INTEGER, in.integer = 1;
     EXPECT(tilec_run(program, &in, 1, &out, 1) == TILEC_OK && (y & 0xff) == 1);
 #define KEPT_OR_REFUSED(fits)                                                                                    \
