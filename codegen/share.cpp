@@ -1,6 +1,6 @@
 #include "codegen/share.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cctype>
 #include <map>

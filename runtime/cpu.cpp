@@ -2,8 +2,6 @@
 //
 // A call costs two atomic exchanges, a copy of its pointers into blocks prepared when the package was loaded, and one indirect call per step:
 // nothing is allocated, looked up or checked again. Scratch and blocks are a Frame; concurrent calls each borrow one.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "runtime/error.h"

@@ -6,7 +6,7 @@
 #include "runtime/cuda.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

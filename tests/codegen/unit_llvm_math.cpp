@@ -1,5 +1,4 @@
 // Every elementary function of the LLVM emitter against libm in more precision: sweeps, special values, scalar = vector, bit for bit.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <bit>

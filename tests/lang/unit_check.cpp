@@ -1,5 +1,4 @@
 // check() on programs that must pass as they are; what must not pass is in tests/golden/lang.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "lang/check.h"

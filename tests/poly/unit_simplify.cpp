@@ -1,8 +1,7 @@
 // What simplify shares, folds and leaves; that a bit never changes is unit_values_random.cpp's, over random programs.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <ctime>
