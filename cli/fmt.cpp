@@ -1,6 +1,8 @@
 // `tilec fmt FILE…`: canonical source on stdout, in -o, or (-i) in place; --check only compares.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/session.h"
 #include "lang/parse.h"
 #include "lang/print.h"

@@ -5,6 +5,7 @@
 // seen whole: a comparison or a rounding function looks at its operands as the f32 values that every backend has.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>

@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "lang/messages.h"
 #include "lang/print.h"
 #include "poly/elementwise.h"

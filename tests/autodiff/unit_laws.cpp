@@ -10,6 +10,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "autodiff/forward.h"
 #include "differences.h"
 #include "poly/verify.h"

@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "autodiff/forward.h"
 #include "differences.h"
 #include "lang/check.h"

@@ -1,6 +1,7 @@
 // Hand-written Loops through the LLVM emitter and the JIT, against plain C++.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>

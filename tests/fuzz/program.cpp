@@ -9,6 +9,7 @@
 // Everything a program is called with follows from its text, so that a text alone is a case. Sizes: see `sizes_of`.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

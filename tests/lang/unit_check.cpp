@@ -1,6 +1,8 @@
 // check() on programs that must pass as they are; what must not pass is in tests/golden/lang.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "lang/check.h"
 #include "lang/op.h"
 #include "lang/parse.h"

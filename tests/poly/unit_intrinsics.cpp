@@ -1,6 +1,7 @@
 // Gather, Scatter and Sort in a Program: what verify, bind, simplify and the interpreter make of them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

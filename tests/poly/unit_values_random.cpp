@@ -3,7 +3,9 @@
 // TILEC_SEED and TILEC_CASES choose others.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 
