@@ -3,7 +3,7 @@
 
 #include "cli/cases.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

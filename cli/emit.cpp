@@ -1,5 +1,5 @@
 // `tilec FILE --emit=STAGE`: shows any stage; --dump-to writes all that there are.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>

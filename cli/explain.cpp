@@ -1,6 +1,6 @@
 // `tilec explain CODE`: the error's page of docs/errors, which the build put into the binary.
 // `tilec explain FILE --size …`: what becomes of each statement of a program, and why.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

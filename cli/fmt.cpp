@@ -1,5 +1,7 @@
 // `tilec fmt FILE…`: canonical source on stdout, in -o, or (-i) in place; --check only compares.
-#include <fmt/format.h>
+#include <fmt/core.h>
+
+#include <algorithm>
 
 #include "cli/session.h"
 #include "lang/parse.h"

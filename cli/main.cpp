@@ -1,5 +1,5 @@
 // `tilec`: reads the command line, calls one command, and turns every fault into a message and an exit status.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fcntl.h>
 

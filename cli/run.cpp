@@ -1,5 +1,5 @@
 // `tilec run FILE NAME=VALUE…`: executes a function or its gradient; compares with the interpreter and with finite differences.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "cli/show_stats.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/options.h"
 #include "runtime/emit.h"

@@ -1,5 +1,5 @@
 // `tilec targets`: what this machine can run, and what is missing for the rest.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/session.h"
 #include "runtime/device.h"

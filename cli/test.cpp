@@ -1,5 +1,5 @@
 // `tilec test FILE…`: runs the cases that the comments of the files hold; a line for each that fails, then `N passed, N failed`.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>

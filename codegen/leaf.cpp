@@ -15,7 +15,7 @@
 #include <functional>
 #include <tuple>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "codegen/product.h"
 #include "codegen/scalar.h"

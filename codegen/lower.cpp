@@ -1,7 +1,7 @@
 // Groups to kernels: turns of parallel loops, locals of a turn, elements spread over threads; tensors to buffers.
 #include "codegen/lower.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 // The passes in order, timed; each comment says what holds from there on.
 #include "codegen/pipeline.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -2,7 +2,7 @@
 // of the domain times operations of the value, bytes of whole tensors. `<=` marks the few that were too many to count exactly.
 #include "codegen/report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 // Facts about statements that the rewrites ask for.
 #include "codegen/rewrite.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

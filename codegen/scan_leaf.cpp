@@ -17,7 +17,7 @@
 #include <functional>
 #include <map>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "codegen/product.h"
 #include "codegen/scalar.h"

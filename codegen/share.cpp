@@ -1,7 +1,8 @@
 #include "codegen/share.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <set>

@@ -1,8 +1,6 @@
 // A block of threads: staging, the products of one turn, and the rows that take no part under a tap.
 #include "codegen/staged.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 

@@ -1,6 +1,6 @@
 #include "lang/builtin.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

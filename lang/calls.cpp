@@ -1,6 +1,6 @@
 #include "lang/calls.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -9,7 +9,7 @@
 
 #include "lang/check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 #include "lang/diagnostic.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

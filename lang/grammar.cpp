@@ -9,7 +9,7 @@
 //
 // The driver at the end takes items and statements one by one, so recovery is a loop: report, skip, go on.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <boost/spirit/home/x3.hpp>
 

@@ -3,7 +3,7 @@
 
 #include "lang/lexis.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

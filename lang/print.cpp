@@ -6,7 +6,7 @@
 
 #include "lang/print.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <limits>
 #include <optional>

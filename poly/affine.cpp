@@ -2,7 +2,7 @@
 // `(2*i + 4)/2` and `i + 2` are one form.
 #include "poly/affine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>

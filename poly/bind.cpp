@@ -2,7 +2,7 @@
 // does not hold, a negative or overflowing extent; each is one diagnostic, and all of them are reported.
 #include "poly/bind.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <limits>
 #include <set>

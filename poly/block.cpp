@@ -1,6 +1,6 @@
 #include "poly/block.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Bounds: the hull of every index, errors for what has none, and for an `=` that writes an element twice (injective.h).
 #include "poly/bounds.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // NumPy's broadcasting.
 #include "poly/broadcast.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

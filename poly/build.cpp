@@ -1,7 +1,7 @@
 // From the tree of a function to a Program: compile-time parameters, inputs, then statement after statement, then results.
 #include "poly/build.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

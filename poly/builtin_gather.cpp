@@ -1,5 +1,5 @@
 // gather and scatter: the Intrinsics, with shapes and types checked.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lang/messages.h"
 #include "poly/builtin_arguments.h"

@@ -1,5 +1,5 @@
 // Built-ins that are a few statements of Tile, so that their gradients are derived as any other.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lang/messages.h"
 #include "lang/parse.h"

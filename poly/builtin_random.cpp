@@ -4,7 +4,7 @@
 // what it gave. Flat element k of a draw belongs to lane k mod L, which counts k/L on; the state after the draw has counted all of
 // its elements, so draws that follow each other share none. The sequence of a lane is splitmix64 (Steele, Lea, Flood: Fast
 // splittable pseudorandom number generators, OOPSLA 2014): a multiple of an odd constant, mixed; the upper 24 bits are the number.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "poly/call.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

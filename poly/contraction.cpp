@@ -9,7 +9,7 @@
 // `i/2 <= 4` and all newer forms compare rationals, so i/2 <= 4 is 8 - i >= 0.
 #include "poly/contraction.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Elementwise statements.
 #include "poly/elementwise.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

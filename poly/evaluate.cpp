@@ -3,8 +3,9 @@
 // Integers wrap in their width, x/0 and x mod 0 are 0, a shift by the width or more gives 0 (-1 for a negative `>>`), float to
 // integer saturates and NaN gives 0. Floats are computed in double and not rounded here, except where a rounding would be
 // seen whole: a comparison or a rounding function looks at its operands as the f32 values that every backend has.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>

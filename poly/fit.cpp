@@ -1,7 +1,7 @@
 // Magnitudes are doubles: their roundings are far below the room that the limit leaves.
 #include "poly/fit.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,7 @@
 // Many differences mean room to collide; the short ones find it. What is left is enumerated where it is small, then isl is asked.
 #include "poly/injective.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The meaning of a Program, executed, with a bound on what rounding may do to each element (`estimate.h`).
 #include "poly/interpret.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

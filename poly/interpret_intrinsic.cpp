@@ -3,7 +3,7 @@
 // change places with another leaves its position unknown.
 #include "poly/interpret_intrinsic.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // One place that knows where B, J, V and R of program.h stand in each operand and target.
 #include "poly/intrinsic.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tilec::poly {
 

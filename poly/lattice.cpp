@@ -12,7 +12,7 @@
 // H. Cohen, A Course in Computational Algebraic Number Theory, 2.4 (Hermite normal form, kernel, image index).
 #include "poly/lattice.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmpxx.h>
 
 #include <algorithm>

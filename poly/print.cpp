@@ -9,7 +9,7 @@
 //                                                  p >= 0         {p, -}
 #include "poly/print.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>

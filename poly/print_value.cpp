@@ -1,7 +1,7 @@
 // Values as text, with as few casts as build needs.
 #include "poly/print_value.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // From the text of a value to a typed expression.
 #include "poly/scalar.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Names, sizes and index expressions of one function.
 #include "poly/scope.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>

@@ -4,7 +4,9 @@
 // smaller extent. With numbers the comparison happens here, with names it becomes a Requirement for bind.
 #include "poly/signature.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+
+#include <algorithm>
 
 #include "lang/messages.h"
 #include "lang/print.h"

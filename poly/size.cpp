@@ -8,7 +8,7 @@
 // Sums are formed in 128 bits and must fit 64 when done: `N*K - M*K` may pass through values that `(N - M)*K` avoids.
 #include "poly/size.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>

@@ -2,8 +2,6 @@
 // run shows every fault once.
 #include "poly/statements.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 

@@ -1,6 +1,6 @@
 #include "poly/tuples.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>

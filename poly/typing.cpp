@@ -10,7 +10,7 @@
 //   - i64 for weak integers is exact for every index and size; only the result is narrowed.
 #include "poly/typing.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 // index is bounded, and an Assign injective, is asked of the user's program in `bounds`, not here.
 #include "poly/verify.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>

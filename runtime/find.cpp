@@ -1,6 +1,6 @@
 #include "runtime/find.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -5,7 +5,7 @@
 // above the working folder, the python3 on PATH), CUDA toolkits (CUDA_HOME, CUDA_PATH, /usr/local/cuda), the loader's own path.
 #include "runtime/nvrtc.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <dlfcn.h>
 

@@ -8,7 +8,7 @@
 
 #include <CL/cl.h>
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

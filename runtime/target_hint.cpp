@@ -1,6 +1,6 @@
 #include "runtime/target_hint.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

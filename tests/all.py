@@ -11,6 +11,7 @@ python    the package, by pytest
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -40,15 +41,28 @@ def counted(text: str) -> tuple[int, int]:
     return pytest.get("passed", 0), sum(n for kind, n in pytest.items() if kind != "passed")
 
 
+def said(name: str, shows: bool) -> tuple[int, str]:
+    """The exit status of a part and what it printed; on a terminal one line that renews itself shows the last of it."""
+    env = dict(os.environ, POCL_CACHE_DIR=str(ROOT / "build/pocl"))
+    part = subprocess.Popen(PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines = []
+    for line in part.stdout:
+        lines.append(line.decode("utf-8", "replace"))
+        if shows:
+            print("\r\033[K" + ("%-8s %s" % (name, lines[-1].strip()))[:shutil.get_terminal_size().columns - 1], end="", flush=True)
+    if shows:
+        print("\r\033[K", end="", flush=True)
+    return part.wait(), "".join(lines)
+
+
 def run_part(name: str) -> tuple[int, int]:
     start = time.monotonic()
-    if sys.stdout.isatty():
-        print("%-8s …" % name, end="\r", flush=True)
-    env = dict(os.environ, POCL_CACHE_DIR=str(ROOT / "build/pocl"))
-    done = subprocess.run(PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    text = done.stdout.decode("utf-8", "replace")
+    shows = sys.stdout.isatty()
+    if shows:
+        print("%-8s …" % name, end="", flush=True)
+    status, text = said(name, shows)
     passed, failed = counted(text)
-    if done.returncode != 0 and failed == 0:
+    if status != 0 and failed == 0:
         failed = 1                                       # it fell over before it could count
     if failed:
         print(text)
@@ -62,8 +76,10 @@ def main() -> int:
     if unknown:
         print("no part called %s; parts are %s" % (", ".join(unknown), ", ".join(PARTS)))
         return 2
+    start = time.monotonic()
     totals = [run_part(name) for name in wanted]
     passed, failed = (sum(column) for column in zip(*totals))
+    print("all of it took %.0f s" % (time.monotonic() - start))
     print("%d passed, %d failed" % (passed, failed))
     return 1 if failed else 0
 

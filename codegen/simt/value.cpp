@@ -2,7 +2,7 @@
 // 64 bits, so plain signed arithmetic within it cannot overflow; without one, i64 arithmetic wraps as language.md L13 says.
 #include "codegen/simt/value.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,4 @@
 // The table of scalar derivatives: every operation against differences, and the conventions at kinks and singular points.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <limits>

@@ -1,5 +1,4 @@
 // Forward mode on programs from text: names, conventions, and products with zeros by values worked out by hand, to second order.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "from_text.h"
 
 using namespace tilec;

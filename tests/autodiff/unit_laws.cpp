@@ -6,10 +6,12 @@
 //
 // The first also of derivatives: of a gradient (reverse over reverse against forward over reverse) and of a tangent program.
 // TILEC_SEED and TILEC_CASES choose others.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "autodiff/forward.h"
 #include "differences.h"

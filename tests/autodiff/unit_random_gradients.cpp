@@ -1,10 +1,12 @@
 // Random small programs, differentiated and compared with central differences.
 //
 // The print of every derivative is also parsed, built and run: it computes the same. TILEC_SEED and TILEC_CASES choose others.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "autodiff/forward.h"
 #include "differences.h"

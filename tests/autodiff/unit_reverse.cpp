@@ -1,5 +1,4 @@
 // Reverse mode on programs from text: against differences, for its conventions, and for what it refuses.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "differences.h"

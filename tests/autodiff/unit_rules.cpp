@@ -1,5 +1,4 @@
 // Derivatives of a function's own, as a Rule of the Program: the rules are made by hand from the text of the definitions.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <cmath>
 
 #include "from_text.h"

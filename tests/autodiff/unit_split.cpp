@@ -1,9 +1,9 @@
 // The two Programs of split compute what the one does, on random programs; and what is saved or made again follows the rule.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <random>
 

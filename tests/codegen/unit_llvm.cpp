@@ -1,7 +1,7 @@
 // Hand-written Loops through the LLVM emitter and the JIT, against plain C++.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>

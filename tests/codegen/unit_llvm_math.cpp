@@ -1,9 +1,10 @@
 // Every elementary function of the LLVM emitter against libm in more precision: sweeps, special values, scalar = vector, bit for bit.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>

@@ -1,7 +1,7 @@
 // Integers that wrap and never trap, casts between all types with one rounding, against definitions written out here.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>

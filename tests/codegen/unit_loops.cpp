@@ -1,5 +1,4 @@
 // Loops as a value: arithmetic that folds while it is spelled, the print, and what verify refuses.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <cmath>

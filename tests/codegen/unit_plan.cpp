@@ -1,5 +1,4 @@
 // Plans print, parse back to the same value, and say what the scheduler is expected to see in a program.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,9 +1,8 @@
 // Executed inner points against valid points: what kernels of strided gradients run is what the statement has, to the point.
 //
 // bench/bench_points.py reads the lines `points …: executed E valid V idle I`.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "codegen/pipeline.h"
 #include "lang/parse.h"

@@ -1,8 +1,7 @@
 // Which contractions are scans, that their work is linear, and that cutting them in blocks leaves their meaning.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "codegen/pipeline.h"
 #include "codegen/rewrite.h"

@@ -1,5 +1,4 @@
 // The text of the SIMT emitter, without a device.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <set>

@@ -1,10 +1,10 @@
 // tilec's side of the CUDA driver, NVRTC and OpenCL, against libraries that fail when told to (fake.h): every status is looked at, nothing
 // stays alive after a failure, and the next call works. No GPU is needed.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <functional>
 #include <future>
 #include <set>

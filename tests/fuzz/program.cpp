@@ -7,8 +7,9 @@
 //   package     for the CPU, OpenCL and CUDA; some small ones run as machine code, compared with the interpreter
 //
 // Everything a program is called with follows from its text, so that a text alone is a case. Sizes: see `sizes_of`.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,7 @@
 // check() on programs that must pass as they are; what must not pass is in tests/golden/lang.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 #include "lang/check.h"
 #include "lang/op.h"

@@ -1,5 +1,4 @@
 // The table of foreign idioms: each row is found in its own example, and what its hint says to type compiles.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // The grammar against the examples of its specification, the formatter against the grammar, and both against noise.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <doctest/doctest.h>
 

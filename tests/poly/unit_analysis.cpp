@@ -1,5 +1,4 @@
 // The summary that `tilec explain` shows: its numbers on the design's examples.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <filesystem>

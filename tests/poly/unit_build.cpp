@@ -1,9 +1,6 @@
 // What build makes of programs, shown by what they compute (the vectors of the Tile specification, section 11), by the types
 // they get, and by what they are told.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
-
-#include <fmt/format.h>
 
 #include <cmath>
 #include <string>

@@ -1,5 +1,4 @@
 // Built-ins that make tensors: what they print reads back, what they mean is what their statements compute.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "lang/check.h"

@@ -1,5 +1,4 @@
 // The statements that find an index out of range, interpreted on their own.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "poly/checked.h"

@@ -6,9 +6,8 @@
 // Against enumeration: every point of the domain once, one writer per element, `=` refused if and only if two points share an
 // element, and then two such points are shown. Every tenth case runs once more with extents that are too large to enumerate, where
 // points are counted before and after. Time is the processor's: others share the machine.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,4 @@
 // Defract against enumeration: the same points, one writer per element, and the counts of the design.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

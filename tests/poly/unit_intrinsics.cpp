@@ -1,7 +1,7 @@
 // Gather, Scatter and Sort in a Program: what verify, bind, simplify and the interpreter make of them.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

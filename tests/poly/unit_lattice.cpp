@@ -1,5 +1,4 @@
 // Lattices, hulls, counts and isl against enumeration.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // What simplify shares, folds and leaves; that a bit never changes is unit_values_random.cpp's, over random programs.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 

@@ -1,7 +1,4 @@
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
-
-#include <fmt/format.h>
 
 #include <random>
 

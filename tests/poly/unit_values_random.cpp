@@ -1,10 +1,11 @@
 // Random typed contractions: the print reads back to a program that prints alike and computes the same (reading numbers the
 // indices anew, so sums may be in another order); simplify and bounds do not change a bit, defract keeps to the error bounds.
 // TILEC_SEED and TILEC_CASES choose others.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 

@@ -1,5 +1,4 @@
 // Tensors, NumPy files and zip archives: what has no text form.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,4 @@
 // Objects that were linked run, here and in QEMU at an address that was chosen; objects that were cut or changed are refused.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <array>

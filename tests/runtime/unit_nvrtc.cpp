@@ -1,9 +1,8 @@
 // The SIMT emitter's CUDA text goes through NVRTC for two architectures: it compiles, and no kernel spills. No GPU is needed.
 // Exit status 77 (skipped) without NVRTC.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,11 +1,12 @@
 // The SIMT emitter, executed: kernels written by hand run on an OpenCL device and are compared with plain C++.
 // Exit status 77 (skipped) without a device. All kernels go through one program: a compiler start costs more than a kernel.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <random>
 

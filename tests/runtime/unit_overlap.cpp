@@ -1,5 +1,4 @@
 // Overlap of strided tensors against the sets of bytes that they touch.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "runtime/overlap.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,4 @@
 // Packages as bytes: the same ones again, and nothing that was cut or changed is loaded.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

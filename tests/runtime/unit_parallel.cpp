@@ -1,5 +1,4 @@
 // The thread pool: every turn once, from any thread, nested, after fork.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
 // What the turns of a Parallel loop may touch: each is run with the other turns' memory forbidden.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <setjmp.h>
