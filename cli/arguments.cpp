@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "cli/near_file.h"
+#include "lang/idiom.h"
 #include "lang/nearest.h"
 #include "runtime/error.h"
 #include "runtime/npy.h"
@@ -90,8 +92,12 @@ poly::Array empty_array(const std::string& name, DType dtype, const std::vector<
   const auto bytes = runtime::byte_count(name, DType::F64, shape);
   poly::Array array{dtype, shape, {}, {}};
   const auto count = static_cast<std::size_t>(bytes / 8);
-  if (lang::is_float(dtype)) array.reals.resize(count);
-  else array.integers.resize(count);
+  try {
+    if (lang::is_float(dtype)) array.reals.resize(count);
+    else array.integers.resize(count);
+  } catch (const std::exception&) {                      // bad_alloc, or more elements than a vector counts
+    throw runtime::machine_error(messages::out_of_memory, name, fmt::format("{} bytes", bytes));
+  }
   return array;
 }
 
@@ -196,6 +202,16 @@ std::string shape_of(std::string_view text) {
   return shape;
 }
 
+// `3xfloat32` with the type as it is called here.
+std::optional<std::string> with_own_type(const std::string& shape) {
+  const std::size_t at = shape.find_first_not_of("0123456789x");
+  if (at == std::string::npos) return std::nullopt;
+  const auto hint = lang::hint_for(lang::Idiom::Kind::Type, shape.substr(at));  // write `f32`
+  if (!hint || !hint->starts_with("write `")) return std::nullopt;
+  const std::string result = shape.substr(0, at) + hint->substr(7, hint->size() - 8);
+  return parse_form(result) ? std::optional(result) : std::nullopt;
+}
+
 std::optional<Tensor> tensor_value(const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
   if (const auto colon = value.find(':'); colon != std::string::npos) {
     const std::string kind = value.substr(0, colon);
@@ -206,7 +222,9 @@ std::optional<Tensor> tensor_value(const std::string& name, const std::string& v
       if (!form) {
         const std::string plain = shape_of(shape);
         const bool only_marks = shape.find_first_not_of("0123456789,xX* ()[]") == std::string::npos && parse_form(plain);
-        throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is not a shape such as `2x3xf32`", shape)).hint(only_marks ? fmt::format("write `{}={}:{}`", name, kind, plain) : forms);
+        const auto typed = with_own_type(shape);
+        throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is not a shape such as `2x3xf32`", shape))
+            .hint(typed ? fmt::format("write `{}={}:{}{}`", name, kind, *typed, range.empty() ? "" : ":" + range) : only_marks ? fmt::format("write `{}={}:{}`", name, kind, plain) : forms);
       }
       if (second != std::string::npos && (kind != "random" || range.empty())) refuse(name, range.empty() ? "nothing is written behind the second `:`" : fmt::format("`{}` has no range", kind));
       return made(name, kind, *form, form->dtype.value_or(declared.value_or(DType::F32)), range, reading.seed);
@@ -215,6 +233,8 @@ std::optional<Tensor> tensor_value(const std::string& name, const std::string& v
   if (const auto equals = value.find('='); equals != std::string::npos) {
     if (const std::optional<Form> form = parse_form(value.substr(0, equals)))
       return parse_elements(name, *form, value.substr(equals + 1), form->dtype.value_or(declared.value_or(DType::F32)));
+    if (const auto typed = with_own_type(value.substr(0, equals)))
+      throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(0, equals))).hint(fmt::format("write '{}={}{}', in quotes", name, *typed, value.substr(equals)));
     refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(0, equals)));
   }
   return std::nullopt;
@@ -334,7 +354,7 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
   const std::string path = value.starts_with('/') ? value : reading.folder + value;
   if (!tensor && !is_file(path))
     if (const auto hint = meant(name, value)) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is no form of a value, and there is no such file", value)).hint(*hint).hint(forms);
-  if (!tensor) tensor = read_file(name, path, reading);
+  if (!tensor) tensor = with_near_file(path, [&] { return read_file(name, path, reading); });
   argument.tensor = declared && tensor->dtype != *declared ? runtime::convert(name, *tensor, *declared) : *tensor;
   return argument;
 }

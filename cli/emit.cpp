@@ -36,7 +36,8 @@ void print_timings(const codegen::Stages& stages) {
   fmt::print(stderr, "{:<16} {:9.3f} ms\n", "total", total);
 }
 
-// Writes DIR/03_gradient.tile and so on: every stage that this compilation reached, none twice.
+}  // namespace
+
 void dump(Session& session, const codegen::Stages& stages, const codegen::Request& request) {
   const std::string& folder = session.options.dump_to;
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw runtime::machine_error(runtime::messages::unwritable, folder, std::strerror(errno));
@@ -59,8 +60,6 @@ void dump(Session& session, const codegen::Stages& stages, const codegen::Reques
     }
   }
 }
-
-}  // namespace
 
 int emit_command(const Options& options) {
   const std::string path = only_file(options);

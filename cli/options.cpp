@@ -90,7 +90,7 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
 void add_common_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--diagnostics", raw.diagnostics, "text or json (one object a line)")->check(CLI::IsMember({"text", "json"}))->type_name("FORM");
   app.add_option("--include", options.include, "folders where imported files are looked for")->delimiter(',')->type_name("DIR,…")->allow_extra_args(false);
-  app.add_option("-W", options.warnings, "error, error=dimension or error=W0210: warnings that are errors")->type_name("WORD")->allow_extra_args(false);
+  app.add_option("-W", options.warnings, "error, error=dimension or error=W0210: warnings that are errors; no-dimension or no-W0210: warnings that are not shown")->type_name("WORD")->allow_extra_args(false);
   app.add_flag("-q,--quiet", options.quiet, "no warnings and no summaries");
   app.add_flag("-v,--verbose", options.verbose, "remarks too");
 }
@@ -184,7 +184,8 @@ void finish(const CLI::App& app, Options& options, const Raw& raw) {
   }
   for (const std::string& text : raw.defines) options.defines.push_back(definition(text));
   for (const std::string& word : options.warnings)
-    if (word != "error" && word != "error=dimension" && !word.starts_with("error=W")) throw UsageError{fmt::format("-W{} is no option about warnings", word), "write `-Werror`, `-Werror=dimension` or `-Werror=W0210`"};
+    if (word != "error" && word != "error=dimension" && !word.starts_with("error=W") && word != "no-dimension" && !word.starts_with("no-W"))
+      throw UsageError{fmt::format("-W{} is no option about warnings", word), "write `-Werror`, `-Werror=dimension`, `-Werror=W0210`, `-Wno-dimension` or `-Wno-W0210`"};
   read_derivatives(app, raw, options);
   options.target_given = !raw.target.empty();
   if (options.target_given) options.target = raw.target;
@@ -192,7 +193,10 @@ void finish(const CLI::App& app, Options& options, const Raw& raw) {
 }
 
 // The option a mistyped one is nearest to, from CLI11's own list.
-std::string option_hint(const CLI::App& app, const std::string& message) {
+std::string option_hint(const CLI::App& app, const Options& options, const std::string& message) {
+  const auto ends_in = [&](std::string_view option) { return message.find(fmt::format(": {}", option)) != std::string::npos; };
+  if (options.command == "run" && (ends_in("-o") || ends_in("--output"))) return "a result is written by its name: `O=o.npy`";
+  if (ends_in("--emit")) return fmt::format("a stage is shown without `{}`: `tilec {} --emit=loops --size N=8`", options.command, options.words.empty() ? "FILE" : options.words[0]);
   const auto at = message.rfind("--");
   if (at == std::string::npos) return {};
   const std::string typed = message.substr(at, message.find_first_of(" =", at) - at);
@@ -227,7 +231,7 @@ Parsed parse_options(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     return {options, named ? app->help() : std::string(overview) + "\n" + app->help()};
   } catch (const CLI::ParseError& fault) {
-    throw UsageError{fault.what(), option_hint(*app, fault.what())};
+    throw UsageError{fault.what(), option_hint(*app, options, fault.what())};
   }
   finish(*app, options, raw);
   return parsed;

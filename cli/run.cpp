@@ -91,6 +91,7 @@ int execute(Session& session, const Callable& callable, const Call& call) {
   std::shared_ptr<const runtime::Specialisation> made;
   const double compile_time = milliseconds([&] { made = callable.specialise(call.inputs, {}, session.diagnostics); });
   if (!made || session.failed()) return session.report();
+  if (!session.options.dump_to.empty()) dump(session, made->stages, session.request());
   const runtime::Module& module = *made->module;
   const std::vector<Tensor> inputs = runtime::bind_inputs(module, call.inputs), outputs = runtime::allocate_outputs(module);
   const double first = milliseconds([&] { runtime::run(module, inputs, outputs); });

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/near_file.h"
 #include "lang/load.h"
 #include "lang/messages.h"
 #include "lang/render.h"
@@ -28,10 +29,19 @@ bool colour(int descriptor) {
 
 namespace {
 
+bool asked(const Options& options, const std::string& word, const lang::Diagnostic& diagnostic) {
+  const auto given = [&](const std::string& text) { return std::find(options.warnings.begin(), options.warnings.end(), text) != options.warnings.end(); };
+  return diagnostic.severity == lang::Severity::Warning && (given(word + diagnostic.code) || (diagnostic.code == "W0210" && given(word + "dimension")));
+}
+
+// `-Wno-dimension` leaves W0210 out, `-Wno-W0211` W0211.
+bool is_left_out(const lang::Diagnostic& diagnostic, const Options& options) { return asked(options, "no-", diagnostic); }
+
 // `-Werror=dimension` makes W0210 an error, `-Werror` every warning.
 bool is_error_here(const lang::Diagnostic& diagnostic, const Options& options) {
-  const auto asked = [&](std::string_view word) { return std::find(options.warnings.begin(), options.warnings.end(), word) != options.warnings.end(); };
-  return diagnostic.severity == lang::Severity::Warning && (asked("error") || asked("error=" + diagnostic.code) || (diagnostic.code == "W0210" && asked("error=dimension")));
+  if (is_left_out(diagnostic, options)) return false;
+  const bool all = std::find(options.warnings.begin(), options.warnings.end(), "error") != options.warnings.end();
+  return (all && diagnostic.severity == lang::Severity::Warning) || asked(options, "error=", diagnostic);
 }
 
 }  // namespace
@@ -39,6 +49,7 @@ bool is_error_here(const lang::Diagnostic& diagnostic, const Options& options) {
 void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options) {
   lang::Diagnostics shown;
   for (lang::Diagnostic diagnostic : diagnostics.all()) {
+    if (is_left_out(diagnostic, options)) continue;
     if (is_error_here(diagnostic, options)) diagnostic.severity = lang::Severity::Error;
     if (diagnostic.severity == lang::Severity::Remark && !options.verbose) continue;
     if (diagnostic.severity == lang::Severity::Warning && options.quiet) continue;
@@ -69,7 +80,8 @@ codegen::Target target_of(const std::string& name) {
 }
 
 Session::Session(const Options& given, const std::string& path) : options(given) {
-  file = lang::load({path == "-" ? "<stdin>" : path, runtime::read_text(path)}, runtime::find_in(options.include), sources, diagnostics);
+  const std::string text = with_near_file(path, [&] { return runtime::read_text(path); });
+  file = lang::load({path == "-" ? "<stdin>" : path, text}, runtime::find_in(options.include), sources, diagnostics);
   files.reads(path);
   for (std::size_t k = 1; k < sources.size(); ++k) files.reads(sources[k].name);
   if (!options.output.empty() && options.output != "-") files.writes(options.output);

@@ -6,8 +6,10 @@
 #include <map>
 #include <set>
 
+#include "lang/builtin.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
+#include "lang/op.h"
 
 namespace tilec::lang {
 namespace {
@@ -177,7 +179,10 @@ class Calls {
       if (next && next == &root) {
         std::string text;
         for (const Function* each : chain) text += each->name->text + " → ";
-        diagnostics_.report(name.span, messages::recursion, text + root.name->text).hint("`iterate<f, 20>(X)` applies a function several times");
+        auto entry = diagnostics_.report(name.span, messages::recursion, text + root.name->text);
+        const bool hides = function_named(root.name->text) || builtin_named(root.name->text) != nullptr;
+        if (hides) entry.hint(fmt::format("`{0}` is built in, and this function hides it: call it otherwise, `function my_{0}`", root.name->text));
+        else entry.hint("`iterate<f, 20>(X)` applies a function several times");
         found = true;
       } else if (next && done.insert(next).second) {
         found = follow(root, *next, chain, done);

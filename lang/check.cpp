@@ -28,7 +28,7 @@ namespace tilec::lang {
 namespace {
 
 constexpr std::string_view aggregations[] = {"sum", "product", "max", "min", "assign"};
-constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid"};
+constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid", "allow"};
 constexpr std::string_view idle[] = {"plan", "pid"};   // accepted with whatever they say, and without effect
 
 // How many arguments a function takes that is not of the text.
@@ -82,7 +82,8 @@ class Checker {
     declare_all(f);
     note_integers(f);
     attribute_names(f.attributes);
-    no_effect(f.attributes, "on a function");
+    no_effect(f.attributes, "on a function", {"name", "ties", "recompute", "save"});
+    attribute_values(f.attributes);
     for (const Input& i : f.inputs) signature(i);
     for (const Statement& s : f.statements) {
       ++now_;
@@ -90,9 +91,14 @@ class Checker {
       attribute_values(s.attributes);
       if (std::holds_alternative<std::monostate>(s.node)) no_effect(s.attributes, "on an empty statement");
       if (std::holds_alternative<TupleAssignment>(s.node)) no_effect(s.attributes, "on several results", {"name", "ties"});
-      std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) { type(a.target); expression(a.value, Role::Elementwise); },
+      std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) {
+                              type(a.target);
+                              has_values_ = of_values(a.value);
+                              expression(a.value, Role::Elementwise);
+                            },
                             [&](const TupleAssignment& t) {
                               for (const Target& each : t.targets) type(each);
+                              has_values_ = of_values(t.value);
                               expression(t.value, Role::Elementwise);
                             },
                             [&](const Contraction& c) { contraction(c); }},
@@ -107,6 +113,7 @@ class Checker {
   std::map<std::string, Known> known_;                 // by the name as spelled
   std::set<std::string> integers_;                     // names with an integer type in the text
   int now_ = -1;                                       // the statement being checked
+  bool has_values_ = false;                            // does it compute more than a size, as `P = K/2 + 1;` does?
 
   // ---- names ----
 
@@ -172,7 +179,11 @@ class Checker {
     const Known* known = find(name);
     if (!known) unknown(name, otherwise);
     else if (known->statement >= now_ && known->kind == Known::Kind::Assigned) {
-      diagnostics_.report(name.span, messages::used_early, name.spelled()).label(known->where, "assigned here");
+      auto entry = diagnostics_.report(name.span, messages::used_early, name.spelled());
+      entry.label(known->where, "assigned here");
+      if (known->statement > now_) entry.hint("statements stand in the order of computation: move that one in front of this");
+      else if (known->rank > 0) entry.hint("no element is made of others of the same tensor: running sums and products are `cumsum(X)` and `cumprod(X)`, or `+(X[k]), k <= i`; what is repeated is a function: `iterate<step, 20>(X)`");
+      else entry.hint(fmt::format("a name gets its value once, from others: call this one `{}2`", name.spelled()));
       return nullptr;
     }
     return known;
@@ -225,11 +236,21 @@ class Checker {
       if (is_idle(*word) || std::find(std::begin(attributes), std::end(attributes), name) == std::end(attributes)) continue;
       const auto before = std::find_if(words.begin(), word, [&](const Attribute& other) { return other.name.text == name; });
       if (before != word) diagnostics_.report(word->name.span, messages::attribute_values, name, "is given twice").label(before->name.span, "and here");
+      if (name == "allow" && !are_codes(word->values)) diagnostics_.report(word->name.span, messages::attribute_values, name, "takes codes of warnings").hint("write `[[allow(W0210)]]`");
       const bool one_word = word->values.size() == 1 && !std::holds_alternative<Number>(word->values[0].value);
       if (name == "name" && !one_word) diagnostics_.report(word->name.span, messages::attribute_idle, name, "without one word").hint("write `[[name(total)]]`");
       if (name == "ties" && !one_word) diagnostics_.report(word->name.span, messages::attribute_values, name, "takes one of split, first and all").hint("write `[[ties(first)]]`");
       if ((name == "save" || name == "recompute") && !word->values.empty()) diagnostics_.report(word->name.span, messages::attribute_values, name, "takes nothing in parentheses");
     }
+  }
+
+  static bool are_codes(const std::vector<Value>& values) {
+    const auto is_code = [](const Value& value) {
+      const auto* word = std::get_if<std::shared_ptr<const Word>>(&value.value);
+      const std::string code = word && !(*word)->parentheses ? (*word)->name.text : "";
+      return code.size() == 5 && code[0] == 'W' && std::all_of(code.begin() + 1, code.end(), [](char c) { return c >= '0' && c <= '9'; });
+    };
+    return !values.empty() && std::all_of(values.begin(), values.end(), is_code);
   }
 
   void signature(const Input& i) {
@@ -325,7 +346,7 @@ class Checker {
     const Binary* pair = s.condition.as<Binary>();
     const bool known_form = pair && (pair->op == Op::Eq || pair->op == Op::Add || pair->op == Op::Mul) && pair->left.as<Access>() && pair->right.as<Access>();
     if (!known_form) diagnostics_.report(s.condition.span(), messages::half_select_form).hint("say what the rest is: `a ? b : 0`");
-    else if (pair->op != Op::Eq) diagnostics_.report(s.condition.span(), messages::half_select_operator, info(pair->op).symbol).hint("write `==`");
+    else if (pair->op != Op::Eq) diagnostics_.report(s.condition.span(), messages::half_select_operator, info(pair->op).symbol).hint(fmt::format("write `{} == {}`", print(pair->left), print(pair->right)));
     expression(s.condition, Role::Body);
     expression(s.then, Role::Body);
   }
@@ -404,6 +425,7 @@ class Checker {
             [&](const Binary& b) {
               expression(b.left, role), expression(b.right, role);
               if (b.op == Op::Xor) power(b, e);
+              if (b.op == Op::Div && (role == Role::Body || (role == Role::Elementwise && has_values_))) quotient(b, e);
             },
             [&](const Access& a) { access(a, e, role); },
             [&](const Call& c) { call(c, e, role); },
@@ -426,6 +448,38 @@ class Checker {
     if (!looks) return;
     diagnostics_.report(e.span(), messages::xor_power).hint(fmt::format("a power is `pow({}, {})`", print(b.left), print(*right)))
         .hint("where integers are meant, declare them, as in `u32 X[N]`, or cast: `u32(x) ^ 2`");
+  }
+
+  // `1/2*A`: the quotient of two integers is truncated, before anything else is looked at.
+  void quotient(const Binary& b, const Expr& e) {
+    const auto left = constant(b.left), right = constant(b.right);
+    const auto* size = b.right.as<Variable>();
+    const Known* known = size ? find(size->name) : nullptr;
+    const bool by_size = known && known->kind == Known::Kind::Size && left && (*left == 1 || *left == -1);
+    const bool truncates = left && right && *right != 0 && *left % *right != 0;
+    if (!truncates && !by_size) return;
+    const std::string value = by_size ? fmt::format("0 wherever `{}` is more than 1", size->name.spelled()) : fmt::format("{}", *left / *right);
+    diagnostics_.report(e.span(), messages::integer_quotient, print(e), value).hint(fmt::format("write `{}.0/{}`", *left, right ? print(b.right) : size->name.spelled()));
+  }
+
+  // Of integer literals alone.
+  static std::optional<std::int64_t> constant(const Expr& e) {
+    if (const Number* n = e.as<Number>()) return n->is_float || n->integer > 1'000'000'000 ? std::nullopt : std::optional(static_cast<std::int64_t>(n->integer));
+    if (const Unary* u = e.as<Unary>(); u && u->op == Op::Neg)
+      if (const auto value = constant(u->operand)) return -*value;
+    return std::nullopt;
+  }
+
+  bool of_values(const Expr& e) const {
+    const auto go = [&](const Expr& each) { return of_values(each); };
+    return e.match([](const Number& n) { return n.is_float; },
+                   [&](const Variable& v) {
+                     const Known* known = find(v.name);
+                     return known && (known->kind == Known::Kind::Input || known->kind == Known::Kind::Assigned);
+                   },
+                   [&](const Unary& u) { return go(u.operand); }, [&](const Binary& b) { return go(b.left) || go(b.right); }, [](const Access&) { return true; },
+                   [&](const Call& c) { return std::any_of(c.arguments.begin(), c.arguments.end(), go); },
+                   [&](const Select& s) { return go(s.condition) || go(s.then) || (s.otherwise && go(*s.otherwise)); });
   }
 
   // Does the text say that this is an integer: a declared type, a cast, another operation on bits?
@@ -561,6 +615,32 @@ void distinct(const File& file, Diagnostics& diagnostics) {
 
 }  // namespace
 
+std::vector<Allowed> allowed_warnings(const File& file) {
+  std::vector<Allowed> allowed;
+  const auto mark = [&](const std::vector<Attribute>& words, Span where) {
+    for (const Attribute& word : words)
+      for (const Value& value : word.name.text == "allow" ? word.values : std::vector<Value>{})
+        if (const auto* code = std::get_if<std::shared_ptr<const Word>>(&value.value)) allowed.push_back({(*code)->name.text, where});
+  };
+  std::set<const File*> seen;
+  std::vector<const File*> files = {&file};
+  for (std::size_t next = 0; next < files.size(); ++next)
+    for (const auto& item : files[next]->items) {
+      if (const auto* import = std::get_if<Import>(&item); import && import->file && seen.insert(import->file.get()).second) files.push_back(import->file.get());
+      const auto* f = std::get_if<Function>(&item);
+      if (!f) continue;
+      mark(f->attributes, f->span);
+      for (const Statement& s : f->statements) mark(s.attributes, s.span);
+    }
+  return allowed;
+}
+
+bool is_allowed(const std::vector<Allowed>& allowed, std::string_view code, Span at) {
+  return std::any_of(allowed.begin(), allowed.end(), [&](const Allowed& each) {
+    return each.code == code && each.where.source == at.source && each.where.begin <= at.begin && at.end <= each.where.end;
+  });
+}
+
 bool check(const File& file, Diagnostics& diagnostics) {
   Diagnostics found;
   distinct(file, found);
@@ -571,7 +651,9 @@ bool check(const File& file, Diagnostics& diagnostics) {
   check_dimensions(file, found);
   std::vector<Diagnostic> sorted = found.all();
   std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
-  for (Diagnostic& diagnostic : sorted) diagnostics.add(std::move(diagnostic));
+  const std::vector<Allowed> allowed = allowed_warnings(file);
+  for (Diagnostic& diagnostic : sorted)
+    if (diagnostic.severity != Severity::Warning || !is_allowed(allowed, diagnostic.code, diagnostic.span)) diagnostics.add(std::move(diagnostic));
   return !found.has_errors();
 }
 

@@ -8,13 +8,14 @@
 
 #include "lang/messages.h"
 #include "lang/nearest.h"
+#include "lang/print.h"
 #include "lang/type.h"
 
 namespace tilec::lang {
 namespace {
 
 using Dimension = std::optional<std::string>;          // a plain size name
-struct Shape { std::vector<Dimension> dimensions; Span where; };
+struct Shape { std::vector<Dimension> dimensions; Span where; std::string name = {}; };  // name: where it is all there is
 // Of a value: its dimensions where they can be told, or what a tuple is made of.
 struct Value { std::optional<Shape> shape = {}; std::vector<Value> parts = {}; };
 
@@ -78,11 +79,15 @@ class Dimensions {
   int depth_;                                          // 0: the function on its own
   std::vector<Parameter> parameters_;                  // a function among them is not looked through
   std::map<std::string, Value> values_;
+  std::set<std::string> completed_;                    // what a later statement has for its `default`
   std::set<std::pair<std::string, std::string>> equal_;  // what the text asserts: `assert_square(M == N)`
   std::map<std::string, Dimension> means_;             // names that an input's shape declares; `H = N/2` is none
 
   void statements(const Function& f) {
     parameters_ = f.parameters;
+    for (const Statement& s : f.statements)
+      if (const auto* c = std::get_if<Contraction>(&s.node); c && c->default_value)
+        if (const auto* name = std::get_if<Name>(&c->default_value->value)) completed_.insert(name->spelled());
     for (const Statement& s : f.statements)
       std::visit(Overloaded{[](std::monostate) {},
                             [&](const TupleAssignment& t) {
@@ -205,15 +210,162 @@ class Dimensions {
     for (auto& [index, all] : uses) {
       std::rotate(all.begin(), std::find_if(all.begin(), all.end(), [&](const Use& u) { return u.access != &target; }), all.end());
       for (const Use& other : all)
-        if (other.dimension != all[0].dimension) {
+        if (other.dimension != all[0].dimension && (kept_apart(other.dimension, all[0].dimension) || !is_meant(all, other, target, c, uses))) {
           report(index, all[0], other, uses);
           break;
         }
+    }
+    if (depth_ == 0) {
+      look_for_strides(c);
+      look_for_swapped(c);
     }
     for (const Constraint& k : c.constraints) equal(k, uses);
     const auto* name = c.default_value ? std::get_if<Name>(&c.default_value->value) : nullptr;
     if (const Value filled = name ? value_named(*name) : Value{}; filled.shape) both(shape, {filled.shape->dimensions, c.default_value->span}, "`default` fills the first with the second");
   }
+
+  // A diagonal, `A[i, i]`; or a part: the left side says how far the index goes, another read goes as far, and no other order of
+  // the indices would read everything. `Y[t, d: T, D] = =(X[t, d] + P[t, d])` takes the first T rows of a longer table.
+  bool is_meant(const std::vector<Use>& all, const Use& other, const Access& target, const Contraction& c, const Uses& uses) const {
+    if (other.access == all[0].access) return true;
+    const auto written = std::find_if(all.begin(), all.end(), [&](const Use& u) { return u.access == &target; });
+    if (written == all.end()) return false;
+    bool whole = c.aggregation == AggregationSyntax::Assign && c.body.as<Access>();
+    for (const Use& use : all) {
+      if (use.access == &target) continue;
+      whole |= use.dimension == written->dimension;
+      if (use.dimension == written->dimension) continue;
+      const bool of_another = std::any_of(uses.begin(), uses.end(), [&](const auto& each) {  // `C[i, j: M, N]` with B[N, K] read at `B[i, k]`
+        return std::any_of(each.second.begin(), each.second.end(), [&](const Use& u) { return u.access == &target && u.dimension == use.dimension; });
+      });
+      if (of_another || other_order(use, dimensions_of(use), uses)) return false;
+    }
+    return whole;
+  }
+
+  std::vector<Dimension> dimensions_of(const Use& use) const {
+    const Value value = value_named(use.access->tensor);
+    return value.shape ? value.shape->dimensions : std::vector<Dimension>{};
+  }
+
+  // ---- index expressions beside the left side ----
+
+  // `2*y + j` as 2 for y and 1 for j; nothing where it is more than a sum of multiples of indices, and of numbers.
+  using Linear = std::map<std::string, std::int64_t>;
+  static bool add_linear(const Expr& e, std::int64_t factor, Linear& out) {
+    const auto number = [](const Expr& side) {
+      const Number* n = side.as<Number>();
+      return n && !n->is_float && n->integer < 1'000'000 ? std::optional(static_cast<std::int64_t>(n->integer)) : std::nullopt;
+    };
+    return e.match([&](const Number& n) { return !n.is_float; },
+                   [&](const Variable& v) {
+                     out[v.name.spelled()] += factor;
+                     return !v.name.upper;
+                   },
+                   [&](const Unary& u) { return u.op == Op::Neg && add_linear(u.operand, -factor, out); },
+                   [&](const Binary& b) {
+                     if (b.op == Op::Add) return add_linear(b.left, factor, out) && add_linear(b.right, factor, out);
+                     if (b.op == Op::Sub) return add_linear(b.left, factor, out) && add_linear(b.right, -factor, out);
+                     if (b.op != Op::Mul || factor > 1'000'000 || factor < -1'000'000) return false;
+                     if (const auto n = number(b.left)) return add_linear(b.right, factor * *n, out);
+                     if (const auto n = number(b.right)) return add_linear(b.left, factor * *n, out);
+                     return false;
+                   },
+                   [](const Access&) { return false; }, [](const Call&) { return false; }, [](const Select&) { return false; });
+  }
+
+  // Plain indices of the left side with the size names they have there.
+  std::map<std::string, std::string> written(const Contraction& c) const {
+    std::map<std::string, std::string> result;
+    const Shape shape = shape_of(c.sizes, c.target.span);
+    for (std::size_t d = 0; d < c.element.size() && d < shape.dimensions.size(); ++d) {
+      const auto* v = c.element[d].as<Variable>();
+      if (v && !v->name.upper && shape.dimensions[d]) result[v->name.spelled()] = *shape.dimensions[d];
+    }
+    return result;
+  }
+
+  template <class Visit> void each_read(const Expr& e, const Visit& visit) const {
+    const auto go = [&](const Expr& inner) { each_read(inner, visit); };
+    e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); }, [&](const Binary& b) { go(b.left), go(b.right); },
+            [&](const Access& a) {
+              const Value value = value_named(a.tensor);
+              if (value.shape && value.shape->dimensions.size() == a.element.size()) visit(a, value.shape->dimensions);
+            },
+            [&](const Call& call) { std::for_each(call.arguments.begin(), call.arguments.end(), go); },
+            [&](const Select& s) {
+              go(s.condition), go(s.then);
+              if (s.otherwise) go(*s.otherwise);
+            });
+  }
+
+  // `O[y: H] = +(I[2*y + j])` with I[H]: past the half, nothing is read.
+  void look_for_strides(const Contraction& c) {
+    if (c.default_value || completed_.contains(c.target.name.spelled())) return;
+    const auto left = written(c);
+    each_read(c.body, [&](const Access& a, const std::vector<Dimension>& shape) {
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        Linear form;
+        if (!shape[d] || !add_linear(a.element[d], 1, form)) continue;
+        const auto strided = std::find_if(form.begin(), form.end(), [&](const auto& term) { return term.second > 1 && left.contains(term.first) && left.at(term.first) == *shape[d]; });
+        const bool forward = std::all_of(form.begin(), form.end(), [](const auto& term) { return term.second >= 0; });
+        if (strided == form.end() || !forward || is_constrained(c, strided->first)) continue;
+        const auto& [index, stride] = *strided;
+        auto entry = diagnostics_.report(a.element[d].span(), messages::stride_too_far, print(a.element[d]), a.tensor.spelled(), std::to_string(stride), index, c.target.name.spelled());
+        entry.label(c.target.span, fmt::format("`{}` ranges over `{}` here", index, *shape[d]))
+            .hint(fmt::format("the result has `({} - 1)/{} + 1` elements in that direction: write that size; where 0 is meant for the others, add `default 0`", *shape[d], stride));
+      }
+    });
+  }
+
+  static bool is_constrained(const Contraction& c, const std::string& index) {
+    return std::any_of(c.constraints.begin(), c.constraints.end(), [&](const Constraint& k) {
+      Linear names;
+      for (const Expr* side : {&k.polynomial, &k.bound}) add_linear(*side, 1, names);
+      return names.contains(index);
+    });
+  }
+
+  // `O[y, x: H, W] = +(I[x + i, y + j] * …)` with I[H, W]: each index runs along the other's dimension.
+  void look_for_swapped(const Contraction& c) {
+    const auto left = written(c);
+    each_read(c.body, [&](const Access& a, const std::vector<Dimension>& shape) {
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        for (std::size_t e = d + 1; e < shape.size(); ++e)
+          if (const auto indices = swapped(a, shape, d, e, left)) {
+            diagnostics_.report(merged(a.element[d].span(), a.element[e].span()), messages::axes_swapped, indices->first, indices->second, a.tensor.spelled(), *shape[d], *shape[e])
+                .label(c.target.span, fmt::format("`{}` ranges over `{}` here, `{}` over `{}`", indices->first, *shape[e], indices->second, *shape[d]))
+                .hint(fmt::format("write `{}`, or name the result's sizes in the other order", exchanged(a, d, e)));
+            return;
+          }
+    });
+  }
+
+  // Where neither dimension is read at an index alone; that is W0210.
+  static std::optional<std::pair<std::string, std::string>> swapped(const Access& a, const std::vector<Dimension>& shape, std::size_t d, std::size_t e, const std::map<std::string, std::string>& left) {
+    if (!shape[d] || !shape[e] || *shape[d] == *shape[e] || (a.element[d].as<Variable>() && a.element[e].as<Variable>())) return std::nullopt;
+    const auto of = [&](std::size_t at, const std::string& dimension) {
+      Linear form;
+      std::optional<std::string> found;
+      if (!add_linear(a.element[at], 1, form)) return found;
+      for (const auto& [index, factor] : form)
+        if (left.contains(index)) {
+          if (found || left.at(index) != dimension) return std::optional<std::string>();
+          found = index;
+        }
+      return found;
+    };
+    const auto first = of(d, *shape[e]), second = of(e, *shape[d]);
+    return first && second ? std::optional(std::pair(*first, *second)) : std::nullopt;
+  }
+
+  static std::string exchanged(const Access& a, std::size_t d, std::size_t e) {
+    std::string list;
+    for (std::size_t k = 0; k < a.element.size(); ++k) list += (k ? ", " : "") + print(a.element[k == d ? e : k == e ? d : k]);
+    return fmt::format("{}[{}]", a.tensor.spelled(), list);
+  }
+
+  static Span merged(Span a, Span b) { return {std::min(a.begin, b.begin), std::max(a.end, b.end), a.source}; }
 
   // `i == j` makes one index of two.
   void equal(const Constraint& k, const Uses& uses) {
@@ -253,15 +405,16 @@ class Dimensions {
     }
     if (depth_ > 0) return;                             // names that one name of the callee stands for are compared before it runs
     auto entry = diagnostics_.report(b.index, messages::dimension, index, a.dimension, a.tensor, b.dimension, b.tensor);
-    const Value value = value_named(b.access->tensor);
-    const auto shape = value.shape ? value.shape->dimensions : std::vector<Dimension>{};
+    const auto shape = dimensions_of(b);
     std::string by;
     for (const Dimension& d : shape) by += (by.empty() ? "" : " by ") + d.value_or("…");
     entry.label(b.declared, by.empty() ? fmt::format("`{}` is declared here", b.tensor) : fmt::format("`{}` is declared {} here", b.tensor, by));
-    if (const auto swapped = other_order(b, shape, uses)) entry.hint(fmt::format("`{}` reads every element", *swapped));
+    auto order = other_order(b, shape, uses);
+    if (!order) order = other_order(a, dimensions_of(a), uses);
+    if (order) entry.hint(fmt::format("`{}` reads every element", *order));
   }
 
-  // The same indices in an order in which each dimension is the one its index has elsewhere.
+  // The same indices in another order, in which each dimension is the one its index has elsewhere.
   static std::optional<std::string> other_order(const Use& use, const std::vector<Dimension>& shape, const Uses& uses) {
     std::vector<std::string> indices;
     for (const Expr& e : use.access->element) {
@@ -273,9 +426,10 @@ class Dimensions {
       const auto at = uses.find(index);                // none where no dimension it stands for has a name
       return at != uses.end() && std::any_of(at->second.begin(), at->second.end(), [&](const Use& u) { return u.access != use.access && u.dimension == dimension; });
     };
+    const std::vector<std::string> there = indices;
     std::sort(indices.begin(), indices.end());
     do {
-      bool fits = shape.size() == indices.size();
+      bool fits = shape.size() == indices.size() && indices != there;
       for (std::size_t d = 0; fits && d < indices.size(); ++d) fits = shape[d] && elsewhere(indices[d], *shape[d]);
       if (fits) return fmt::format("{}[{}]", use.tensor, fmt::join(indices, ", "));
     } while (indices.size() < 6 && std::next_permutation(indices.begin(), indices.end()));
@@ -290,7 +444,7 @@ class Dimensions {
                    [&](const Variable& v) {
                      if (means_.contains(v.name.spelled()) && !values_.contains(v.name.spelled())) return Value{Shape{{}, e.span()}};  // a size
                      Value value = value_named(v.name);
-                     if (value.shape) value.shape->where = e.span();
+                     if (value.shape) value.shape->where = e.span(), value.shape->name = v.name.spelled();
                      return value;
                    },
                    [&](const Unary& u) { return value_of(u.operand); },
@@ -347,7 +501,8 @@ class Dimensions {
       sizes += (sizes.empty() ? "" : ", ") + (mine ? *d : "1");
     }
     if (next < shorter.dimensions.size() || next == longer.dimensions.size()) return "a contraction says which index is meant: `O[i, j: M, N] = =(X[i, j] - Y[j, i]);`";
-    return fmt::format("where the sizes of the same name are meant to meet, write `reshape(…, {})` around it, or a contraction", sizes);
+    if (shorter.name.empty()) return fmt::format("where the sizes of the same name are meant to meet, give the shorter one a name, `T = …;`, and write `reshape(T, {})`", sizes);
+    return fmt::format("where the sizes of the same name are meant to meet, write `reshape({}, {})`", shorter.name, sizes);
   }
 
   static std::string text_of(const Shape& shape) {

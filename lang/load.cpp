@@ -1,14 +1,21 @@
 #include "lang/load.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "lang/check.h"
+#include "lang/idiom.h"
 #include "lang/messages.h"
 #include "lang/parse.h"
+#include "lang/repair.h"
 
 namespace tilec::lang {
 namespace {
+
+constexpr std::size_t most_suggestions = 20, largest_suggested = 100'000;  // each reads the text once more
 
 class Loader {
  public:
@@ -62,10 +69,73 @@ class Loader {
   }
 };
 
+// Other statements at fault are left out, so that what they have wrong hides nothing.
+std::string without_faulty(const Source& source, const std::vector<Diagnostic>& all, const StatementText& kept) {
+  std::string text = source.text;
+  for (const Diagnostic& d : all) {
+    const auto other = d.severity == Severity::Error && d.span.source == 0 ? statement_at(source.text, d.span.begin) : std::nullopt;
+    if (other && other->begin != kept.begin) std::fill(text.begin() + static_cast<std::ptrdiff_t>(other->begin), text.begin() + static_cast<std::ptrdiff_t>(other->end), ' ');
+  }
+  return text;
+}
+
+// What is wrong with the statement once it is `text`; `import` stands in front of all.
+std::optional<Diagnostic> fault_of(const Source& source, const StatementText& statement, const std::string& text, const Find& find, const std::string& import = "") {
+  std::vector<Source> sources;
+  Diagnostics diagnostics;
+  static_cast<void>(Loader(find, sources, diagnostics).load({source.name, import + source.text.substr(0, statement.begin) + text + source.text.substr(statement.end)}));
+  const std::size_t begin = statement.begin + import.size();
+  for (const Diagnostic& d : diagnostics.all())
+    if (d.severity == Severity::Error && d.code != messages::no_such_value.code && d.span.source == 0 && d.span.begin < begin + text.size() && d.span.end > begin) return d;
+  return std::nullopt;
+}
+
+struct Suggestion { std::vector<std::string> hints; bool whole = false; };  // whole: nothing else need be said of the statement
+
+// `source`: without other statements at fault; `text_of_file`: with them, as their names are taken.
+std::optional<Suggestion> suggestion(const Diagnostic& said, const std::string& text_of_file, const Source& source, const StatementText& statement, const Find& find) {
+  const auto text = said.code == messages::no_such_value.code ? std::nullopt : repaired(text_of_file, statement);
+  const std::string own = text.value_or(source.text.substr(statement.begin, statement.end - statement.begin));
+  const auto fault = text ? fault_of(source, statement, own, find) : std::optional(said);
+  if (!fault) return Suggestion{{fmt::format("write `{}`", *text)}, true};
+  for (const StandardName& each : fault->code == messages::unknown_function.code ? standard_names() : std::span<const StandardName>()) {
+    const std::string import = fmt::format("import \"std/{}.tile\";", each.file);
+    if (fault->message.find(fmt::format("`{}`", each.name)) != std::string::npos && !fault_of(source, statement, own, find, import + "\n"))
+      return Suggestion{{fmt::format("write `{}` in front of the functions{}", import, text ? fmt::format(", and here `{}`", *text) : "")}, true};
+  }
+  if (!text) return std::nullopt;
+  // What would be wrong next is what has to be told: `Y[i: N] = 0.5 * Y[i - 1] + X[i];`
+  const bool deeper = said.code == messages::foreign.code && fault->code == messages::used_early.code;
+  return deeper ? std::optional(Suggestion{fault->hints, false}) : std::nullopt;
+}
+
+// A statement that another language would take is said once, with what to type in its place.
+std::vector<Diagnostic> with_suggestions(std::vector<Diagnostic> all, const Source& source, const Find& find) {
+  std::set<std::size_t> seen;
+  for (std::size_t k = 0; k < all.size() && seen.size() < most_suggestions; ++k) {
+    if (all[k].severity != Severity::Error || all[k].span.source != 0 || all[k].span.empty()) continue;
+    const auto statement = statement_at(source.text, all[k].span.begin);
+    if (!statement || !seen.insert(statement->begin).second) continue;
+    const auto found = suggestion(all[k], source.text, {source.name, without_faulty(source, all, *statement)}, *statement, find);
+    if (!found) continue;
+    all[k].hints = found->hints;
+    if (!found->whole) continue;
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(k);
+    all.erase(std::remove_if(first + 1, all.end(), [&](const Diagnostic& d) {
+      return d.severity == Severity::Error && d.span.source == 0 && d.span.begin >= statement->begin && d.span.end <= statement->end;
+    }), all.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 std::optional<File> load(const Source& source, const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics) {
-  return Loader(find, sources, diagnostics).load(source);
+  Diagnostics found;
+  std::optional<File> file = Loader(find, sources, found).load(source);
+  const bool suggests = found.has_errors() && source.text.size() < largest_suggested;
+  for (const Diagnostic& each : suggests ? with_suggestions(found.all(), source, find) : found.all()) diagnostics.add(each);
+  return file;
 }
 
 }  // namespace tilec::lang

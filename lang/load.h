@@ -3,7 +3,7 @@
 //   import "std/nn.tile";   ⇒   File{ Import{ path, file = that file, itself loaded }, … }
 //
 // In:  the text, and how a path in it is found.   Out: the checked file; nothing when it or one it imports is at fault.
-// `sources` receives the text and then each imported one, as spans number them. A file that is imported twice is read once.
+// `sources`, empty before, receives the text and then each imported one, as spans number them. A file that is imported twice is read once.
 #pragma once
 
 #include <functional>

@@ -72,6 +72,7 @@ inline constexpr Message<Text, Text, Text, Text> rank_mismatch{"E0201", Severity
 inline constexpr Message<Text, Text, Text, Text, Text> size_mismatch{"E0202", Severity::Error, "`{}` is {} in `{}` but {} in `{}`"};
 inline constexpr Message<Text, Text, Text, Text> derivative_type{"E0205", Severity::Error, "`{}` is the {} and has its type `{}`, but is given `{}`"};
 inline constexpr Message<std::size_t, Text, Text, Text, Text> size_expression_mismatch{"E0203", Severity::Error, "dimension {} of `{}` is {}, but `{}` is {}"};
+inline constexpr Message<std::size_t, Text, Text, Text> size_number_mismatch{"E0203", Severity::Error, "dimension {} of `{}` is {}, but is declared to be {}"};
 inline constexpr Message<Text, Text, Text> given_rank{"E0204", Severity::Error, "`{}` is declared with {} but is given {}"};
 inline constexpr Message<Text, Text, Text> given_type{"E0205", Severity::Error, "`{}` is declared `{}` but is given `{}`"};
 inline constexpr Message<Text> unknown_rank{"E0206", Severity::Error, "nothing says how many dimensions `{}` has"};
@@ -109,6 +110,9 @@ inline constexpr Message<Text> never_integral{"W0201", Severity::Warning, "`{}` 
 inline constexpr Message<Text, Text, Text, Text> border_lost{"W0211", Severity::Warning, "`{}` leaves `{}` at {}: `{}` is not computed there and holds 0"};
 inline constexpr Message<Text, Text, Text> never_inside{"W0212", Severity::Warning, "`{}` is never inside `{}`{}: no point counts"};
 inline constexpr Message<Text, Text, Text, Text> misaligned{"W0213", Severity::Warning, "{} and {} are aligned at the last dimension, so `{}` meets `{}`: right only where the two are equal"};
+inline constexpr Message<Text, Text> integer_quotient{"W0217", Severity::Warning, "`{}` is a quotient of integers, which is {}"};
+inline constexpr Message<Text, Text, Text, Text, Text> stride_too_far{"W0218", Severity::Warning, "`{}` is inside `{}` for one in {} of the values of `{}` only: the other elements of `{}` hold 0"};
+inline constexpr Message<Text, Text, Text, Text, Text> axes_swapped{"W0219", Severity::Warning, "`{}` and `{}` change places in `{}`, whose dimensions are `{}` and `{}`"};
 inline constexpr Message<> xor_power{"W0214", Severity::Warning, "`^` is exclusive or, bit by bit, not a power"};
 
 // bounds: E0240 to E0249

@@ -179,8 +179,11 @@ Always always(const Border& border) {
 
 // ---- what is said --------------------------------------------------------------------------------------------------------------------
 
+// By index: how far it goes on the left side, and what is written there. Sizes that are known have no name any more.
+using Extents = std::map<std::string, std::pair<std::int64_t, std::string>>;
+
 // `i = 0`, or `i = N - 1` where the value is that in all samples.
-std::string place_of(const Border& border, const std::vector<std::pair<Values, Point>>& points) {
+std::string place_of(const Border& border, const std::vector<std::pair<Values, Point>>& points, const Extents& named) {
   std::string text;
   for (std::size_t k = 0; k < border.indices.size(); ++k) {
     if (border.range.value.coefficients[k].is(0)) continue;
@@ -196,16 +199,25 @@ std::string place_of(const Border& border, const std::vector<std::pair<Values, P
       return std::all_of(points.begin(), points.end(), [&](const auto& point) { return value.substitute(point.first).is(point.second[k]); });
     };
     const auto value = std::find_if(candidates.begin(), candidates.end(), fits);
+    if (const auto name = named.find(border.indices[k]); name != named.end() && name->second.first > 1 && Size(name->second.first - 1).is(points[0].second[k])) {
+      text += fmt::format("{}{} = {} - 1", text.empty() ? "" : ", ", border.indices[k], name->second.second);
+      continue;
+    }
     text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", border.indices[k], value == candidates.end() ? "…" : value->print());
   }
   return text.empty() ? "the only point" : text;
 }
 
-std::string condition_of(const Border& border) { return fmt::format("0 <= {} < {}", border.range.value.print(border.indices), border.range.extent->print(true)); }
+std::string condition_of(const Border& border, const Extents& named) {
+  std::string extent = border.range.extent->print(true);
+  for (std::size_t k = 0; k < border.indices.size(); ++k)
+    if (const auto name = named.find(border.indices[k]); !border.range.value.coefficients[k].is(0) && name != named.end() && border.range.extent->is(name->second.first)) extent = name->second.second;
+  return fmt::format("0 <= {} < {}", border.range.value.print(border.indices), extent);
+}
 
 class Report {
  public:
-  explicit Report(lang::Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+  explicit Report(lang::Diagnostics& diagnostics, Extents named = {}) : diagnostics_(diagnostics), named_(std::move(named)) {}
 
   // Once for a result: what else leaves is a label.
   void leaves(const Border& border, const std::string& place, const std::string& form) {
@@ -215,7 +227,7 @@ class Report {
       return;
     }
     auto entry = diagnostics_.report(border.span, messages::border_lost, form, border.tensor, place, border.target);
-    entry.hint(fmt::format("if that is meant, say so with `default 0` or with a constraint such as `{}`; `tilec explain W0211` shows other borders", condition_of(border)));
+    entry.hint(fmt::format("if that is meant, say so with `default 0` or with a constraint such as `{}`; `tilec explain W0211` shows other borders", condition_of(border, named_)));
     told_.emplace_back(border.target, entry);
   }
 
@@ -227,6 +239,7 @@ class Report {
 
  private:
   lang::Diagnostics& diagnostics_;
+  Extents named_;
   std::vector<std::pair<std::string, lang::Diagnostics::Entry>> told_;
   std::set<std::string> never_;                        // results of which that is said
 };
@@ -291,17 +304,28 @@ void add_target(const WrittenContraction& written, std::vector<Border>& borders)
 
 }  // namespace
 
+Extents named_extents(const WrittenContraction& written) {
+  Extents named;
+  for (std::size_t d = 0; d < written.element.size() && d < written.text.sizes.size(); ++d) {
+    const auto* size = written.text.sizes[d].as<lang::Variable>();
+    const auto index = written.element[d].single_index();
+    if (size && index && written.shape[d].value()) named[written.indices[*index]] = {written.shape[d].get(), size->name.spelled()};
+  }
+  return named;
+}
+
 void note_borders(Scope& scope, const WrittenContraction& written) {
   std::vector<Border> borders;
   add_reads(scope, written, borders);
   add_target(written, borders);
   // Of two that exclude each other, `i + 5` and `i`, the longer is at fault.
   std::stable_partition(borders.begin(), borders.end(), [](const Border& border) { return !border.range.value.single_index(); });
-  Report report(scope.diagnostics);
+  const Extents named = named_extents(written);
+  Report report(scope.diagnostics, named);
   for (Border& border : borders) {
     const Always found = always(border);
     const std::string form = border.range.value.print(border.indices);
-    if (found.answer == Answer::Leaves && border.loses) report.leaves(border, place_of(border, found.points), form);
+    if (found.answer == Answer::Leaves && border.loses) report.leaves(border, place_of(border, found.points, named), form);
     else if (found.answer == Answer::Never) report.never(border, form, "");
     else if (found.answer == Answer::Unknown || found.answer == Answer::Inside) scope.program.borders.push_back(std::move(border));
   }
@@ -312,7 +336,7 @@ void check_borders(const Program& program, const Values& sizes, lang::Diagnostic
   for (const Border& border : program.borders) {
     const Look look = look_at(border, sizes);
     const std::string form = border.range.value.print(border.indices);
-    if (look.answer == Answer::Leaves && border.loses) report.leaves(border, place_of(border, {{sizes, look.point}}), form);
+    if (look.answer == Answer::Leaves && border.loses) report.leaves(border, place_of(border, {{sizes, look.point}}, {}), form);
     if (look.answer == Answer::Never) report.never(border, form, fmt::format(" of extent {}", border.range.extent->substitute(sizes).print()));
   }
 }

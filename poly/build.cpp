@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lang/check.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "poly/call.h"
@@ -127,6 +128,7 @@ std::optional<Program> build(const lang::File& file, const Signature& signature,
   const auto* function = chosen_function(file, signature, diagnostics);
   if (!function) return std::nullopt;
   Signature known = signature;
+  const std::vector<lang::Allowed> allowed = lang::allowed_warnings(file);
   std::optional<lang::Diagnostics> first;               // what is told unless other types leave less to tell
   for (;;) {
     lang::Diagnostics found;
@@ -135,7 +137,10 @@ std::optional<Program> build(const lang::File& file, const Signature& signature,
     if (!first) first = found;
     if (program || wanted.empty()) {
       const bool helped = program || found.all().size() < first->all().size();
-      for (const auto& diagnostic : (helped ? found : *first).all()) diagnostics.add(diagnostic);
+      for (const auto& diagnostic : (helped ? found : *first).all())
+        if (diagnostic.severity != lang::Severity::Warning || !lang::is_allowed(allowed, diagnostic.code, diagnostic.span)) diagnostics.add(diagnostic);
+      // What may be said once sizes are known.
+      if (program) std::erase_if(program->borders, [&](const Border& border) { return lang::is_allowed(allowed, border.loses ? messages::border_lost.code : messages::never_inside.code, border.span); });
       return diagnostics.has_errors() ? std::nullopt : std::move(program);
     }
     for (const auto& [name, type] : wanted) known = with_type(std::move(known), *function, name, type);

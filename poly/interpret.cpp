@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "poly/block.h"
 #include "poly/estimate.h"
 #include "poly/interpret_intrinsic.h"
+#include "poly/no_memory.h"
 #include "poly/points.h"
 #include "poly/sample.h"
 
@@ -71,8 +73,14 @@ void Interpreter::run(const Statement& statement) {
   auto& target = at(statement.target.tensor);
   const auto type = statement.value.type();
   const auto count = static_cast<std::size_t>(target.array.count());
-  (lang::is_float(target.array.dtype) ? target.array.reals.resize(count) : target.array.integers.resize(count));
-  target.errors.assign(count, 0);
+  try {
+    (lang::is_float(target.array.dtype) ? target.array.reals.resize(count) : target.array.integers.resize(count));
+    target.errors.assign(count, 0);
+  } catch (const std::bad_alloc&) {
+    throw NoMemory(program_.tensor(statement.target.tensor).name, 16 * static_cast<std::uint64_t>(count));
+  } catch (const std::length_error&) {
+    throw NoMemory(program_.tensor(statement.target.tensor).name, 16 * static_cast<std::uint64_t>(count));
+  }
   std::vector<const Stored*> operands;
   for (const auto& read : statement.reads) operands.push_back(&at(read.tensor));
   Block block(statement, std::move(operands));

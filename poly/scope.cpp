@@ -39,7 +39,9 @@ std::optional<Size> size_named(Scope& scope, const lang::Name& name, Span span) 
   const auto* named = find(scope, name, span);
   if (!named) return std::nullopt;
   if (named->kind == Named::Kind::Size) return named->size;
-  scope.diagnostics.report(span, messages::not_a_size, name.spelled(), what_it_is(scope, *named)).label(named->span, "declared here");
+  auto entry = scope.diagnostics.report(span, messages::not_a_size, name.spelled(), what_it_is(scope, *named));
+  entry.label(named->span, "declared here");
+  if (!name.upper && named->kind == Named::Kind::Tensor) entry.hint(fmt::format("an index has a name that nothing else has: call the tensor `{}_values`, or the index `i`", name.spelled()));
   return std::nullopt;
 }
 

@@ -112,7 +112,8 @@ void check_expression(const lang::Input& input, std::size_t k, const Size& size,
   const auto message = fmt::format("dimension {} of `{}` is declared `{}`", k + 1, tensor, text);
   if (require_equal(scope, size, *expected, message, expr.span())) return;
   scope.failed = true;
-  scope.diagnostics.report(expr.span(), messages::size_expression_mismatch, k + 1, tensor, size.print(), text, expected->print());
+  if (expected->print() == text) scope.diagnostics.report(expr.span(), messages::size_number_mismatch, k + 1, tensor, size.print(), text);
+  else scope.diagnostics.report(expr.span(), messages::size_expression_mismatch, k + 1, tensor, size.print(), text, expected->print());
 }
 
 void check_not_negative(const lang::Input& input, const std::vector<Size>& shape, Scope& scope) {

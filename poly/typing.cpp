@@ -295,6 +295,7 @@ std::optional<Scalar> apply(Op op, const std::vector<Scalar>& operands, Span spa
   if (facts.integers_only && (weak == Weak::Float || (weak == Weak::No && lang::is_float(type)))) {
     auto entry = diagnostics.report(span, messages::integers_only, facts.symbol, lang::name(weak == Weak::Float ? DType::F32 : type));
     if (op == Op::Xor) entry.hint("a power is `pow(x, 2)`, a square `x * x`");
+    else entry.hint("give it integers: declare them in the heading, as in `i32 Y[N]`, or cast: `i32(Y)`");
     return std::nullopt;
   }
   if (weak == Weak::Integer) return apply_weak_integer(op, operands, literal, span, diagnostics);

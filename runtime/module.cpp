@@ -1,5 +1,8 @@
 #include "runtime/module.h"
 
+#include <fmt/format.h>
+
+#include "poly/no_memory.h"
 #include "runtime/assemble.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -17,12 +20,19 @@ class ReferenceModule final : public Module {
   void run(void* const* in, void* const* out) const override {
     std::vector<poly::Array> arrays;
     for (std::size_t k = 0; k < inputs.size(); ++k) arrays.push_back(to_array(view(inputs[k], in[k])));
-    const poly::Interpretation result = poly::interpret(program_, arrays);
+    const poly::Interpretation result = interpreted(arrays);
     for (std::size_t k = 0; k < outputs.size(); ++k) from_array(result.outputs[k], view(outputs[k], out[k]));
   }
 
  private:
   static Tensor view(const Port& port, void* data) { return Tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr}; }
+  poly::Interpretation interpreted(const std::vector<poly::Array>& arrays) const {
+    try {
+      return poly::interpret(program_, arrays);
+    } catch (const poly::NoMemory& fault) {
+      throw machine_error(messages::out_of_memory, fault.tensor, fmt::format("{} bytes", fault.bytes));
+    }
+  }
   poly::Program program_;
 };
 

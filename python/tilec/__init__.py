@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import ctypes as _ctypes
+import difflib as _difflib
 import itertools as _itertools
 import os as _os
 import pathlib as _pathlib
@@ -23,11 +24,11 @@ from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, 
 from ._call import Block as _Block, Prepared as _Prepared
 from ._pair import Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major, write_whole as _write_whole
-from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, ProgramError, ProgramWarning, ShapeError, check as _check,
+from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
                      said as _said)
 
 __all__ = ["compile", "load", "Program", "Module", "Package", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
-           "ProgramWarning", "Diagnostic", "version"]
+           "OptionError", "ProgramWarning", "Diagnostic", "version"]
 
 _LARGE = 2**63
 _Names = _typing.Union[str, _typing.Sequence[str], None]
@@ -69,15 +70,18 @@ class Program:
             _c.lib.tilec_program_destroy(self._handle)
 
     def _hear(self, said: "list[tuple[Diagnostic, str]]") -> None:
-        """Raises the warnings that are new."""
+        """Raises the warnings that are new: one at a place, whatever the shapes."""
         for diagnostic, text in said:
-            if diagnostic not in self.diagnostics:
+            if diagnostic.place() not in self._heard():
                 if diagnostic.severity == "warning":
                     _warnings.warn(text, ProgramWarning, stacklevel=_caller())
                 self.diagnostics += (diagnostic,)
 
+    def _heard(self) -> "set[tuple]":
+        return {diagnostic.place() for diagnostic in self.diagnostics}
+
     def __repr__(self) -> str:
-        return "<tilec.Program %s(%s) -> (%s)>" % (self.name, ", ".join(self.inputs), ", ".join(self.outputs))
+        return "<tilec.Program %s(%s) -> (%s)>" % (self.name or "without a name", ", ".join(self.inputs), ", ".join(self.outputs))
 
     def __call__(self, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
         if named or len(arguments) != len(self.inputs):
@@ -200,7 +204,7 @@ class Program:
         of_names, wrt_names = _name_list(of), _name_list(wrt)
         arrays = [(_ctypes.c_char_p * max(1, len(names)))(*[_encoded(what, n) for n in names]) for what, names in (("of=", of_names), ("wrt=", wrt_names))]
         handle = _ctypes.c_void_p()
-        _check(function(self._handle, arrays[0], len(of_names), arrays[1], len(wrt_names), _ctypes.byref(handle)))
+        _check(function(self._handle, arrays[0], len(of_names), arrays[1], len(wrt_names), _ctypes.byref(handle)), self._heard())
         return Program(handle.value, self._kernels, self)
 
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
@@ -210,7 +214,7 @@ class Program:
         given = list(zip(self.inputs, self._by_position(arguments, named))) if arguments or named else []
         block = _Block([(n, _as_argument(n, v)) for n, v in given if v is not None])
         handle = _ctypes.c_void_p()
-        _check(_c.lib.tilec_emit(self._handle, _encoded("stage", stage), block.structs, block.count, _ctypes.byref(handle)))
+        _check(_c.lib.tilec_emit(self._handle, _encoded("stage", stage), block.structs, block.count, _ctypes.byref(handle)), self._heard())
         try:
             self._hear(_said())
             data = _ctypes.string_at(_c.lib.tilec_buffer_data(handle), _c.lib.tilec_buffer_size(handle))
@@ -237,7 +241,8 @@ class Program:
         missing = [n for n, v in zip(names, values) if v is None and n not in named]
         if unexpected or twice or (missing and not self._derived):
             parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
-            raise TypeError("%s(%s): %s" % (title, ", ".join(names), "; ".join(text % ", ".join(found) for found, text in parts if found)))
+            meant = ["did you mean %s?" % near for near in map(lambda n: _nearest(n, names), unexpected) if near]
+            raise TypeError("%s(%s): %s" % (title, ", ".join(names), "; ".join([text % ", ".join(found) for found, text in parts if found] + meant)))
         return values
 
     def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
@@ -260,7 +265,7 @@ class Program:
         results = _Block(list(zip(self.outputs, out or ())), add)
         handle = _ctypes.c_void_p()
         try:
-            _check(_c.lib.tilec_specialize(self._handle, block.structs, block.count, results.structs, results.count, _ctypes.byref(handle)))
+            _check(_c.lib.tilec_specialize(self._handle, block.structs, block.count, results.structs, results.count, _ctypes.byref(handle)), self._heard())
         except ArgumentTypeError as fault:
             if fault.code != "E0557":
                 raise
@@ -280,18 +285,29 @@ def _caller() -> int:
     return level
 
 
+def _nearest(word: str, names: _typing.Sequence[str]) -> "str | None":
+    """The name that differs in case only, or by few letters."""
+    folded = {name.casefold(): name for name in names}
+    found = _difflib.get_close_matches(word.casefold(), folded, 1, 0.6)
+    return folded[found[0]] if found else None
+
+
 class Module:
     """A text with several functions: each is an attribute, compiled when first used."""
 
     def __init__(self, text: str, names: _typing.Sequence[str], options: dict):
         self._text, self._names, self._options = text, tuple(names), options
 
+    def __repr__(self) -> str:
+        return "<tilec.Module of %s: %s>" % (self._options["name"], ", ".join(self._names))
+
     def __dir__(self):
         return sorted(self._names)
 
     def __getattr__(self, name: str) -> Program:
         if name.startswith("_") or name not in self._names:
-            raise AttributeError("no function `%s`; there are %s" % (name, ", ".join(self._names)))
+            near = None if name.startswith("_") else _nearest(name, self._names)
+            raise AttributeError("no function `%s`; %sthere are %s" % (name, "did you mean `%s`? " % near if near else "", ", ".join(self._names)))
         program = compile(self._text, function=name, **self._options)
         setattr(self, name, program)
         return program
@@ -302,7 +318,7 @@ class Module:
 
 def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
             size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), checked: bool = False,
-            kernels: int = 0, name: str = "<text>"):
+            kernels: int = 0, name: str = "<text>", **unknown):
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
     target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters,
@@ -310,8 +326,13 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     which imports are looked for, after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
     raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0: the
     environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. Raises ProgramError when the text is at fault,
-    ValueError for an unknown target; what the compiler warns of is raised as ProgramWarning.
+    OptionError, a ValueError, for an unknown target; what the compiler warns of is raised as ProgramWarning: one code is left out by
+    warnings.filterwarnings("ignore", message=r".*W0210", category=tilec.ProgramWarning).
     """
+    if unknown:
+        raise TypeError(_unknown_options(unknown))
+    if isinstance(text, str) and _is_path(text):
+        raise ValueError("%r is the name of a file, not a program: write tilec.load(%r)" % (text, text))
     threads, kernels = _fit("threads=", "", threads, 0, 4096), _fit("kernels=", "", kernels, 0, 2**31)
     options = _c.Options(size=_ctypes.sizeof(_c.Options), target=_encoded("target=", target), file_name=_encoded("name=", name), threads=threads, checked=bool(checked), kernels=kernels)
     options.function = _encoded("function=", function) if function is not None else None
@@ -331,6 +352,23 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     handle = _ctypes.c_void_p()
     _check(_c.lib.tilec_compile(data, len(data), _ctypes.byref(options), _ctypes.byref(handle)))
     return Program(handle.value, kernels or _usual_kernels())
+
+
+_OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "name")
+
+
+def _unknown_options(unknown: dict) -> str:
+    """What is said of options that there are none of: most often they are compile-time parameters or sizes."""
+    name, value = next(iter(unknown.items()))
+    near = _nearest(name, _OPTIONS)
+    if near and name.islower():
+        return "no option %s=; did you mean %s=?" % (name, near)
+    return "no option %s=: a compile-time parameter is given by define={%r: %r}, a size that no input shows by size={%r: %r}" % (name, name, value, name, value)
+
+
+def _is_path(text: str) -> bool:
+    """Is it what load() wants? No program is one word."""
+    return len(text) < 4096 and not any(mark in text for mark in "\n{;") and text.strip().endswith(".tile")
 
 
 def _usual_kernels() -> int:

@@ -21,6 +21,10 @@ class Diagnostic:
     end_column: int
     hint: str
 
+    def place(self) -> tuple:
+        """What makes two of them one: a warning's words depend on the sizes of a call, its place does not."""
+        return (self.code, self.file, self.line, self.column) if self.line else (self.code, self.message)
+
 
 class Error(Exception):
     """Any fault of tilec. `str()` is the rendered text, with source lines and carets."""
@@ -47,6 +51,10 @@ class ShapeError(ProgramError, ValueError):
     """Arguments whose shapes or values the program does not accept."""
 
 
+class OptionError(Error, ValueError):
+    """An option that names what there is none of: a target, a stage. The text says which there are."""
+
+
 class ArgumentTypeError(ProgramError, TypeError):
     """Arguments that are missing, unknown, or of another element type than the program takes."""
 
@@ -59,6 +67,7 @@ class InternalError(Error, RuntimeError):
     """A bug of tilec."""
 
 
+_OPTIONS = ("E0514", "E0530")                                # an unknown target, an unknown stage
 _KINDS = {_c.PROGRAM_ERROR: ProgramError, _c.ARGUMENT_ERROR: ShapeError, _c.DEVICE_ERROR: DeviceError, _c.TYPE_ERROR: ArgumentTypeError}
 
 
@@ -78,8 +87,15 @@ def said() -> "list[tuple[Diagnostic, str]]":
     return [(d, _c.lib.tilec_last_diagnostic_text(k).decode("utf-8", "replace").rstrip()) for k, d in enumerate(_diagnostics())]
 
 
-def check(status: int) -> None:
-    """Raises the exception of a status that is not OK."""
-    if status != _c.OK:
-        text = _c.lib.tilec_last_error().decode("utf-8", "replace").rstrip()
-        raise _KINDS.get(status, InternalError)(text, _diagnostics())
+def check(status: int, heard: "typing.Container[tuple]" = ()) -> None:
+    """Raises the exception of a status that is not OK. Warnings whose place() is in `heard` were raised before and are no part of its text."""
+    if status == _c.OK:
+        return
+    all_said = said()
+    kept = [text for diagnostic, text in all_said if diagnostic.severity == "error" or diagnostic.place() not in heard]
+    text = "\n".join(kept) if all_said else _c.lib.tilec_last_error().decode("utf-8", "replace").rstrip()
+    diagnostics = [diagnostic for diagnostic, _ in all_said]
+    kind = _KINDS.get(status, InternalError)
+    if any(d.code in _OPTIONS for d in diagnostics):
+        kind = OptionError
+    raise kind(text, diagnostics)

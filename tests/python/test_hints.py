@@ -1,0 +1,198 @@
+"""What a hint says to type is typed: in its place the fault is gone, and what people write who come from elsewhere ends in a program."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TILEC = os.environ.get("TILEC", str(ROOT / "build/cli/tilec"))
+GOLDEN = ROOT / "tests/golden"
+
+
+def check(folder, text, *options):
+    """The diagnostics of `tilec check`, and its exit status."""
+    path = pathlib.Path(folder, "hint.tile")
+    path.write_text(text)
+    done = subprocess.run([TILEC, "check", path.name, "--diagnostics=json", *options], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode in (0, 1, 2), done.stderr
+    return [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")], done.returncode
+
+
+def offset(text, line, column):
+    lines = text.encode().split(b"\n")
+    return sum(len(before) + 1 for before in lines[: line - 1]) + column - 1
+
+
+def statement(data, at):
+    """Bounds of the statement around a byte, its `;` included."""
+    begin = max(data.rfind(mark, 0, at + (data[at:at + 1] not in (b";", b"{", b"}"))) for mark in (b";", b"{", b"}")) + 1
+    begin += len(data[begin:]) - len(data[begin:].lstrip())
+    while data.startswith(b"//", begin):                  # a comment in front
+        begin = data.index(b"\n", begin) + 1
+        begin += len(data[begin:]) - len(data[begin:].lstrip())
+    return begin, data.index(b";", at) + 1
+
+
+def typed(text, said, hint):
+    """The text with what the hint says to write; None where it says nothing of that kind."""
+    data = text.encode()
+    if said.get("file") is None:
+        return None
+    begin, end = offset(text, said["line"], said["column"]), offset(text, said["end_line"], said["end_column"])
+    found = re.fullmatch(r"write `(import [^`]*;)` in front of the functions(?:, and here `([^`]*)`)?", hint)
+    if found:
+        if found[2]:
+            first, last = statement(data, begin)
+            data = data[:first] + found[2].encode() + data[last:]
+        return found[1] + "\n" + data.decode()
+    found = re.fullmatch(r"write `([^`…]*)`|did you mean `([^`]*)`\?", hint)
+    if not found:
+        return None
+    new = found[1] or found[2]
+    if new.startswith(("function", "gradient", "->", "[[", "tilec")):
+        return None                                       # an example, or a heading
+    if new.endswith(";"):
+        begin, end = statement(data, begin)
+    return (data[:begin] + new.encode() + data[end:]).decode()
+
+
+FAMILY = sorted(path for room in ("lang", "poly", "calls", "autodiff") for path in (GOLDEN / room).glob("*.tile"))
+
+
+@pytest.mark.parametrize("path", FAMILY, ids=lambda path: "%s/%s" % (path.parent.name, path.stem))
+def test_what_hints_of_goldens_say_to_write_mends_the_fault(path, tmp_path):
+    text = "".join(line for line in path.read_text().splitlines(keepends=True) if not line.startswith("//|"))
+    for said in check(tmp_path, text)[0]:
+        if said.get("file") != "hint.tile":
+            continue
+        for hint in said["hints"]:
+            new = typed(text, said, hint)
+            if new is None:
+                continue
+            before = [d["code"] for d in check(tmp_path, text)[0]]
+            after = check(tmp_path, new)[0]
+            at = offset(text, said["line"], said["column"])
+            still = [d for d in after if d["code"] == said["code"] and d.get("file") == "hint.tile" and abs(offset(new, d["line"], d["column"]) - at) < 2]
+            assert not still, (said, hint, new)
+            assert [d["code"] for d in after].count("E0101") <= before.count("E0101"), (said, hint, new)
+
+
+HEADING = "function f(X[N], Z[N], A[M, K], B[K, N], D[M, K], Label[M], W[K], S[]) -> (O) { %s }"
+# Statements as they are written elsewhere; the hints, typed one after the other, end in a program.
+ELSEWHERE = """
+O = X ** 2;
+O = X ** 2 + Z ** 3;
+O = (X + Z) ** 2;
+O = -X ** 2;
+O = np.exp(X);
+O = np.exp(X) / np.exp(X).sum();
+O = torch.exp(X) / torch.sum(torch.exp(X));
+O = np.maximum(X, 0);
+O = np.where(X > 0, X, 0.1 * X);
+O = torch.where(X > 0, X, Z);
+O = X if X > 0 else 0;
+O = np.sum(A, axis=1);
+O = np.sum(A, axis=0, keepdims=True);
+O = A.sum(axis=1);
+O = A.sum(-1);
+O = A.mean(dim=1);
+O = X.mean();
+O = X - X.mean();
+O = (X - np.mean(X)) ** 2;
+O = np.max(A, axis=1);
+O = torch.amax(A, dim=1);
+O = A.max(dim=1);
+O = A @ B;
+O = np.dot(A, B);
+O = np.matmul(A, B) + 1;
+O = torch.mm(A, B);
+O = np.dot(X, Z);
+O = A @ W;
+O = relu(A @ B);
+O = A.T;
+O = np.transpose(A);
+O = A[:, 0];
+O = A[0];
+O = A[0, :];
+O = A[:, 1:];
+O = A[..., 0];
+O = X[::-1];
+O = X[::2];
+O = X[1:] - X[:-1];
+O = X[-1];
+O = X[1:3];
+O = X[:, None];
+O = X > 0 && X < 1;
+O = X > 0 and X < 1;
+O = X < 0 or X > 1;
+O = not (X > 0);
+O = !(X > 0);
+O = X % 2;
+O = X × Z;
+O = 2X;
+O = 1e-5f * X;
+O = X .* Z;
+O = X ./ Z .+ 1;
+O = X .^ 2;
+O := X;
+return 2.0 * X;
+O = X * X.shape[0];
+O[i] = X[i] + 1;
+O[i] = X[i] * Z[i];
+O[i, j] = A[i, k] * B[k, j];
+O[i: N] = X[i] + 0.1*(X[i-1]);
+O[i: N] = X[i] + 0.1*(Z[i] - X[i]) + (Z[i]);
+O[i: M] = mean(A[i, k]);
+O[i, k: M, K] = A[i, k] / sum(A[i, k]);
+O[i, k: M, K] = A[i, k] - max(A[i, l]);
+O[i, k: M, K] = =(exp(A[i, k]) / sum(exp(A[i, l])));
+O[i, k: M, K] = A[i, k] - mean(A[i, l]);
+O[i: N] = X[i] / +(X[j]);
+O[] = +(X[i]) / N;
+O[i: M] = -log(A[i, Label[i]]);
+O[i: M] = A[Label[i], 0];
+O[i: M] = =(A[i][0]);
+O[i: M] = +(A[i][k] * W[k]);
+O[i: N] = +(X[k] if k <= i);
+O[i: N] = +(X[k]) if k <= i;
+O[i: N] = +(X[k]) for k in range(i);
+O[i: N] = +(X[k]), k > i;
+O[] = +(A[i, k]), Label[i] == 2;
+O[i: N] = O[i-1] + X[i];
+O[i: N] = =(X[i] + O[i - 1]);
+O[i, k: M, K] = O[i, k-1] + A[i, k];
+O[i: N] = =(X[(i + 1) % N]);
+O[i: N] = X[(i - 1) % N] + X[(i + 1) % N];
+O[i: N] = =(X[mod(i + 2, N)]);
+O[i: N] = =(X[max(i-1, 0)]);
+O[i: N] = X[min(i+1, N-1)] - X[max(i-1, 0)];
+O[0] = X[0];
+O = softmax(A);
+O = log_softmax(A);
+O = roll(X, 1);
+O = roll(X, shift=2);
+O = silu(X);
+O = np.tanh(X) * np.abs(Z);
+O = X.exp();
+O = np.arctan2(X, Z);
+O = np.clip(X, 0.0, 1.0);
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", ELSEWHERE)
+def test_what_is_written_elsewhere_becomes_a_program(text, tmp_path):
+    program, trail = HEADING % text, []
+    for _ in range(4):
+        said, status = check(tmp_path, program)
+        faults = [d for d in said if d["severity"] == "error"]
+        if not faults:
+            break
+        trail.append((program, faults[0]["message"], faults[0]["hints"]))
+        programs = [new for hint in faults[0]["hints"] if (new := typed(program, faults[0], hint)) is not None]
+        assert programs, trail
+        program = programs[0]
+    assert status == 0, trail
+    assert trail, "it was a program already"
