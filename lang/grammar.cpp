@@ -632,7 +632,7 @@ class Driver {
     try {
       if (x3::phrase_parse(at, end_, x3::with<progress_tag>(std::ref(progress))[rule[([&](auto& context) { out = std::move(x3::_attr(context)); })]],
                            x3::space, x3::skip_flag::dont_post_skip)) {
-        for (const Diagnostic& warning : progress.warnings) warn(warning);
+        for (std::size_t n = 0; n < std::min<std::size_t>(progress.warnings.size(), max_errors); ++n) warn(progress.warnings[n]);
         at_ = at;
         return true;
       }
