@@ -32,19 +32,21 @@ std::vector<TensorId> operands(const Node& node) {
   return ids;
 }
 
-Statement* writer_of(Program& program, TensorId id) {
-  for (auto node = program.nodes.rbegin(); node != program.nodes.rend(); ++node)  // mostly one of the last
-    if (auto* statement = std::get_if<Statement>(&*node); statement && statement->target.tensor == id) return statement;
-  return nullptr;
+Statement* Writers::of(Program& program, TensorId id) {
+  node_.resize(program.tensors.size());
+  for (; seen_ < program.nodes.size(); ++seen_)
+    if (const auto* statement = std::get_if<Statement>(&program.nodes[seen_])) node_[at(statement->target.tensor)] = seen_ + 1;
+  const std::size_t position = node_[at(id)];
+  return position ? &std::get<Statement>(program.nodes[position - 1]) : nullptr;
 }
 
-bool is_zero(Program& program, TensorId id) {
-  const Statement* statement = writer_of(program, id);
+bool is_zero(Program& program, Writers& writers, TensorId id) {
+  const Statement* statement = writers.of(program, id);
   const auto* fill = statement ? std::get_if<poly::Number>(&statement->fill) : nullptr;
   const auto zero = [](const poly::Number& number) { return number.integer == 0 && number.real == 0; };
   const auto zero_value = [&](const poly::Expr& value, const auto& again) -> bool {
     return value.match([&](const poly::Number& number) { return zero(number); }, [&](const poly::Cast& cast) { return again(cast.operand, again); },
-                       [&](const poly::Read& read) { return is_zero(program, statement->reads[at(read.read)].tensor); }, [](const auto&) { return false; });
+                       [&](const poly::Read& read) { return is_zero(program, writers, statement->reads[at(read.read)].tensor); }, [](const auto&) { return false; });
   };
   return fill && zero(*fill) && zero_value(statement->value, zero_value);
 }

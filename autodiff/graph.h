@@ -15,8 +15,18 @@ inline std::size_t at(poly::TensorId id) { return static_cast<std::size_t>(id); 
 
 std::vector<poly::TensorId> targets(const poly::Node& node);
 std::vector<poly::TensorId> operands(const poly::Node& node);
-poly::Statement* writer_of(poly::Program& program, poly::TensorId id);  // null when an intrinsic or nothing makes it
-bool is_zero(poly::Program& program, poly::TensorId id);               // made of the number 0 alone
+
+// Which statement makes a tensor, of one Program that gets nodes and loses none: each node is looked at once, however often it is asked.
+class Writers {
+ public:
+  poly::Statement* of(poly::Program& program, poly::TensorId id);       // null when an intrinsic or nothing makes it
+
+ private:
+  std::vector<std::size_t> node_;                      // per tensor, from 1; 0: none so far
+  std::size_t seen_ = 0;                               // nodes
+};
+
+bool is_zero(poly::Program& program, Writers& writers, poly::TensorId id);  // made of the number 0 alone
 
 // The rule that says what a tensor's derivative is, before the statements that make it; null for most.
 const poly::Rule* rule_of(const poly::Program& program, poly::TensorId target);

@@ -355,6 +355,7 @@ constexpr auto select = [](auto& context) {
   Arm& arm = x3::_attr(context);
   const Span span = join(condition.span(), arm.otherwise.span());
   x3::_val(context) = Expr(Select{condition, arm.then, arm.otherwise}, span);
+  if (x3::_val(context).height() > max_height) throw TooDeep{progress(context).begin + arm.then.span().begin, max_height, "operators"};
 };
 // The second `? :` of a chain: legal, and not what C means.
 constexpr auto select_again = [](auto& context) {
