@@ -181,12 +181,17 @@ void finish(Program& program, std::vector<TensorId> generated) {
   name_all(program, generated);
 }
 
+bool within(lang::Limit limit, double count, lang::Span span, lang::Diagnostics& diagnostics) { return lang::within(limit, static_cast<std::int64_t>(std::min(count, 1e18)), span, diagnostics); }
+
 bool within_limits(const Program& program, lang::Diagnostics& diagnostics) {
   if (!lang::within(lang::Limit::Statements, std::ssize(program.nodes), {}, diagnostics)) return false;
+  double all = 0;
   return std::all_of(program.nodes.begin(), program.nodes.end(), [&](const Node& node) {
     const auto* statement = std::get_if<Statement>(&node);
-    const double nodes = statement ? std::min(poly::length(statement->value), 1e18) : 0;
-    return lang::within(lang::Limit::Nodes, static_cast<std::int64_t>(nodes), statement ? statement->span : lang::Span{}, diagnostics);
+    const double nodes = statement ? poly::length(statement->value) : 0;
+    const lang::Span span = statement ? statement->span : lang::Span{};
+    all += nodes;
+    return within(lang::Limit::Nodes, nodes, span, diagnostics) && within(lang::Limit::Operations, all, span, diagnostics);
   });
 }
 

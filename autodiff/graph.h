@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/limit.h"
 #include "poly/program.h"
 
 namespace tilec::autodiff {
@@ -41,7 +42,10 @@ std::vector<bool> tensors_behind(const poly::Program& program, const std::vector
 // tensor of `generated` a name that no tensor, size or index has, in this order.
 void finish(poly::Program& program, std::vector<poly::TensorId> generated);
 
-// Is a derivative small enough to go on with? Reports when it has too many statements, or one a value that is too long.
+// Is a count of operations and operands that may be beyond 64 bits within a limit? Reports when it is not.
+bool within(lang::Limit limit, double count, lang::Span span, lang::Diagnostics& diagnostics);
+
+// Is a derivative small enough to go on with? Reports when it has too many statements, or values that are too long.
 bool within_limits(const poly::Program& program, lang::Diagnostics& diagnostics);
 
 // `dX`, `tX` for `X`: spelled so that it reads back as the same name.

@@ -15,6 +15,7 @@
 #include "autodiff/share.h"
 #include "autodiff/splice.h"
 #include "autodiff/total.h"
+#include "poly/intern.h"
 
 namespace tilec::autodiff {
 namespace {
@@ -34,6 +35,7 @@ struct Sweep {
   std::vector<std::vector<Part>> parts;                // per forward tensor, in the order of the text
   std::vector<TensorId> parameters, totals, partials, helpers;  // generated, in the order in which they get their names
   Writers writers = {};
+  double written = 0;                                  // operations and operands that the cotangents may have
 };
 
 // The cotangent of a tensor from its parts, all of which are known.
@@ -56,6 +58,9 @@ void prepend(Sweep& sweep, TensorId operand, const Part& part) {
 
 void step(Sweep& sweep, const Statement& statement, lang::Diagnostics& diagnostics) {
   if (!has_rule(sweep.gradient, statement, diagnostics)) return;
+  // Of a product of n tensors each of n cotangents reads all others, so the work is counted before it is done.
+  sweep.written += static_cast<double>(statement.reads.size()) * poly::length(statement.value);
+  if (!within(lang::Limit::Operations, sweep.written, statement.span, diagnostics)) return;
   const Adjoint made = adjoint(sweep.gradient, statement, total(sweep, statement.target.tensor), sweep.active);
   for (auto partial = made.partials.rbegin(); partial != made.partials.rend(); ++partial) prepend(sweep, partial->operand, {partial->tensor, partial->fold});
   sweep.helpers.insert(sweep.helpers.begin(), made.helpers.begin(), made.helpers.end());
