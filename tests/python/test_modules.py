@@ -11,7 +11,11 @@ import pytest
 import tilec
 from tilec import _library
 
-THOUSAND = "".join("function f%d(X[N]) -> (Y) { Y = X * %d.0; }\n" % (k, k) for k in range(1000))
+def functions(count):
+    return "".join("function f%d(X[N]) -> (Y) { Y = X * %d.0; }\n" % (k, k) for k in range(count))
+
+
+THOUSAND = functions(1000)
 
 
 @pytest.fixture
@@ -60,7 +64,7 @@ def test_functions_taken_later_are_of_the_version_that_was_read(tmp_path):
 
 
 def test_a_program_outlives_its_module():
-    module = tilec.compile(THOUSAND[:400])
+    module = tilec.compile(functions(9))
     f = module.f5
     del module
     gc.collect()
@@ -116,7 +120,7 @@ def test_a_warning_is_raised_once_for_a_module():
 
 
 def test_questions_to_a_module():
-    module = tilec.compile(THOUSAND[:200])
+    module = tilec.compile(functions(9))
     with pytest.raises(AttributeError, match="no function `f99`; there are f0, f1"):
         module.f99
     assert not hasattr(module, "__wrapped__") and "f1" in dir(module)
