@@ -141,7 +141,7 @@ static void null_pointers_of_files(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, NULL, NULL), "tilec_file_compile", "`program` is NULL");
   REFUSES(TILEC_PROGRAM_ERROR, tilec_file_compile(kept, NULL, &program), "twice", "both"); /* which of the two? */
   options.function = "thrice";
-  REFUSES(TILEC_PROGRAM_ERROR, tilec_file_compile(kept, &options, &program), "thrice", "ops.tile");
+  REFUSES(TILEC_PROGRAM_ERROR, tilec_file_compile(kept, &options, &program), "E0226", "`thrice`; the file has `twice`, `both`");
   options.function = "both", options.size = 3;
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, &options, &program), "tilec_file_compile", "options.size");
   options.size = sizeof options, options.threads = -1;
