@@ -59,7 +59,7 @@ void prepend(Sweep& sweep, TensorId operand, const Part& part) {
 void step(Sweep& sweep, const Statement& statement, lang::Diagnostics& diagnostics) {
   if (!has_rule(sweep.gradient, statement, diagnostics)) return;
   // Of a product of n tensors each of n cotangents reads all others, so the work is counted before it is done.
-  sweep.written += static_cast<double>(statement.reads.size()) * poly::length(statement.value);
+  sweep.written += static_cast<double>(statement.reads.size()) * static_cast<double>(poly::parts(statement.value).size());
   if (!within(lang::Limit::Operations, sweep.written, statement.span, diagnostics)) return;
   const Adjoint made = adjoint(sweep.gradient, statement, total(sweep, statement.target.tensor), sweep.active);
   for (auto partial = made.partials.rbegin(); partial != made.partials.rend(); ++partial) prepend(sweep, partial->operand, {partial->tensor, partial->fold});
