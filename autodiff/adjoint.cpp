@@ -95,12 +95,13 @@ Expr received(const Companion& companion, TensorId cotangent, const Share& share
 // Reads of one element of one tensor, in order of first appearance.
 std::vector<std::set<int>> groups(const Statement& statement, const std::vector<bool>& active) {
   std::vector<std::set<int>> all;
+  poly::Distinct<Access> elements;
   for (std::size_t k = 0; k < statement.reads.size(); ++k) {
     const Access& read = statement.reads[k];
     if (!active[static_cast<std::size_t>(read.tensor)]) continue;
-    const auto same = std::find_if(all.begin(), all.end(), [&](const std::set<int>& g) { return statement.reads[static_cast<std::size_t>(*g.begin())] == read; });
-    if (same != all.end()) same->insert(static_cast<int>(k));
-    else all.push_back({static_cast<int>(k)});
+    const std::size_t place = elements.place_of(read);
+    if (place == all.size()) all.emplace_back();
+    all[place].insert(static_cast<int>(k));
   }
   return all;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
 namespace tilec::autodiff {
 namespace {
@@ -19,6 +20,8 @@ using poly::Statement;
 struct Reach {
   Size low = 0, end = 0;
   std::int64_t first = 0, step = 0;                    // elements first + step·n, where that is numbers; step 0: not known
+  bool operator==(const Reach&) const = default;
+  bool operator<(const Reach& o) const { return std::tie(first, step, low, end) < std::tie(o.first, o.step, o.low, o.end); }
 };
 using Reaches = std::vector<std::optional<Reach>>;     // per dimension
 
@@ -74,8 +77,10 @@ class Sets {
 
   void add(std::size_t n, const Statement& s) {
     Reaches own = reaches(s);
-    const auto set = std::find_if(sets_.begin(), sets_.end(), [&](const Set& other) { return fits(own, other); });
-    Set& to = set == sets_.end() ? sets_.emplace_back() : *set;
+    std::size_t& next = next_[own];                    // what had no room, or what took one that reaches the same, stays so
+    while (next < sets_.size() && !(compared_ < most && fits(own, sets_[next]))) ++next;
+    Set& to = next == sets_.size() ? sets_.emplace_back() : sets_[next];
+    ++next;
     if (to.members.empty()) to.taken.assign(own.size(), Intervals{});
     for (std::size_t d = 0; d < own.size(); ++d) {
       const auto low = own[d] ? own[d]->low.value() : std::nullopt, end = own[d] ? own[d]->end.value() : std::nullopt;
@@ -100,18 +105,22 @@ class Sets {
     std::vector<std::optional<Intervals>> taken;       // per dimension, while all members are apart there
   };
   static constexpr std::size_t few = 32;               // pairs that are compared one by one
+  static constexpr std::size_t most = 1'000'000;       // comparisons; after them, each is apart from nothing
 
   static bool free(const Intervals& taken, std::int64_t low, std::int64_t end) {
     const auto next = taken.lower_bound(low);
     return end > low && (next == taken.end() || next->first >= end) && (next == taken.begin() || std::prev(next)->second <= low);
   }
 
-  bool fits(const Reaches& own, const Set& set) const {
+  bool fits(const Reaches& own, const Set& set) {
+    ++compared_;
     for (std::size_t d = 0; d < own.size(); ++d) {
       const auto low = own[d] ? own[d]->low.value() : std::nullopt, end = own[d] ? own[d]->end.value() : std::nullopt;
       if (low && end && set.taken[d] && free(*set.taken[d], *low, *end)) return true;
     }
-    return set.reaches.size() <= few && std::all_of(set.reaches.begin(), set.reaches.end(), [&](const Reaches& other) { return are_apart(own, other); });
+    if (set.reaches.size() > few) return false;
+    compared_ += set.reaches.size();
+    return std::all_of(set.reaches.begin(), set.reaches.end(), [&](const Reaches& other) { return are_apart(own, other); });
   }
 
   bool are_apart(const Reaches& a, const Reaches& b) const {
@@ -145,6 +154,8 @@ class Sets {
   const Program& program_;
   mutable std::optional<std::set<std::string>> counts_;  // when first asked for: most statements meet everywhere
   std::vector<Set> sets_;
+  std::map<Reaches, std::size_t> next_;                // for what reaches the same: the first set that may have room
+  std::size_t compared_ = 0;
 };
 
 }  // namespace

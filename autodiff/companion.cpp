@@ -96,16 +96,4 @@ bool one_point_each(const Statement& statement) {
   return seen.size() == statement.indices.size();
 }
 
-void tidy_reads(Statement& statement) {
-  std::vector<Access> kept;
-  statement.value = renumbered(statement.value, [&](int read) {
-    const Access& access = statement.reads.at(static_cast<std::size_t>(read));
-    const auto same = std::find(kept.begin(), kept.end(), access);
-    if (same != kept.end()) return static_cast<int>(same - kept.begin());
-    kept.push_back(access);
-    return static_cast<int>(kept.size()) - 1;
-  });
-  statement.reads = std::move(kept);
-}
-
 }  // namespace tilec::autodiff

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "poly/program.h"
+#include "poly/tidy.h"
 
 namespace tilec::autodiff {
 
@@ -35,8 +36,5 @@ poly::Statement over_shape(const poly::Program& program, const std::vector<poly:
 
 // Every element has at most one point, because every index is a dimension of it.
 bool one_point_each(const poly::Statement& statement);
-
-// Drops reads that the value does not mention and merges equal ones, in order of first appearance.
-void tidy_reads(poly::Statement& statement);
 
 }  // namespace tilec::autodiff

@@ -30,6 +30,7 @@ struct Sweep {
   std::vector<std::optional<TensorId>> tangents;       // per tensor of the forward program
   std::vector<bool> behind;                            // what the wanted outputs depend on
   std::vector<TensorId> parameters, made, helpers;     // generated, in the order in which they get their names
+  Writers writers = {};
 };
 
 TensorId tangent_of(Sweep& sweep, TensorId id) {
@@ -73,7 +74,7 @@ void apply(Sweep& sweep, const Rule& rule, lang::Diagnostics& diagnostics) {
     if (is_float(id)) wishes.push_back({id, tangent_name(sweep.program.tensor(id).name)});
   const Spliced spliced = splice(sweep.program, sweep.program.derivatives->at(*rule.tangent), inputs, wishes);
   for (std::size_t k = 0; k < wishes.size(); ++k)
-    if (!is_zero(sweep.program, spliced.results[k])) sweep.tangents[at(wishes[k].like)] = spliced.results[k];
+    if (!is_zero(sweep.program, sweep.writers, spliced.results[k])) sweep.tangents[at(wishes[k].like)] = spliced.results[k];
   sweep.made.insert(sweep.made.end(), spliced.results.begin(), spliced.results.end());
   sweep.helpers.insert(sweep.helpers.end(), spliced.helpers.begin(), spliced.helpers.end());
 }
@@ -108,7 +109,7 @@ void add_parameters(Sweep& sweep, const std::vector<TensorId>& wrt) {
     auto& whole = sweep.tangents[at(input)];
     if (whole) continue;
     const Tensor of = sweep.program.tensor(input);
-    whole = parts[at(input)].size() == 1 ? parts[at(input)][0].tensor : sum(sweep.program, of, parts[at(input)], tangent_name(of.name));
+    whole = parts[at(input)].size() == 1 ? parts[at(input)][0].tensor : sum(sweep.program, sweep.writers, of, parts[at(input)], tangent_name(of.name), sweep.helpers);
     if (parts[at(input)].size() > 1) sweep.made.push_back(*whole);
   }
 }

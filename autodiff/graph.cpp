@@ -32,19 +32,21 @@ std::vector<TensorId> operands(const Node& node) {
   return ids;
 }
 
-Statement* writer_of(Program& program, TensorId id) {
-  for (auto node = program.nodes.rbegin(); node != program.nodes.rend(); ++node)  // mostly one of the last
-    if (auto* statement = std::get_if<Statement>(&*node); statement && statement->target.tensor == id) return statement;
-  return nullptr;
+Statement* Writers::of(Program& program, TensorId id) {
+  node_.resize(program.tensors.size());
+  for (; seen_ < program.nodes.size(); ++seen_)
+    if (const auto* statement = std::get_if<Statement>(&program.nodes[seen_])) node_[at(statement->target.tensor)] = seen_ + 1;
+  const std::size_t position = node_[at(id)];
+  return position ? &std::get<Statement>(program.nodes[position - 1]) : nullptr;
 }
 
-bool is_zero(Program& program, TensorId id) {
-  const Statement* statement = writer_of(program, id);
+bool is_zero(Program& program, Writers& writers, TensorId id) {
+  const Statement* statement = writers.of(program, id);
   const auto* fill = statement ? std::get_if<poly::Number>(&statement->fill) : nullptr;
   const auto zero = [](const poly::Number& number) { return number.integer == 0 && number.real == 0; };
   const auto zero_value = [&](const poly::Expr& value, const auto& again) -> bool {
     return value.match([&](const poly::Number& number) { return zero(number); }, [&](const poly::Cast& cast) { return again(cast.operand, again); },
-                       [&](const poly::Read& read) { return is_zero(program, statement->reads[at(read.read)].tensor); }, [](const auto&) { return false; });
+                       [&](const poly::Read& read) { return is_zero(program, writers, statement->reads[at(read.read)].tensor); }, [](const auto&) { return false; });
   };
   return fill && zero(*fill) && zero_value(statement->value, zero_value);
 }
@@ -179,12 +181,17 @@ void finish(Program& program, std::vector<TensorId> generated) {
   name_all(program, generated);
 }
 
+bool within(lang::Limit limit, double count, lang::Span span, lang::Diagnostics& diagnostics) { return lang::within(limit, static_cast<std::int64_t>(std::min(count, 1e18)), span, diagnostics); }
+
 bool within_limits(const Program& program, lang::Diagnostics& diagnostics) {
   if (!lang::within(lang::Limit::Statements, std::ssize(program.nodes), {}, diagnostics)) return false;
+  double all = 0;
   return std::all_of(program.nodes.begin(), program.nodes.end(), [&](const Node& node) {
     const auto* statement = std::get_if<Statement>(&node);
-    const double nodes = statement ? std::min(poly::length(statement->value), 1e18) : 0;
-    return lang::within(lang::Limit::Nodes, static_cast<std::int64_t>(nodes), statement ? statement->span : lang::Span{}, diagnostics);
+    const double nodes = statement ? poly::length(statement->value) : 0;
+    const lang::Span span = statement ? statement->span : lang::Span{};
+    all += nodes;
+    return within(lang::Limit::Nodes, nodes, span, diagnostics) && within(lang::Limit::Operations, all, span, diagnostics);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/limit.h"
 #include "poly/program.h"
 
 namespace tilec::autodiff {
@@ -15,8 +16,18 @@ inline std::size_t at(poly::TensorId id) { return static_cast<std::size_t>(id); 
 
 std::vector<poly::TensorId> targets(const poly::Node& node);
 std::vector<poly::TensorId> operands(const poly::Node& node);
-poly::Statement* writer_of(poly::Program& program, poly::TensorId id);  // null when an intrinsic or nothing makes it
-bool is_zero(poly::Program& program, poly::TensorId id);               // made of the number 0 alone
+
+// Which statement makes a tensor, of one Program that gets nodes and loses none: each node is looked at once, however often it is asked.
+class Writers {
+ public:
+  poly::Statement* of(poly::Program& program, poly::TensorId id);       // null when an intrinsic or nothing makes it
+
+ private:
+  std::vector<std::size_t> node_;                      // per tensor, from 1; 0: none so far
+  std::size_t seen_ = 0;                               // nodes
+};
+
+bool is_zero(poly::Program& program, Writers& writers, poly::TensorId id);  // made of the number 0 alone
 
 // The rule that says what a tensor's derivative is, before the statements that make it; null for most.
 const poly::Rule* rule_of(const poly::Program& program, poly::TensorId target);
@@ -31,7 +42,10 @@ std::vector<bool> tensors_behind(const poly::Program& program, const std::vector
 // tensor of `generated` a name that no tensor, size or index has, in this order.
 void finish(poly::Program& program, std::vector<poly::TensorId> generated);
 
-// Is a derivative small enough to go on with? Reports when it has too many statements, or one a value that is too long.
+// Is a count of operations and operands that may be beyond 64 bits within a limit? Reports when it is not.
+bool within(lang::Limit limit, double count, lang::Span span, lang::Diagnostics& diagnostics);
+
+// Is a derivative small enough to go on with? Reports when it has too many statements, or values that are too long.
 bool within_limits(const poly::Program& program, lang::Diagnostics& diagnostics);
 
 // `dX`, `tX` for `X`: spelled so that it reads back as the same name.

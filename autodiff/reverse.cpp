@@ -15,6 +15,7 @@
 #include "autodiff/share.h"
 #include "autodiff/splice.h"
 #include "autodiff/total.h"
+#include "poly/intern.h"
 
 namespace tilec::autodiff {
 namespace {
@@ -33,6 +34,8 @@ struct Sweep {
   std::vector<bool> active;
   std::vector<std::vector<Part>> parts;                // per forward tensor, in the order of the text
   std::vector<TensorId> parameters, totals, partials, helpers;  // generated, in the order in which they get their names
+  Writers writers = {};
+  double written = 0;                                  // operations and operands that the cotangents may have
 };
 
 // The cotangent of a tensor from its parts, all of which are known.
@@ -41,7 +44,7 @@ TensorId total(Sweep& sweep, TensorId id) {
   const auto& parts = sweep.parts[at(id)];
   const TensorId whole = parts.empty()       ? zeros(sweep.gradient, of, cotangent_name(of.name))
                          : parts.size() == 1 ? parts[0].tensor
-                                             : sum(sweep.gradient, of, parts, cotangent_name(of.name));
+                                             : sum(sweep.gradient, sweep.writers, of, parts, cotangent_name(of.name), sweep.helpers);
   sweep.totals.push_back(whole);
   return whole;
 }
@@ -55,6 +58,9 @@ void prepend(Sweep& sweep, TensorId operand, const Part& part) {
 
 void step(Sweep& sweep, const Statement& statement, lang::Diagnostics& diagnostics) {
   if (!has_rule(sweep.gradient, statement, diagnostics)) return;
+  // Of a product of n tensors each of n cotangents reads all others, so the work is counted before it is done.
+  sweep.written += static_cast<double>(statement.reads.size()) * static_cast<double>(poly::parts(statement.value).size());
+  if (!within(lang::Limit::Operations, sweep.written, statement.span, diagnostics)) return;
   const Adjoint made = adjoint(sweep.gradient, statement, total(sweep, statement.target.tensor), sweep.active);
   for (auto partial = made.partials.rbegin(); partial != made.partials.rend(); ++partial) prepend(sweep, partial->operand, {partial->tensor, partial->fold});
   sweep.helpers.insert(sweep.helpers.begin(), made.helpers.begin(), made.helpers.end());
@@ -90,7 +96,7 @@ void apply(Sweep& sweep, const Rule& rule, lang::Diagnostics& diagnostics) {
     if (is_float(id)) wishes.push_back({id, cotangent_name(sweep.gradient.tensor(id).name)});
   const Spliced spliced = splice(sweep.gradient, sweep.gradient.derivatives->at(*rule.gradient), inputs, wishes);
   for (std::size_t k = wishes.size(); k-- > 0;)
-    if (sweep.active[at(wishes[k].like)] && !is_zero(sweep.gradient, spliced.results[k])) prepend(sweep, wishes[k].like, {spliced.results[k], std::nullopt});
+    if (sweep.active[at(wishes[k].like)] && !is_zero(sweep.gradient, sweep.writers, spliced.results[k])) prepend(sweep, wishes[k].like, {spliced.results[k], std::nullopt});
     else sweep.helpers.push_back(spliced.results[k]);
   sweep.helpers.insert(sweep.helpers.begin(), spliced.helpers.begin(), spliced.helpers.end());
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "autodiff/apart.h"
 #include "autodiff/companion.h"
@@ -45,9 +46,8 @@ Expr moved(const Expr& e, const std::vector<std::size_t>& where, std::size_t ran
 }
 
 // A part that is one point for every element needs no tensor: its value, over the indices of the sum.
-std::optional<Expr> in_place(Program& program, const Part& part, Statement& sum) {
-  const Statement* writer = part.fold ? writer_of(program, part.tensor) : nullptr;
-  const auto where = writer ? dimension_of_index(*writer, program.tensor(part.tensor).shape) : std::nullopt;
+std::optional<Expr> in_place(const Program& program, const Part& part, const Statement* writer, Statement& sum) {
+  const auto where = part.fold && writer ? dimension_of_index(*writer, program.tensor(part.tensor).shape) : std::nullopt;
   if (!where) return std::nullopt;
   const std::size_t rank = sum.indices.size();
   const int first_read = static_cast<int>(sum.reads.size());
@@ -66,10 +66,10 @@ std::optional<Expr> in_place(Program& program, const Part& part, Statement& sum)
 }
 
 // A part among others is stored in the type it is summed in.
-void widen(Program& program, const Part& part) {
+void widen(Program& program, Writers& known, const Part& part) {
   if (!part.fold) return;
   program.tensors[at(part.tensor)].dtype = *part.fold;
-  writer_of(program, part.tensor)->fill = poly::Number{*part.fold};
+  known.of(program, part.tensor)->fill = poly::Number{*part.fold};
 }
 
 // Parts that reach different elements, and are summed in one type, together: positions, in the order of the text.
@@ -99,37 +99,69 @@ Part chained(const std::vector<Part>& parts, std::vector<std::size_t> set, const
   return parts[set.back()];
 }
 
+// One statement that adds up parts; after `store`, another that goes on from it.
+class Adding {
+ public:
+  Adding(Program& program, const Tensor& of, DType type) : program_(program), of_(of), type_(type), statement_(over_shape(program, of.shape)), empty_(statement_) {}
+
+  bool is_long() const { return length_ > longest; }
+
+  // `writer`: of the part; null where it is none's, as a parameter.
+  void add(const Part& part, const Statement* writer) {
+    std::optional<Expr> term = in_place(program_, part, writer, statement_);
+    if (!term) term = read(part.tensor);
+    value_ = value_ ? term::add(*value_, cast(*term, type_)) : cast(*term, type_);
+    length_ += poly::length(*term) + 1;
+  }
+
+  TensorId store(std::string name, DType dtype) {
+    const TensorId id = new_tensor(program_, std::move(name), dtype, of_.shape, of_.span);
+    statement_.value = *value_;
+    statement_.target.tensor = id;
+    statement_.fill = poly::Number{dtype};
+    statement_.span = of_.span;
+    tidy_reads(statement_);
+    program_.nodes.emplace_back(std::exchange(statement_, empty_));
+    value_ = read(id);
+    length_ = 1;
+    return id;
+  }
+
+ private:
+  static constexpr double longest = 300;               // operations and operands of a statement that takes no more parts
+  Program& program_;
+  const Tensor& of_;
+  DType type_;
+  Statement statement_, empty_;
+  std::optional<Expr> value_;
+  double length_ = 0;
+
+  Expr read(TensorId id) {
+    statement_.reads.push_back({id, statement_.target.element});
+    return poly::Read{static_cast<int>(statement_.reads.size()) - 1, program_.tensor(id).dtype};
+  }
+};
+
 }  // namespace
 
-TensorId sum(Program& program, const Tensor& of, const std::vector<Part>& all, std::string name) {
-  std::vector<Statement*> made(program.tensors.size(), nullptr), writers;
-  for (poly::Node& node : program.nodes)
-    if (auto* statement = std::get_if<Statement>(&node)) made[at(statement->target.tensor)] = statement;
-  for (const Part& part : all) writers.push_back(made[at(part.tensor)]);
+TensorId sum(Program& program, Writers& known, const Tensor& of, const std::vector<Part>& all, std::string name, std::vector<TensorId>& helpers) {
+  std::vector<Statement*> writers;
+  for (const Part& part : all) writers.push_back(known.of(program, part.tensor));
   const auto sets = sets_of(program, all, writers);
   if (sets.size() == 1) return chained(all, sets[0], writers).tensor;
-  for (const Part& part : all) widen(program, part);
-  std::vector<Part> parts;
-  for (const auto& set : sets) parts.push_back(chained(all, set, writers));
-  Statement statement = over_shape(program, of.shape);
+  for (const Part& part : all) widen(program, known, part);
   DType type = lang::accumulator(of.dtype);
-  for (const Part& part : parts) type = lang::promote(type, program.tensor(part.tensor).dtype);
-  std::optional<Expr> value;
-  for (const Part& part : parts) {
-    std::optional<Expr> term = in_place(program, part, statement);
-    if (!term) {
-      term = poly::Read{static_cast<int>(statement.reads.size()), program.tensor(part.tensor).dtype};
-      statement.reads.push_back({part.tensor, statement.target.element});
-    }
-    value = value ? add(*value, cast(*term, type)) : cast(*term, type);
+  std::vector<Part> parts;
+  for (const auto& set : sets) {
+    parts.push_back(chained(all, set, writers));
+    type = lang::promote(type, program.tensor(parts.back().tensor).dtype);
   }
-  statement.value = *value;
-  statement.target.tensor = new_tensor(program, std::move(name), of.dtype, of.shape, of.span);
-  statement.fill = poly::Number{of.dtype};
-  statement.span = of.span;
-  tidy_reads(statement);
-  program.nodes.emplace_back(statement);
-  return statement.target.tensor;
+  Adding adding(program, of, type);
+  for (const Part& part : parts) {
+    if (adding.is_long()) helpers.push_back(adding.store(name, type));
+    adding.add(part, known.of(program, part.tensor));
+  }
+  return adding.store(std::move(name), of.dtype);
 }
 
 TensorId zeros(Program& program, const Tensor& of, std::string name) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "autodiff/graph.h"
 #include "poly/program.h"
 
 namespace tilec::autodiff {
@@ -22,8 +23,9 @@ struct Part {
   std::optional<poly::DType> fold;                     // the type it is summed in; nothing: its type is fixed
 };
 
-// In: two parts or more, in the order of the text; `of` is the tensor that they are derivatives of.
-poly::TensorId sum(poly::Program& program, const poly::Tensor& of, const std::vector<Part>& parts, std::string name);
+// In: two parts or more, in the order of the text; `of` is the tensor that they are derivatives of. A sum of very many is several statements, each
+// of which goes on from the one before: `helpers` gets their tensors, in the type that is summed in, so no bit differs.
+poly::TensorId sum(poly::Program& program, Writers& known, const poly::Tensor& of, const std::vector<Part>& parts, std::string name, std::vector<poly::TensorId>& helpers);
 
 // dX[i: N] = =(0.0), which is exact: nothing depends on X.
 poly::TensorId zeros(poly::Program& program, const poly::Tensor& of, std::string name);

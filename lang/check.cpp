@@ -114,6 +114,7 @@ class Checker {
   std::set<std::string> integers_;                     // names with an integer type in the text
   int now_ = -1;                                       // the statement being checked
   bool has_values_ = false;                            // does it compute more than a size, as `P = K/2 + 1;` does?
+  int unknown_ = 0;                                    // names that were found to be none
 
   // ---- names ----
 
@@ -164,13 +165,21 @@ class Checker {
 
   bool is_index(const Name& name) const { return !name.upper && !find(name); }
 
-  void unknown(const Name& name, std::string_view otherwise) {
+  bool may_search() { return ++unknown_ <= 100; }        // each mistyped word is compared with every name there is
+
+  // The known name of a kind that a mistyped one was meant to be.
+  template <class Fits> std::optional<std::string> meant(const Name& name, Fits fits) {
+    if (!may_search()) return std::nullopt;
     std::vector<std::string> all;
     for (const auto& [spelled, known] : known_)
-      if (known.statement < now_) all.push_back(spelled);
+      if (fits(known)) all.push_back(spelled);
+    return nearest(name.text, all);
+  }
+
+  void unknown(const Name& name, std::string_view otherwise) {
     auto entry = diagnostics_.report(name.span, messages::no_such_value, name.spelled());
     if (const auto idiom = hint_for(Idiom::Kind::Value, name.text)) entry.hint(*idiom);
-    else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    else if (const auto near = meant(name, [&](const Known& known) { return known.statement < now_; })) entry.hint(fmt::format("did you mean `{}`?", *near));
     else if (!otherwise.empty()) entry.hint(std::string(otherwise));
   }
 
@@ -192,11 +201,8 @@ class Checker {
   void result(const Target& r) {
     type(r);
     if (find(r.name)) return;
-    std::vector<std::string> all;
-    for (const auto& [spelled, known] : known_)
-      if (known.kind == Known::Kind::Assigned) all.push_back(spelled);
     auto entry = diagnostics_.report(r.name.span, messages::result_missing, r.name.spelled());
-    if (const auto near = nearest(r.name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    if (const auto near = meant(r.name, [](const Known& known) { return known.kind == Known::Kind::Assigned; })) entry.hint(fmt::format("did you mean `{}`?", *near));
   }
 
   void type(const Target& t) {
@@ -573,12 +579,16 @@ class Checker {
   }
 
   void no_function(const Name& name) {
-    std::vector<std::string> all = builtin_names();
-    for (const auto& each : function_names(file_)) all.push_back(each);
+    std::vector<std::string> own, all;
+    if (may_search()) {
+      own = function_names(file_);
+      all = builtin_names();
+      all.insert(all.end(), own.begin(), own.end());
+    }
     auto entry = diagnostics_.report(name.span, messages::unknown_function, name.spelled());
     if (const auto hidden = hidden_definition(file_, name))
       entry.label(hidden->function->name->span, "defined in a file that an import imports").hint("import that file too");
-    else if (const auto own = nearest(name.text, function_names(file_)); own && own->size() == name.text.size()) entry.hint(fmt::format("did you mean `{}`?", *own));
+    else if (const auto near = nearest(name.text, own); near && near->size() == name.text.size()) entry.hint(fmt::format("did you mean `{}`?", *near));
     else if (const auto idiom = hint_for(Idiom::Kind::Function, name.text)) entry.hint(*idiom);
     else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
     else entry.hint("`tilec explain E0116` says which there are");

@@ -28,7 +28,7 @@ Diagnostics::Entry& Diagnostics::Entry::hint(std::string text) {
 Diagnostics::Entry Diagnostics::add(Diagnostic diagnostic) {
   // Without a place two messages of one code are two things to say (two missing sizes), so the text decides there.
   const auto same = [&](const Diagnostic& d) {
-    return d.code == diagnostic.code && d.span == diagnostic.span && (!d.span.empty() || d.message == diagnostic.message);
+    return d.span == diagnostic.span && d.code == diagnostic.code && (!d.span.empty() || d.message == diagnostic.message);
   };
   const auto known = std::find_if(all_.begin(), all_.end(), same);
   if (known != all_.end()) return Entry(*this, static_cast<std::size_t>(known - all_.begin()));

@@ -355,6 +355,7 @@ constexpr auto select = [](auto& context) {
   Arm& arm = x3::_attr(context);
   const Span span = join(condition.span(), arm.otherwise.span());
   x3::_val(context) = Expr(Select{condition, arm.then, arm.otherwise}, span);
+  if (x3::_val(context).height() > max_height) throw TooDeep{progress(context).begin + arm.then.span().begin, max_height, "operators"};
 };
 // The second `? :` of a chain: legal, and not what C means.
 constexpr auto select_again = [](auto& context) {
@@ -632,7 +633,7 @@ class Driver {
     try {
       if (x3::phrase_parse(at, end_, x3::with<progress_tag>(std::ref(progress))[rule[([&](auto& context) { out = std::move(x3::_attr(context)); })]],
                            x3::space, x3::skip_flag::dont_post_skip)) {
-        for (const Diagnostic& warning : progress.warnings) warn(warning);
+        for (std::size_t n = 0; n < std::min<std::size_t>(progress.warnings.size(), max_errors); ++n) warn(progress.warnings[n]);
         at_ = at;
         return true;
       }

@@ -17,8 +17,10 @@ const Row& row(Limit limit) {
       {"TILEC_LIMIT_NESTING", "calls inside each other", 500},
       {"TILEC_LIMIT_STATEMENTS", "statements once its calls and derivatives are written out", 100'000},
       {"TILEC_LIMIT_COMPONENTS", "components in one tuple, those of its tuples included", 10'000},
-      {"TILEC_LIMIT_INDICES", "indices in one contraction", 128},
+      {"TILEC_LIMIT_INDICES", "indices in one statement or dimensions of one tensor", 128},
       {"TILEC_LIMIT_NODES", "operations and operands in one value once its calls and derivatives are written out", 20'000},
+      {"TILEC_LIMIT_OPERATIONS", "operations and operands in all values together once its calls and derivatives are written out", 1'000'000},
+      {"TILEC_LIMIT_TERMS", "terms in one size, multiplied out", 1'000},
   };
   return rows[static_cast<std::size_t>(limit)];
 }

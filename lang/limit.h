@@ -17,8 +17,10 @@ enum class Limit {
   Nesting,                                             // calls inside calls, which the stack bounds too
   Statements,                                          // of one program, a gradient included
   Components,                                          // of one tuple, those of its tuples included
-  Indices,                                             // of one contraction
+  Indices,                                             // of one statement, and dimensions of one tensor
   Nodes,                                               // operations and operands of one value
+  Operations,                                          // and of all values of a program together
+  Terms,                                               // of one size, multiplied out
 };
 std::int64_t most(Limit limit);
 bool within(Limit limit, std::int64_t count, Span span, Diagnostics& diagnostics);  // reports when it is not

@@ -17,13 +17,34 @@ std::string_view word(Severity severity) {
 // A span on the one line it is shown on: the first it touches.
 struct Place { const Source* source; Position begin, end; std::string_view text; };
 
-std::optional<Place> place(Span span, const std::vector<Source>& sources) {
-  if (span.source >= sources.size() || (span.begin == 0 && span.end == 0)) return std::nullopt;
-  const Source& source = sources[span.source];
-  Place out{&source, position(source, span.begin), position(source, std::max(span.begin, span.end)), {}};
-  out.text = line(source, out.begin.line);
-  return out;
-}
+// Places in the sources, whose lines are found once: of many diagnostics each would look through the text.
+class Places {
+ public:
+  explicit Places(const std::vector<Source>& sources) : sources_(sources), starts_(sources.size()) {}
+
+  std::optional<Place> operator()(Span span) {
+    if (span.source >= sources_.size() || (span.begin == 0 && span.end == 0)) return std::nullopt;
+    const Source& source = sources_[span.source];
+    const Position begin = position(span.source, span.begin), end = position(span.source, std::max(span.begin, span.end));
+    return Place{&source, begin, end, line(source, begin.line)};
+  }
+
+ private:
+  const std::vector<Source>& sources_;
+  std::vector<std::vector<std::size_t>> starts_;       // of the lines of each, once asked for
+
+  Position position(std::size_t number, std::size_t offset) {
+    const std::string& text = sources_[number].text;
+    std::vector<std::size_t>& starts = starts_[number];
+    if (starts.empty()) {
+      starts.push_back(0);
+      for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) starts.push_back(end + 1);
+    }
+    const std::size_t at = std::min(offset, text.size());
+    const auto next = std::upper_bound(starts.begin(), starts.end(), at);
+    return {static_cast<int>(next - starts.begin()), static_cast<int>(at - *std::prev(next)) + 1};
+  }
+};
 
 // Columns count bytes; the picture under a line must count what a terminal shows: tabs stay tabs, continuation bytes have no width.
 std::string indentation(std::string_view text, int column) {
@@ -46,19 +67,19 @@ std::string shown(std::string_view text) {
 
 class Writer {
  public:
-  Writer(const std::vector<Source>& sources, bool color) : sources_(sources), color_(color) {}
+  Writer(const std::vector<Source>& sources, bool color) : places_(sources), color_(color) {}
 
   void write(const Diagnostic& d) {
-    const std::optional<Place> at = place(d.span, sources_);
+    const std::optional<Place> at = places_(d.span);
     if (at) out_ += paint(bold, fmt::format("{}:{}:{}: ", at->source->name, at->begin.line, at->begin.column));
     const std::string_view tone = d.severity == Severity::Error ? red : d.severity == Severity::Warning ? yellow : cyan;
     out_ += paint(tone, fmt::format("{}[{}]: ", word(d.severity), d.code)) + paint(bold, shown(d.message)) + '\n';
     gutter_ = at ? digits(at->begin.line) : 1;
     for (const Label& label : d.labels)
-      if (const auto p = place(label.span, sources_)) gutter_ = std::max(gutter_, digits(p->begin.line));
+      if (const auto p = places_(label.span)) gutter_ = std::max(gutter_, digits(p->begin.line));
     if (at) excerpt(*at, '^', tone, "");
     for (const Label& label : d.labels) {
-      const std::optional<Place> p = place(label.span, sources_);
+      const std::optional<Place> p = places_(label.span);
       if (!p) out_ += fmt::format("note: {}\n", shown(label.text));
       else excerpt(*p, '-', blue, label.span.source == d.span.source || d.span.empty() ? label.text : fmt::format("{} ({})", label.text, p->source->name));
     }
@@ -68,7 +89,7 @@ class Writer {
   std::string take() { return std::move(out_); }
 
  private:
-  const std::vector<Source>& sources_;
+  Places places_;
   bool color_;
   std::string out_;
   int gutter_ = 1;
@@ -129,19 +150,19 @@ std::string utf8(std::string_view text) {
   return out;
 }
 
-std::string where(Span span, const std::vector<Source>& sources) {
-  const std::optional<Place> p = place(span, sources);
+std::string where(Span span, Places& places) {
+  const std::optional<Place> p = places(span);
   if (!p) return R"("file": null)";
   return fmt::format(R"("file": {}, "line": {}, "column": {}, "end_line": {}, "end_column": {})", quoted(utf8(p->source->name)), p->begin.line, p->begin.column,
                      p->end.line, p->end.column);
 }
 
-std::string json_line(const Diagnostic& d, const std::vector<Source>& sources) {
+std::string json_line(const Diagnostic& d, Places& places) {
   std::string labels, hints;
   for (const Label& label : d.labels)
-    labels += fmt::format(R"({}{{{}, "message": {}}})", labels.empty() ? "" : ", ", where(label.span, sources), quoted(utf8(label.text)));
+    labels += fmt::format(R"({}{{{}, "message": {}}})", labels.empty() ? "" : ", ", where(label.span, places), quoted(utf8(label.text)));
   for (const std::string& hint : d.hints) hints += (hints.empty() ? "" : ", ") + quoted(utf8(hint));
-  return fmt::format(R"({{{}, "severity": "{}", "code": "{}", "message": {}, "labels": [{}], "hints": [{}]}})", where(d.span, sources), word(d.severity), d.code,
+  return fmt::format(R"({{{}, "severity": "{}", "code": "{}", "message": {}, "labels": [{}], "hints": [{}]}})", where(d.span, places), word(d.severity), d.code,
                      quoted(utf8(d.message)), labels, hints) + '\n';
 }
 
@@ -150,7 +171,8 @@ std::string json_line(const Diagnostic& d, const std::vector<Source>& sources) {
 std::string render(const Diagnostics& diagnostics, const std::vector<Source>& sources, RenderOptions options) {
   if (options.json) {
     std::string out;
-    for (const Diagnostic& d : diagnostics.all()) out += json_line(d, sources);
+    Places places(sources);
+    for (const Diagnostic& d : diagnostics.all()) out += json_line(d, places);
     return out;
   }
   Writer writer(sources, options.color);

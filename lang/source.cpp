@@ -8,11 +8,11 @@ Position position(const Source& source, std::uint32_t offset) {
   const std::size_t end = std::min<std::size_t>(offset, source.text.size());
   Position at;
   std::size_t start = 0;
-  for (std::size_t i = 0; i < end; ++i)
-    if (source.text[i] == '\n') {
-      ++at.line;
-      start = i + 1;
-    }
+  const std::string_view before = std::string_view(source.text).substr(0, end);
+  for (std::size_t next = before.find('\n'); next != std::string_view::npos; next = before.find('\n', start)) {
+    ++at.line;
+    start = next + 1;
+  }
   at.column = static_cast<int>(end - start) + 1;
   return at;
 }

@@ -1,5 +1,6 @@
 #include "poly/intern.h"
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <tuple>
@@ -26,6 +27,7 @@ class Interner {
                      Expr operand = of(c.operand);
                      return only(Key(-1, static_cast<int>(c.type), {address(operand)}), operand.same_as(c.operand) ? e : Expr(Cast{operand, c.type}));
                    },
+                   [&](const Read& r) { return only(Key(-2, static_cast<int>(r.type), {reinterpret_cast<const void*>(static_cast<std::intptr_t>(r.read))}), e); },
                    [&](const auto&) {
                      for (const Expr& leaf : leaves_)
                        if (leaf == e) return leaf;

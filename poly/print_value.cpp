@@ -4,6 +4,9 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <unordered_map>
+
+#include "poly/intern.h"
 
 namespace tilec::poly {
 namespace {
@@ -41,7 +44,15 @@ class Printer {
  public:
   Printer(const std::vector<std::string>& reads, const std::vector<std::string>& indices) : reads_(reads), indices_(indices) {}
 
+  // A condition is tried in two ways, so what stands inside conditions would be printed 2^n times.
   PrintedValue print(const Expr& value) const {
+    if (!value.as<Apply>()) return fresh(value);
+    const auto known = known_.find(address(value));
+    return known != known_.end() ? known->second : known_.emplace(address(value), fresh(value)).first->second;
+  }
+
+ private:
+  PrintedValue fresh(const Expr& value) const {
     return value.match(
         [&](const Number& n) { return literal(n); },
         [&](const Read& r) {
@@ -53,7 +64,6 @@ class Printer {
         [&](const Apply& a) { return operation(a, value); });
   }
 
- private:
   // With its type written out.
   static PrintedValue cast_of(const PrintedValue& inner, DType type) {
     return {fmt::format("{}({})", lang::name(type), inner.text), Primary, cast(inner.scalar, type)};
@@ -141,6 +151,7 @@ class Printer {
 
   const std::vector<std::string>& reads_;
   const std::vector<std::string>& indices_;
+  mutable std::unordered_map<const void*, PrintedValue> known_;  // by a node of the value that is printed
 };
 
 }  // namespace

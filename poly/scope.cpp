@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lang/builtin.h"
+#include "lang/limit.h"
 #include "lang/messages.h"
 #include "lang/print.h"
 #include "poly/call.h"
@@ -290,7 +291,9 @@ std::string wished_name(const Scope& scope, const std::string& name) {
   return at == scope.called.end() ? name : at->second;
 }
 
+// Every tensor of a text comes by here, so what holds of one holds of all.
 TensorId add_tensor(Scope& scope, Tensor tensor) {
+  if (!lang::within(lang::Limit::Indices, std::ssize(tensor.shape), tensor.span, scope.diagnostics)) scope.failed = scope.inlined->over = true;
   tensor.name = wished_name(scope, tensor.name);
   scope.program.tensors.push_back(std::move(tensor));
   return static_cast<TensorId>(scope.program.tensors.size()) - 1;

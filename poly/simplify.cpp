@@ -14,6 +14,7 @@
 #include "poly/fold.h"
 #include "poly/hull.h"
 #include "poly/intern.h"
+#include "poly/tidy.h"
 #include "poly/view.h"
 
 namespace tilec::poly {
@@ -21,24 +22,10 @@ namespace {
 
 // Rows that say nothing, and rows said twice.
 void tidy_domain(Statement& s) {
-  std::vector<Range> rows;
-  for (auto& row : s.domain)
-    if (!always_holds(row) && std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
-  s.domain = std::move(rows);
-}
-
-// Reads in the order of their first use, each once.
-void tidy_reads(Statement& s) {
-  std::vector<Access> reads;
-  s.value = with_leaves(s.value, [&](const Expr& leaf) -> Expr {
-    const auto* read = leaf.as<Read>();
-    if (!read) return leaf;
-    const auto& access = s.reads[static_cast<std::size_t>(read->read)];
-    auto at = std::find(reads.begin(), reads.end(), access) - reads.begin();
-    if (at == std::ssize(reads)) reads.push_back(access);
-    return at == read->read ? leaf : Expr{Read{static_cast<int>(at), read->type}};
-  });
-  s.reads = std::move(reads);
+  Distinct<Range> rows;
+  for (const Range& row : s.domain)
+    if (!always_holds(row)) rows.place_of(row);
+  s.domain = rows.take();
 }
 
 // Index k as the constant it must be: a row 0 <= ±k + c < 1.

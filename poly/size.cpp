@@ -16,6 +16,7 @@
 #include <tuple>
 
 #include "lang/diagnostic.h"
+#include "lang/limit.h"
 
 namespace tilec::poly {
 namespace {
@@ -24,19 +25,28 @@ __extension__ using Wide = __int128;
 using Factors = std::vector<Size::Factor>;
 using Polynomial = std::map<Factors, Wide>;
 
+// What is computed; its text is made only when something goes wrong.
+struct Operation {
+  const Size& a;
+  const char* symbol = nullptr;                        // nullptr: `a` alone
+  const Size* b = nullptr;
+};
+
 [[noreturn]] void overflow(const std::string& operation) { throw Overflow(fmt::format("`{}` does not fit a 64-bit size", operation)); }
 
-void add_term(Polynomial& sum, const Factors& factors, Wide coefficient, const std::string& operation) {
-  Wide& total = sum[factors];
-  if (__builtin_add_overflow(total, coefficient, &total)) overflow(operation);
+[[noreturn]] void overflow(const Operation& o) { overflow(o.symbol ? fmt::format("{} {} {}", o.a.print(), o.symbol, o.b->print()) : o.a.print()); }
+
+// Sums multiplied out: `(A + B)*(C + D)*…` has 2^n terms.
+void check_count(std::size_t terms) {
+  constexpr std::size_t few = 100;
+  if (terms <= few) return;
+  const auto most = static_cast<std::size_t>(lang::most(lang::Limit::Terms));
+  if (terms > most) throw SizeError(fmt::format("multiplied out, a size has more than {} terms (the environment variable TILEC_LIMIT_TERMS raises this limit)", most));
 }
 
-void add(Polynomial& sum, const Size& size, Wide factor, const std::string& operation) {
-  for (const auto& term : size.terms()) {
-    Wide product;
-    if (__builtin_mul_overflow(factor, Wide{term.coefficient}, &product)) overflow(operation);
-    add_term(sum, term.factors, product, operation);
-  }
+void add_term(Polynomial& sum, const Factors& factors, Wide coefficient, const Operation& operation) {
+  Wide& total = sum[factors];
+  if (__builtin_add_overflow(total, coefficient, &total)) overflow(operation);
 }
 
 Factors merged(const Factors& a, const Factors& b) {
@@ -45,28 +55,50 @@ Factors merged(const Factors& a, const Factors& b) {
   return all;
 }
 
-void add_product(Polynomial& sum, const Polynomial& a, const Size& b, const std::string& operation) {
-  for (const auto& [factors, coefficient] : a)
+void add_product(Polynomial& sum, const Polynomial& a, const Size& b, const Operation& operation) {
+  check_count(std::max(a.size(), b.terms().size()));
+  for (const auto& [factors, coefficient] : a) {
     for (const auto& term : b.terms()) {
       Wide product;
       if (__builtin_mul_overflow(coefficient, Wide{term.coefficient}, &product)) overflow(operation);
       add_term(sum, merged(factors, term.factors), product, operation);
     }
+    check_count(sum.size());
+  }
 }
 
-std::vector<Size::Term> terms_of(const Polynomial& sum, const std::string& operation) {
+std::int64_t narrow(Wide coefficient, const Operation& operation) {
+  if (coefficient < INT64_MIN || coefficient > INT64_MAX) overflow(operation);
+  return static_cast<std::int64_t>(coefficient);
+}
+
+std::vector<Size::Term> terms_of(const Polynomial& sum, const Operation& operation) {
   std::vector<Size::Term> terms;
-  for (const auto& [factors, coefficient] : sum) {
-    if (coefficient == 0) continue;
-    if (coefficient < INT64_MIN || coefficient > INT64_MAX) overflow(operation);
-    terms.push_back({static_cast<std::int64_t>(coefficient), factors});
-  }
+  for (const auto& [factors, coefficient] : sum)
+    if (coefficient != 0) terms.push_back({narrow(coefficient, operation), factors});
   return terms;
 }
 
-// Text only made when something goes wrong would need a callback everywhere; constants are the common case and cheap.
-std::string written(const Size& a, const char* symbol, const Size& b) {
-  return fmt::format("{} {} {}", a.print(), symbol, b.print());
+// a + sign·b: both are sorted.
+std::vector<Size::Term> terms_of_sum(const Size& a, int sign, const Size& b) {
+  const Operation operation{a, sign < 0 ? "-" : "+", &b};
+  std::vector<Size::Term> terms;
+  auto x = a.terms().begin(), y = b.terms().begin();
+  const auto x_end = a.terms().end(), y_end = b.terms().end();
+  const auto take_y = [&] { return Wide{sign} * y++->coefficient; };
+  while (x != x_end || y != y_end) {
+    if (y == y_end || (x != x_end && x->factors < y->factors)) terms.push_back(*x++);
+    else if (x == x_end || y->factors < x->factors) {
+      const Factors& factors = y->factors;
+      terms.push_back({narrow(take_y(), operation), factors});
+    } else {
+      const Wide sum = x->coefficient + take_y();
+      if (sum != 0) terms.push_back({narrow(sum, operation), x->factors});
+      ++x;
+    }
+  }
+  check_count(terms.size());
+  return terms;
 }
 
 // What is left when the constant terms are dropped, to see that a - b is a constant without forming a - b.
@@ -145,12 +177,8 @@ Size operator+(const Size& a, const Size& b) {
   const auto x = a.value(), y = b.value();
   std::int64_t folded;
   if (x && y && !__builtin_add_overflow(*x, *y, &folded)) return folded;
-  const auto operation = written(a, "+", b);
-  Polynomial sum;
-  add(sum, a, 1, operation);
-  add(sum, b, 1, operation);
   Size result;
-  result.terms_ = terms_of(sum, operation);
+  result.terms_ = terms_of_sum(a, 1, b);
   return result;
 }
 
@@ -159,12 +187,8 @@ Size operator-(const Size& a, const Size& b) {
   const auto x = a.value(), y = b.value();
   std::int64_t folded;
   if (x && y && !__builtin_sub_overflow(*x, *y, &folded)) return folded;
-  const auto operation = written(a, "-", b);
-  Polynomial sum;
-  add(sum, a, 1, operation);
-  add(sum, b, -1, operation);
   Size result;
-  result.terms_ = terms_of(sum, operation);
+  result.terms_ = terms_of_sum(a, -1, b);
   return result;
 }
 
@@ -172,9 +196,9 @@ Size operator*(const Size& a, const Size& b) {
   const auto x = a.value(), y = b.value();
   std::int64_t folded;
   if (x && y && !__builtin_mul_overflow(*x, *y, &folded)) return folded;
-  const auto operation = written(a, "*", b);
+  const Operation operation{a, "*", &b};
   Polynomial left, product;
-  add(left, a, 1, operation);
+  for (const auto& term : a.terms_) left.emplace(term.factors, term.coefficient);
   add_product(product, left, b, operation);
   Size result;
   result.terms_ = terms_of(product, operation);
@@ -296,7 +320,7 @@ std::set<std::string> Size::names() const {
 
 Size Size::substitute(const std::map<std::string, std::int64_t>& values) const {
   if (value()) return *this;
-  const auto operation = print();
+  const Operation operation{*this};
   Polynomial sum;
   for (const auto& term : terms_) {
     Polynomial product{{{}, term.coefficient}};

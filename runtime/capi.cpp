@@ -30,6 +30,10 @@
 using namespace tilec;
 namespace messages = lang::messages;
 
+struct tilec_file {
+  std::shared_ptr<const runtime::Loaded> loaded;
+  std::vector<std::string> functions;
+};
 struct tilec_program {
   std::shared_ptr<const runtime::Callable> callable;
   std::vector<std::string> inputs, outputs;
@@ -63,7 +67,7 @@ lang::Diagnostic plain(std::string code, std::string message) { return {std::mov
 
 void keep(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, bool failed) {
   last.diagnostics = diagnostics.all();
-  last.sources = sources;
+  last.sources = last.diagnostics.empty() ? std::vector<lang::Source>() : sources;
   last.hints.clear();
   for (const lang::Diagnostic& d : last.diagnostics) last.hints.push_back(fmt::format("{}", fmt::join(d.hints, "; ")));
   last.text = failed ? lang::render(diagnostics, sources) : std::string();
@@ -145,8 +149,7 @@ std::string text_of(const char* text, std::size_t length, const char* function) 
 }
 
 // Fields that the caller's struct is too old to have are absent; those that it has and we do not know must be 0.
-tilec_options options_of(const tilec_options* given) {
-  constexpr const char* function = "tilec_compile";
+tilec_options options_of(const tilec_options* given, const char* function) {
   tilec_options options{};
   if (given == nullptr) return options;
   constexpr std::size_t ends[] = {
@@ -161,8 +164,7 @@ tilec_options options_of(const tilec_options* given) {
   return options;
 }
 
-std::vector<poly::Define> defines_of(const tilec_options& options) {
-  constexpr const char* function = "tilec_compile";
+std::vector<poly::Define> defines_of(const tilec_options& options, const char* function) {
   need_list(options.defines, options.define_count, function, "options.defines");
   std::vector<poly::Define> defines;
   for (std::size_t k = 0; k < options.define_count; ++k) {
@@ -174,8 +176,7 @@ std::vector<poly::Define> defines_of(const tilec_options& options) {
   return defines;
 }
 
-void add_sizes(const tilec_options& options, codegen::Request& request) {
-  constexpr const char* function = "tilec_compile";
+void add_sizes(const tilec_options& options, codegen::Request& request, const char* function) {
   need_list(options.sizes, options.size_count, function, "options.sizes");
   for (std::size_t k = 0; k < options.size_count; ++k) {
     const std::string name = &need(options.sizes[k].name, function, fmt::format("options.sizes[{}].name", k));
@@ -186,12 +187,12 @@ void add_sizes(const tilec_options& options, codegen::Request& request) {
   request.sizes_from = "size";
 }
 
-codegen::Request request_of(const tilec_options& options) {
+codegen::Request request_of(const tilec_options& options, const char* function) {
   codegen::Request request;
   if (options.function != nullptr) request.signature.function = options.function;
-  request.signature.defines = defines_of(options);
-  add_sizes(options, request);
-  if (options.threads < 0) misuse("tilec_compile", fmt::format("`options.threads` is {}", options.threads));
+  request.signature.defines = defines_of(options, function);
+  add_sizes(options, request, function);
+  if (options.threads < 0) misuse(function, fmt::format("`options.threads` is {}", options.threads));
   const std::string target = options.target != nullptr ? options.target : "cpu";
   const std::optional<codegen::Target> named = runtime::target_here(target);
   if (!named) throw runtime::argument_error(messages::unknown_target, target).hint(runtime::target_hint(target));
@@ -201,26 +202,44 @@ codegen::Request request_of(const tilec_options& options) {
   return request;
 }
 
-std::string key_of(const std::vector<lang::Source>& sources, const codegen::Request& r, std::size_t kernels) {
-  std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", sources[0].name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
+// What is equal is shared as long as one who holds it lives.
+template <class T> class Shared {
+ public:
+  template <class Make> std::shared_ptr<const T> get(const std::string& key, Make make) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    std::weak_ptr<const T>& place = known_[key];
+    std::shared_ptr<const T> one = place.lock();
+    if (!one) place = one = make();
+    return one;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const T>> known_;
+};
+
+std::shared_ptr<const runtime::Loaded> shared_file(std::vector<lang::Source> sources, lang::File file) {
+  static Shared<runtime::Loaded> shared;
+  std::string key;
+  for (const lang::Source& source : sources) key += source.name + '\0' + source.text + '\0';
+  return shared.get(key, [&] { return std::make_shared<const runtime::Loaded>(runtime::Loaded{std::move(sources), std::move(file)}); });
+}
+
+// Of equal files there is one, whose address tells it from others: a Callable holds its file, so none of another with this address is known.
+std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std::size_t kernels) {
+  std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", fmt::ptr(&loaded), r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   key += fmt::format("half {}\n", static_cast<int>(r.half));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
-  for (const lang::Source& source : sources) key += source.text + '\0';
   return key;
 }
 
-// Programs alike share one Callable, and with it what it has compiled, as long as one of them lives.
-std::shared_ptr<const runtime::Callable> shared_callable(const std::vector<lang::Source>& sources, const lang::File& file, const codegen::Request& request, std::size_t kernels) {
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<const runtime::Callable>> known;
-  const std::lock_guard lock(mutex);
-  std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<const runtime::Callable>& place = known[key_of(sources, request, kernels)];
-  std::shared_ptr<const runtime::Callable> callable = place.lock();
-  if (!callable) place = callable = std::make_shared<const runtime::Callable>(sources, file, request, kernels);
-  return callable;
+// Programs alike share one Callable, and with it what it has compiled.
+std::shared_ptr<const runtime::Callable> shared_callable(const std::shared_ptr<const runtime::Loaded>& loaded, const codegen::Request& request, std::size_t kernels) {
+  static Shared<runtime::Callable> shared;
+  return shared.get(key_of(*loaded, request, kernels), [&] { return std::make_shared<const runtime::Callable>(loaded, request, kernels); });
 }
 
 // A function whose inputs all show their sizes can be built at once, so that its errors come now and its names are known.
@@ -343,18 +362,36 @@ bool check_names(const tilec_program& program, const std::vector<runtime::Argume
   return true;
 }
 
+// Of the text itself, not of its imports, in order.
+std::vector<std::string> names_in(const lang::File& file) {
+  std::vector<std::string> names;
+  for (const auto& item : file.items)
+    if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function)
+      names.push_back(function->name ? function->name->text : "");
+  return names;
+}
+
 // A caller asks for one name after another of the same text, which is parsed for the first.
 const std::vector<std::string>& function_names(std::string text) {
   thread_local std::optional<std::pair<std::string, std::vector<std::string>>> known;
   if (known && known->first == text) return known->second;
   lang::Diagnostics diagnostics;
   const std::optional<lang::File> file = lang::parse({"<text>", text}, diagnostics);
-  std::vector<std::string> names;
-  for (const auto& item : file ? file->items : decltype(file->items){})
-    if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function)
-      names.push_back(function->name ? function->name->text : "");
-  known.emplace(std::move(text), std::move(names));
+  known.emplace(std::move(text), file ? names_in(*file) : std::vector<std::string>());
   return known->second;
+}
+
+// Null when the text, or one that it imports, is at fault.
+std::shared_ptr<const runtime::Loaded> loaded_from(lang::Source source, const std::vector<std::string>& include, std::vector<lang::Source>& sources, lang::Diagnostics& diagnostics) {
+  std::optional<lang::File> file = lang::load(source, runtime::find_in(include), sources, diagnostics);
+  return file ? shared_file(sources, std::move(*file)) : nullptr;
+}
+
+// The program of the function that `options` names, or null.
+std::unique_ptr<tilec_program> program_of(const std::shared_ptr<const runtime::Loaded>& loaded, const codegen::Request& request, const tilec_options& options, lang::Diagnostics& diagnostics) {
+  auto made = std::make_unique<tilec_program>();
+  made->callable = shared_callable(loaded, request, options.kernels != 0 ? options.kernels : runtime::usual_kernels());
+  return fill_names(*made, diagnostics) ? std::move(made) : nullptr;
 }
 
 tilec_status port_at(const tilec_kernel* kernel, std::vector<runtime::Port> tilec_kernel::* side, std::size_t position, tilec_port* port, const char* function) {
@@ -395,7 +432,7 @@ tilec_status derivative_of(const tilec_program* program, codegen::Derivative der
   static_cast<void>(need(result, function, derivative.forward ? "tangent" : "gradient"));
   const codegen::Request request = differentiated(callable, std::move(derivative), function);
   auto made = std::make_unique<tilec_program>();
-  made->callable = shared_callable(callable.sources(), callable.file(), request, callable.kernels());
+  made->callable = shared_callable(callable.loaded(), request, callable.kernels());
   lang::Diagnostics diagnostics;
   if (!fill_names(*made, diagnostics)) return failed(diagnostics, callable.sources());
   keep(diagnostics, callable.sources(), false);
@@ -475,25 +512,66 @@ tilec_status tilec_compile(const char* text, size_t length, const tilec_options*
   return guarded([&] {
     constexpr const char* function = "tilec_compile";
     static_cast<void>(need(program, function, "program"));
-    const tilec_options options = options_of(given);
-    const codegen::Request request = request_of(options);
+    const tilec_options options = options_of(given, function);
+    const codegen::Request request = request_of(options, function);
     const std::vector<std::string> include = names_of(options.include, options.include_count, function, "options.include");
-    lang::Source source{options.file_name != nullptr ? options.file_name : "<text>", text_of(text, length, function)};
     lang::Diagnostics diagnostics;
     std::vector<lang::Source> sources;
-    const std::optional<lang::File> file = lang::load(source, runtime::find_in(include), sources, diagnostics);
-    if (!file) {
+    const auto loaded = loaded_from({options.file_name != nullptr ? options.file_name : "<text>", text_of(text, length, function)}, include, sources, diagnostics);
+    if (!loaded) {
       keep(diagnostics, sources, true);
       return TILEC_PROGRAM_ERROR;
     }
-    auto made = std::make_unique<tilec_program>();
-    made->callable = shared_callable(sources, *file, request, options.kernels != 0 ? options.kernels : runtime::usual_kernels());
-    if (!fill_names(*made, diagnostics)) return failed(diagnostics, sources);
+    auto made = program_of(loaded, request, options, diagnostics);
+    if (!made) return failed(diagnostics, sources);
     keep(diagnostics, sources, false);
     *program = made.release();
     return TILEC_OK;
   });
 }
+
+tilec_status tilec_parse(const char* text, size_t length, const char* file_name, const char* const* include, size_t include_count, tilec_file** file) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_parse";
+    static_cast<void>(need(file, function, "file"));
+    const std::vector<std::string> folders = names_of(include, include_count, function, "include");
+    lang::Diagnostics diagnostics;
+    std::vector<lang::Source> sources;
+    auto loaded = loaded_from({file_name != nullptr ? file_name : "<text>", text_of(text, length, function)}, folders, sources, diagnostics);
+    keep(diagnostics, sources, !loaded);
+    if (!loaded) return TILEC_PROGRAM_ERROR;
+    auto made = std::make_unique<tilec_file>();
+    made->functions = names_in(loaded->file);
+    made->loaded = std::move(loaded);
+    *file = made.release();
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_file_compile(const tilec_file* file, const tilec_options* given, tilec_program** program) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_file_compile";
+    const tilec_file& f = need(file, function, "file");
+    static_cast<void>(need(program, function, "program"));
+    const tilec_options options = options_of(given, function);
+    if (options.file_name != nullptr) misuse(function, "`options.file_name` is given: the file got its name from tilec_parse");
+    if (options.include != nullptr || options.include_count != 0) misuse(function, "`options.include` is given: imports were read by tilec_parse");
+    lang::Diagnostics diagnostics;
+    auto made = program_of(f.loaded, request_of(options, function), options, diagnostics);
+    if (!made) return failed(diagnostics, f.loaded->sources);
+    keep(diagnostics, f.loaded->sources, false);
+    *program = made.release();
+    return TILEC_OK;
+  });
+}
+
+void tilec_file_destroy(tilec_file* file) {
+  const runtime::Busy busy;
+  delete file;
+}
+
+size_t tilec_file_function_count(const tilec_file* file) { return file != nullptr ? file->functions.size() : 0; }
+const char* tilec_file_function_name(const tilec_file* file, size_t position) { return position < tilec_file_function_count(file) ? file->functions[position].c_str() : nullptr; }
 
 size_t tilec_function_count(const char* text, size_t length) {
   size_t count = 0;
@@ -551,7 +629,7 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
     std::unique_ptr<tilec_kernel> made[2];
     for (const auto half : {codegen::Request::Half::Forward, codegen::Request::Half::Backward}) {
       request.half = half;
-      tilec_program one{shared_callable(p.callable->sources(), p.callable->file(), request, p.callable->kernels()), p.inputs, p.outputs, p.name};
+      tilec_program one{shared_callable(p.callable->loaded(), request, p.callable->kernels()), p.inputs, p.outputs, p.name};
       std::shared_ptr<const runtime::Module> module;
       if (const tilec_status status = specialise(one, in, {}, module); status != TILEC_OK) return status;
       made[half == codegen::Request::Half::Backward] = std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)});

@@ -185,8 +185,8 @@ std::size_t usual_kernels() {
   return count;
 }
 
-Callable::Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request, std::size_t kernels)
-    : sources_(std::move(sources)), file_(std::move(file)), request_(std::move(request)), kernels_(kernels), function_(entry_of(file_, request_.signature.function)) {}
+Callable::Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels)
+    : loaded_(std::move(loaded)), request_(std::move(request)), kernels_(kernels), function_(entry_of(file(), request_.signature.function)) {}
 
 std::size_t Callable::kept() const {
   const std::lock_guard lock(mutex_);
@@ -245,7 +245,7 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   }
   if (!fits) return std::nullopt;
   const codegen::Until until = !request.derivatives.empty() ? codegen::Until::Gradient : codegen::Until::Contraction;
-  std::optional<codegen::Stages> stages = codegen::compile(file_, request, until, diagnostics);
+  std::optional<codegen::Stages> stages = codegen::compile(file(), request, until, diagnostics);
   if (!stages) return std::nullopt;
   return codegen::restricted(stages->gradient ? *stages->gradient : *stages->contraction, request.outputs);
 }
@@ -373,12 +373,12 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   const auto pass_on = [&] { for (const lang::Diagnostic& d : said.all()) diagnostics.add(d); };
   const std::optional<codegen::Request> request = request_for(arguments, results, said);
   if (!request) return pass_on(), nullptr;
-  std::optional<codegen::Stages> stages = codegen::compile(file_, as_compiled(*request), until_for(request->target), said);
+  std::optional<codegen::Stages> stages = codegen::compile(file(), as_compiled(*request), until_for(request->target), said);
   pass_on();
   if (!stages) return nullptr;
   auto made = std::make_shared<Specialisation>();
   made->said = std::move(said);
-  made->module = extended(load(*stages, *request), *stages, *request, sources_);
+  made->module = extended(load(*stages, *request), *stages, *request, sources());
   if (!ports_fit(made->module->inputs, arguments, diagnostics) || !ports_fit(made->module->outputs, results, diagnostics)) return nullptr;
   std::vector<std::shared_ptr<const Specialisation>> gone;  // destroyed when the lock is open again
   {

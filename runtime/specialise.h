@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lang/source.h"
@@ -45,14 +46,22 @@ std::size_t usual_kernels();
 // The value of an argument without a tensor, as a scalar. RuntimeError E0215 when the type does not have it (tensor.h).
 Tensor number_as(const Argument& argument, DType type);
 
+// A parsed and checked file with what it imports: one for all programs that are made of its functions. It never changes, so threads share it.
+struct Loaded {
+  std::vector<lang::Source> sources;                   // of its spans; the file itself first
+  lang::File file;
+};
+
 class Callable {
  public:
-  // A parsed and checked file. `request` holds function, defines, sizes, derivatives, outputs, target and threads. Of more than
+  // `request` holds function, defines, sizes, derivatives, outputs, target and threads. Of more than
   // `kernels` specialisations the one that was not used for longest goes.
-  Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request, std::size_t kernels = usual_kernels());
+  Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels = usual_kernels());
+  Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request) : Callable(std::make_shared<const Loaded>(Loaded{std::move(sources), std::move(file)}), std::move(request)) {}
 
-  const std::vector<lang::Source>& sources() const { return sources_; }  // of its spans; the file itself first
-  const lang::File& file() const { return file_; }
+  const std::shared_ptr<const Loaded>& loaded() const { return loaded_; }
+  const std::vector<lang::Source>& sources() const { return loaded_->sources; }
+  const lang::File& file() const { return loaded_->file; }
   const codegen::Request& request() const { return request_; }
   std::size_t kernels() const { return kernels_; }
   std::size_t kept() const;                            // specialisations, now
@@ -81,8 +90,7 @@ class Callable {
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
   void keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const;
 
-  std::vector<lang::Source> sources_;
-  lang::File file_;
+  std::shared_ptr<const Loaded> loaded_;
   codegen::Request request_;
   std::size_t kernels_;
   const lang::Function* function_ = nullptr;

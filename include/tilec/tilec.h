@@ -14,8 +14,8 @@
  * Rules that hold everywhere:
  *  - A function that can fail returns a tilec_status; TILEC_OK is 0. What went wrong is kept per thread until that thread's next
  *    call: tilec_last_error(), tilec_last_diagnostic(). Result pointers are written only on success.
- *  - Handles come from a create function and go to the destroy function of the same name; destroying NULL does nothing. A program
- *    or kernel may be used from several threads at once. A kernel outlives its program.
+ *  - Handles come from a create function and go to the destroy function of the same name; destroying NULL does nothing. A file,
+ *    program or kernel may be used from several threads at once. A program outlives its file, a kernel its program.
  *  - Strings given to tilec are copied; strings it returns live as long as the handle they came from, or (errors) until the
  *    thread's next call. All are UTF-8 and end with a zero byte.
  *  - Option structs start with their own size, so that old callers work with a newer library. NULL means all defaults. A size of 0,
@@ -121,6 +121,26 @@ typedef struct tilec_options {
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */
 TILEC_API tilec_status tilec_compile(const char* text, size_t length, const tilec_options* options, tilec_program** program);
+
+/* A text with everything it imports, read, parsed and checked once for all its functions: what a text with many is compiled from. It is
+ * one snapshot: a file that changes later changes nothing in it. file_name (NULL: <text>) and include are as in tilec_options. What the
+ * text is warned of is said here; tilec_file_compile says what its function adds. TILEC_PROGRAM_ERROR when the text is at fault.
+ *
+ *     tilec_parse(text, strlen(text), "ops.tile", NULL, 0, &file);
+ *     tilec_options options = {.size = sizeof options, .function = "relu"};
+ *     tilec_file_compile(file, &options, &relu);                             // no parsing: microseconds for a small function */
+typedef struct tilec_file tilec_file;
+
+TILEC_API tilec_status tilec_parse(const char* text, size_t length, const char* file_name, const char* const* include, size_t include_count, tilec_file** file);
+TILEC_API void tilec_file_destroy(tilec_file* file);
+
+/* The program of one function of a file, as tilec_compile makes it; options->file_name and options->include are NULL, as the file has been
+ * read. A program outlives its file, and a file may be used from several threads at once. */
+TILEC_API tilec_status tilec_file_compile(const tilec_file* file, const tilec_options* options, tilec_program** program);
+
+/* The functions of a file, without those it imports, in order; "" is the name of an unnamed one. NULL past the end. */
+TILEC_API size_t tilec_file_function_count(const tilec_file* file);
+TILEC_API const char* tilec_file_function_name(const tilec_file* file, size_t position);
 
 /* The functions of a text, in order: how many (0 when it does not parse), and their names ("" for an unnamed one, which is what
  * tilec_compile takes when none is asked for). The name lives until the thread's next call. */

@@ -49,12 +49,12 @@ class Program:
     May be used from several threads at once. `diagnostics` is what the compiler has said so far; its warnings were raised as ProgramWarning.
     """
 
-    def __init__(self, handle: int, kernels: int, origin: "Program | None" = None):
+    def __init__(self, handle: int, kernels: int, origin: "Program | None" = None, heard: "tuple[Diagnostic, ...]" = ()):
         lib = _c.lib
         self._handle, self._kernels, self._derived = handle, kernels, origin is not None
         self._uses = _itertools.count()
         self._sizes: "set[int]" = set()                       # positions of arguments whose values are compiled in
-        self.diagnostics: "tuple[Diagnostic, ...]" = origin.diagnostics if origin is not None else ()
+        self.diagnostics: "tuple[Diagnostic, ...]" = origin.diagnostics if origin is not None else heard
         self.name: str = lib.tilec_program_name(handle).decode()
         self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
@@ -71,11 +71,7 @@ class Program:
 
     def _hear(self, said: "list[tuple[Diagnostic, str]]") -> None:
         """Raises the warnings that are new: one at a place, whatever the shapes."""
-        for diagnostic, text in said:
-            if diagnostic.place() not in self._heard():
-                if diagnostic.severity == "warning":
-                    _warnings.warn(text, ProgramWarning, stacklevel=_caller())
-                self.diagnostics += (diagnostic,)
+        self.diagnostics = _hear(self.diagnostics, said)
 
     def _heard(self) -> "set[tuple]":
         return {diagnostic.place() for diagnostic in self.diagnostics}
@@ -277,6 +273,18 @@ class Program:
         return prepared
 
 
+def _hear(heard: "tuple[Diagnostic, ...]", said: "list[tuple[Diagnostic, str]]") -> "tuple[Diagnostic, ...]":
+    """What was heard and what is new, whose warnings are raised."""
+    places = {diagnostic.place() for diagnostic in heard}
+    for diagnostic, text in said:
+        if diagnostic.place() not in places:
+            places.add(diagnostic.place())
+            if diagnostic.severity == "warning":
+                _warnings.warn(text, ProgramWarning, stacklevel=_caller())
+            heard += (diagnostic,)
+    return heard
+
+
 def _caller() -> int:
     """The stack level of who called this package, for warnings."""
     level, frame = 1, _sys._getframe(1)
@@ -292,14 +300,38 @@ def _nearest(word: str, names: _typing.Sequence[str]) -> "str | None":
     return folded[found[0]] if found else None
 
 
-class Module:
-    """A text with several functions: each is an attribute, compiled when first used."""
+class _File:
+    """A text with its imports, parsed and checked once for all its functions."""
 
-    def __init__(self, text: str, names: _typing.Sequence[str], options: dict):
-        self._text, self._names, self._options = text, tuple(names), options
+    def __init__(self, text: str, name: str, include: "_typing.Sequence[str | _os.PathLike[str]]"):
+        data = text.encode()
+        folders = [_os.fsencode(folder) for folder in ([include] if isinstance(include, (str, _os.PathLike)) else include)]
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_parse(data, len(data), _encoded("name=", name), (_ctypes.c_char_p * max(1, len(folders)))(*folders), len(folders), _ctypes.byref(handle)))
+        self._handle, self.name = handle.value, name
+        self.said = _said()
+        self.names = tuple(_c.lib.tilec_file_function_name(handle, k).decode() for k in range(_c.lib.tilec_file_function_count(handle)))
+
+    def __del__(self):
+        if _c is not None and getattr(self, "_handle", None):
+            _c.lib.tilec_file_destroy(self._handle)
+
+    def compile(self, options: "_c.Options", kernels: int, heard: "tuple[Diagnostic, ...]") -> Program:
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_file_compile(self._handle, _ctypes.byref(options), _ctypes.byref(handle)))
+        return Program(handle.value, kernels, heard=heard)
+
+
+class Module:
+    """A text with several functions: each is an attribute, compiled when first used. The text and what it imports are read once, so all are of
+    one version of the files. May be used from several threads at once.
+    """
+
+    def __init__(self, file: _File, make: "_typing.Callable[[str], Program]"):
+        self._file, self._make, self._names = file, make, frozenset(file.names)
 
     def __repr__(self) -> str:
-        return "<tilec.Module of %s: %s>" % (self._options["name"], ", ".join(self._names))
+        return "<tilec.Module of %s: %s>" % (self._file.name, ", ".join(self._file.names))
 
     def __dir__(self):
         return sorted(self._names)
@@ -307,13 +339,12 @@ class Module:
     def __getattr__(self, name: str) -> Program:
         if name.startswith("_") or name not in self._names:
             near = None if name.startswith("_") else _nearest(name, self._names)
-            raise AttributeError("no function `%s`; %sthere are %s" % (name, "did you mean `%s`? " % near if near else "", ", ".join(self._names)))
-        program = compile(self._text, function=name, **self._options)
-        setattr(self, name, program)
-        return program
+            there = "" if name.startswith("_") else "; %sthere are %s" % ("did you mean `%s`? " % near if near else "", ", ".join(self._file.names))
+            raise AttributeError("no function `%s`%s" % (name, there))
+        return self.__dict__.setdefault(name, self._make(name))  # another thread may have been faster
 
     def __call__(self, *arguments, **named):
-        raise TypeError("the text has several functions: %s; call one of them by name" % ", ".join(self._names))
+        raise TypeError("the text has several functions: %s; call one of them by name" % ", ".join(self._file.names))
 
 
 def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
@@ -331,27 +362,27 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     """
     if unknown:
         raise TypeError(_unknown_options(unknown))
-    if isinstance(text, str) and _is_path(text):
+    if not isinstance(text, str):
+        raise TypeError("the text of a program is a str, not a %s" % type(text).__name__)
+    if _is_path(text):
         raise ValueError("%r is the name of a file, not a program: write tilec.load(%r)" % (text, text))
     threads, kernels = _fit("threads=", "", threads, 0, 4096), _fit("kernels=", "", kernels, 0, 2**31)
-    options = _c.Options(size=_ctypes.sizeof(_c.Options), target=_encoded("target=", target), file_name=_encoded("name=", name), threads=threads, checked=bool(checked), kernels=kernels)
-    options.function = _encoded("function=", function) if function is not None else None
+    options = _c.Options(size=_ctypes.sizeof(_c.Options), target=_encoded("target=", target), threads=threads, checked=bool(checked), kernels=kernels)
     values = [(_encoded("define=", k), _define_value(k, v)) for k, v in (define or {}).items()]
     defines = [_c.Define(k, 0.0, _encoded("define=", v)) if isinstance(v, str) else _c.Define(k, v, None) for k, v in values]
-    folders = [_os.fsencode(folder) for folder in ([include] if isinstance(include, (str, _os.PathLike)) else include)]
     sizes = [_c.Size(_encoded("size=", k), _fit("size=:", k, v, -(2**63), 2**63 - 1)) for k, v in (size or {}).items()]
     options.defines, options.define_count = (_c.Define * max(1, len(defines)))(*defines), len(defines)
     options.sizes, options.size_count = (_c.Size * max(1, len(sizes)))(*sizes), len(sizes)
-    options.include, options.include_count = (_ctypes.c_char_p * max(1, len(folders)))(*folders), len(folders)
-    if not isinstance(text, str):
-        raise TypeError("the text of a program is a str, not a %s" % type(text).__name__)
-    data = text.encode()
-    names = _function_names(data) if function is None else []
-    if len(names) > 1:
-        return Module(text, names, {"target": target, "define": define, "size": size, "threads": threads, "include": include, "checked": checked, "kernels": kernels, "name": name})
-    handle = _ctypes.c_void_p()
-    _check(_c.lib.tilec_compile(data, len(data), _ctypes.byref(options), _ctypes.byref(handle)))
-    return Program(handle.value, kernels or _usual_kernels())
+    file = _File(text, name, include)
+    heard = _hear((), file.said)
+
+    def make(function: "str | None") -> Program:
+        own = _c.Options.from_buffer_copy(options)            # a thread beside this one asks for another function
+        own.function = _encoded("function=", function) if function is not None else None
+        return file.compile(own, kernels or _usual_kernels(), heard)
+
+    several = function is None and len(file.names) > 1 and "" not in file.names
+    return Module(file, make) if several else make(function)
 
 
 _OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "name")
@@ -375,16 +406,6 @@ def _usual_kernels() -> int:
     """As the library does: TILEC_KERNELS where it is a number, else 128."""
     text = _os.environ.get("TILEC_KERNELS", "")
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**64 else 128
-
-
-def _function_names(data: bytes) -> list[str]:
-    """Names of the functions of a text without an unnamed one; none when it has one, or does not parse."""
-    names: list[str] = []
-    count = _c.lib.tilec_function_count(data, len(data))
-    for k in range(count):
-        found = _c.lib.tilec_function_name(data, len(data), k)
-        names.append(found.decode() if found else "")
-    return [] if "" in names else names
 
 
 def load(path: "str | _os.PathLike[str]", **options):

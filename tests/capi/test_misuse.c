@@ -63,6 +63,87 @@ static void null_pointers_of_compile(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "options.include[1]", "NULL");
 }
 
+static const char several[] = "function twice(X) -> (Y) { Y = X * 2.0; }\nfunction both(X) -> (Y, Z) { Y = twice(X); Z = X; }\n";
+
+static tilec_file* parsed(const char* file_text) {
+  tilec_file* file = NULL;
+  EXPECT(tilec_parse(file_text, strlen(file_text), "ops.tile", NULL, 0, &file) == TILEC_OK && tilec_last_error()[0] == 0);
+  return file;
+}
+
+static tilec_program* function_of(const tilec_file* file, const char* name) {
+  tilec_options options = defaults();
+  tilec_program* program = NULL;
+  options.function = name;
+  EXPECT(tilec_file_compile(file, &options, &program) == TILEC_OK);
+  return program;
+}
+
+static void null_pointers_of_files(void) {
+  const char* folders[2] = {".", NULL};
+  tilec_options options = defaults();
+  tilec_program* program = NULL;
+  tilec_file *file = NULL, *kept = parsed(several);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(several, strlen(several), NULL, NULL, 0, NULL), "tilec_parse", "`file` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(NULL, 5, NULL, NULL, 0, &file), "tilec_parse", "`text` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(several, strlen(several), NULL, NULL, 1, &file), "`include` is NULL", "1");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(several, strlen(several), NULL, folders, 2, &file), "include[1]", "NULL");
+  REFUSES(TILEC_PROGRAM_ERROR, tilec_parse("function f(", 11, "ops.tile", NULL, 0, &file), "ops.tile:1:", "E0");
+  REFUSES(TILEC_PROGRAM_ERROR, tilec_parse("import \"none.tile\";", 19, NULL, folders, 1, &file), "none.tile", "E0");
+  EXPECT(file == NULL);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(NULL, NULL, &program), "tilec_file_compile", "`file` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, NULL, NULL), "tilec_file_compile", "`program` is NULL");
+  REFUSES(TILEC_PROGRAM_ERROR, tilec_file_compile(kept, NULL, &program), "twice", "both"); /* which of the two? */
+  options.function = "thrice";
+  REFUSES(TILEC_PROGRAM_ERROR, tilec_file_compile(kept, &options, &program), "E0226", "`thrice`; the file has `twice`, `both`");
+  options.function = "both", options.size = 3;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, &options, &program), "tilec_file_compile", "options.size");
+  options.size = sizeof options, options.threads = -1;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, &options, &program), "tilec_file_compile", "options.threads");
+  options.threads = 0, options.file_name = "other.tile";
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, &options, &program), "options.file_name", "tilec_parse");
+  options.file_name = NULL, options.include = folders, options.include_count = 1;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, &options, &program), "options.include", "tilec_parse");
+  EXPECT(program == NULL);
+  EXPECT(tilec_file_function_count(NULL) == 0 && tilec_file_function_name(NULL, 0) == NULL);
+  EXPECT(tilec_file_function_count(kept) == 2 && tilec_file_function_name(kept, 2) == NULL && tilec_file_function_name(kept, (size_t)-1) == NULL);
+  EXPECT(strcmp(tilec_file_function_name(kept, 0), "twice") == 0 && strcmp(tilec_file_function_name(kept, 1), "both") == 0);
+  tilec_file_destroy(NULL);
+  tilec_file_destroy(kept);
+}
+
+/* A program outlives the file it came from, and another file at the same address is another file. */
+static void a_program_outlives_its_file(void) {
+  tilec_file* file = parsed(several);
+  tilec_program* program = function_of(file, "twice");
+  DLTensor ta = tensor(a, 1, six, NULL), tc = tensor(c, 1, six, NULL);
+  tilec_argument in = of(&ta), out = of(&tc);
+  int round;
+  tilec_file_destroy(file);
+  EXPECT(tilec_run(program, &in, 1, &out, 1) == TILEC_OK && c[5] == 2 * a[5]);
+  tilec_program_destroy(program);
+  for (round = 1; round < 20; ++round) {
+    char other[80];
+    snprintf(other, sizeof other, "function f(X) -> (Y) { Y = X * %d.0; }", round);
+    file = parsed(other);
+    program = function_of(file, "f");
+    tilec_file_destroy(file);
+    EXPECT(tilec_run(program, &in, 1, &out, 1) == TILEC_OK && c[5] == (float)round * a[5]);
+    tilec_program_destroy(program);
+  }
+}
+
+/* What the text is warned of is said when it is parsed, and not again for each of its functions. */
+static void warnings_of_a_file(void) {
+  tilec_file* file = parsed("function f(A) -> (B) { B = A; }\nfunction g(A, B, C) -> (O) {\n  O = A > 0 ? B : C > 0 ? A : B;\n}\n"); /* W0101 */
+  tilec_program* program;
+  EXPECT(tilec_last_diagnostic_count() == 1 && strstr(tilec_last_diagnostic_text(0), "ops.tile:3:") != NULL);
+  program = function_of(file, "g");
+  EXPECT(tilec_last_diagnostic_count() == 0);
+  tilec_program_destroy(program);
+  tilec_file_destroy(file);
+}
+
 static void options_of_every_size(void) {
   struct { tilec_options known; char more[16]; } newer;
   tilec_options options = defaults();
@@ -441,6 +522,9 @@ static void warnings_of_a_call_that_succeeds(void) {
 int main(void) {
   null_pointers_of_questions();
   null_pointers_of_compile();
+  null_pointers_of_files();
+  a_program_outlives_its_file();
+  warnings_of_a_file();
   options_of_every_size();
   options_that_mean_nothing();
   null_pointers_of_derivatives();

@@ -7,7 +7,12 @@
 enum { threads = 8, rounds = 6, most = 12 };
 
 static const char text[] = "function f(A[M, K], B[K, N], S) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j] * S);\n}\n";
+static const char several[] =
+    "function one(A[M, K], B[K, N], S) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j] * S); }\n"
+    "function two(A[M, K], B[K, N], S) -> (C) { C = one(A, B, S); }\n"
+    "function three(A[M, K], B[K, N], S) -> (C) { C = two(A, B * S, 1.0); }\n";
 static tilec_program* shared;
+static tilec_file* file;
 
 /* C = 2·ones·ones of extents m, k, n: every element is 2·k. */
 static int product_is_right(const tilec_program* program, int64_t m, int64_t k, int64_t n) {
@@ -30,6 +35,17 @@ static int product_is_right(const tilec_program* program, int64_t m, int64_t k, 
   return 1;
 }
 
+/* A function of the file that all threads use. */
+static int function_is_right(const char* name) {
+  tilec_options options = defaults();
+  tilec_program* program = NULL;
+  int right;
+  options.function = name;
+  right = tilec_file_compile(file, &options, &program) == TILEC_OK && product_is_right(program, 3, 4, 3);
+  tilec_program_destroy(program);
+  return right;
+}
+
 /* Its argument is where it counts its failures. */
 static void* work(void* failed) {
   int64_t round;
@@ -39,6 +55,8 @@ static void* work(void* failed) {
     *(int*)failed += own == NULL || !product_is_right(own, 4, 4, 4);
     *(int*)failed += own == NULL || tilec_gradient(own, NULL, 0, NULL, 0, &gradient) != TILEC_OK;
     *(int*)failed += tilec_compile("function f(", 11, NULL, &wrong) != TILEC_PROGRAM_ERROR || strstr(tilec_last_error(), "E0") == NULL;
+    *(int*)failed += !function_is_right("three") || !function_is_right("one") || !function_is_right("two");
+    *(int*)failed += tilec_file_function_count(file) != 3 || strcmp(tilec_file_function_name(file, 1), "two") != 0;
     tilec_program_destroy(gradient);
     tilec_program_destroy(own);
   }
@@ -49,7 +67,7 @@ int main(void) {
   pthread_t thread[threads];
   int failed[threads] = {0}, all = 0, k;
   shared = compiled(text, NULL);
-  if (shared == NULL) return 1;
+  if (shared == NULL || tilec_parse(several, strlen(several), NULL, NULL, 0, &file) != TILEC_OK) return 1;
   for (k = 0; k < threads; ++k)
     if (pthread_create(&thread[k], NULL, work, &failed[k]) != 0) return 1;
   for (k = 0; k < threads; ++k) {
@@ -57,6 +75,7 @@ int main(void) {
     all += failed[k];
   }
   tilec_program_destroy(shared);
+  tilec_file_destroy(file);
   printf("%d failed\n%s", all, all ? tilec_last_error() : "");
   return all != 0;
 }

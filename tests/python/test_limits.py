@@ -327,7 +327,7 @@ def test_more_indices_than_a_contraction_may_have(monkeypatch):
     names = ["i%d" % k for k in range(150)]
     bands = ", ".join("0 <= %s - %s < 2" % (b, a) for a, b in zip(names, names[1:]))
     text = "function (A[N]) -> (O) { O[i0: N] = +(A[i0]), %s; }" % bands
-    with pytest.raises(tilec.ProgramError, match="128 indices in one contraction[^$]*TILEC_LIMIT_INDICES"):
+    with pytest.raises(tilec.ProgramError, match="128 indices in one statement[^$]*TILEC_LIMIT_INDICES"):
         tilec.compile(text)
     monkeypatch.setenv("TILEC_LIMIT_INDICES", "150")
     tilec.compile(text)
