@@ -117,7 +117,7 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
 
     case Op::Pow: return k == 0 ? power_base(operands[0], operands.at(1), c, through) : power_exponent(operands[0], operands.at(1), result, c, through);
     // mod(x, y) = x − n·y with a whole n: read off the result, so it holds for either rounding of the quotient.
-    case Op::Mod: return through(k == 0 ? c : mul(neg(c), call(Op::Round, sub(div(x, wide(1)), div(r, wide(1))))));
+    case Op::Mod: return through(k == 0 ? c : mul(neg(c), call(Op::Round, div(sub(x, r), wide(1)))));
     case Op::Sigmoid: return through(mul(c, mul(r, sub(real(1), r))));
     case Op::Exp: return through(mul(c, r));
     case Op::Log: return through(div(c, x));
