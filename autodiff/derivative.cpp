@@ -4,6 +4,9 @@
 //   relu'(0) = 0. Comparisons with NaN are false, so a NaN operand of these gets 0.
 // * Where the formula is singular but the derivative is not, the formula must not win: pow(x, 2) at x = 0 is
 //   2·pow(0, 1) = 0 and not 2·x²/x; pow(0, y) does not ask for 0·log 0; x² in asin is factored so that 1 − x² keeps its bits.
+// * What a formula squares or multiplies on the way may leave the range where the derivative does not: 1 + x² is a² (1 + q²) with
+//   a = max(|x|, 1) and q = min(|x|, 1) / a; x / y² is x / y / y; x² + y² is the greater of the two times a number from 1 to 2.
+//   What reaches the operand is `c` times a derivative that is itself within the range.
 // * Steps (floor, round, sign, comparisons, bit operations) have derivative 0 by declaration, not by accident.
 #include "autodiff/derivative.h"
 
@@ -63,8 +66,24 @@ std::optional<Expr> power_exponent(const Expr& x, const Expr& y, const Expr& res
   const DType type = c.type();
   const auto p = through(mul(c, mul(cast(result, type), call(Op::Log, cast(x, type)))));
   if (!p) return std::nullopt;
-  const Expr at_zero = both(compare(Op::Eq, x, number(x.type(), 0)), compare(Op::Ge, y, number(y.type(), 0)));
-  return select(at_zero, number(p->type(), 0), *p);
+  // 0 · log 0 at x = 0 < y, 0 · log ∞ at x = ∞, y < 0; at x = y = 0 by convention.
+  const Expr at_zero = both(compare(Op::Eq, x, number(x.type(), 0)), compare(Op::Eq, y, number(y.type(), 0)));
+  const Expr vanishes = poly::Apply{Op::Or, {compare(Op::Eq, result, number(result.type(), 0)), at_zero}, DType::Bool};
+  return select(vanishes, number(p->type(), 0), *p);
+}
+
+// c / (1 + x²), or by the root of that.
+Expr over_one_plus_square(const Expr& c, const Expr& x, bool root) {
+  const Expr one = number(x.type(), 1), size = call(Op::Abs, x);
+  const Expr a = call(Op::Max, size, one), q = div(call(Op::Min, size, one), a);
+  const Expr rest = add(one, mul(q, q));
+  return root ? div(div(c, a), call(Op::Sqrt, rest)) : div(div(div(c, a), a), rest);
+}
+
+// c · x / (x² + y²), where y / x and x / y are spelled so that neither is above 1.
+Expr over_sum_of_squares(const Expr& c, const Expr& x, const Expr& y) {
+  const Expr by_x = div(c, add(x, mul(y, div(y, x)))), by_y = mul(c, div(div(x, y), add(y, mul(x, div(x, y)))));
+  return select(compare(Op::Ge, call(Op::Abs, x), call(Op::Abs, y)), by_x, by_y);
 }
 
 }  // namespace
@@ -74,8 +93,6 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
   const auto wide = [&](std::size_t n) { return cast(operands.at(n), type); };
   const auto real = [&](double value) { return number(type, value); };
   const auto one_minus_square = [&](const Expr& x) { return mul(sub(real(1), x), add(real(1), x)); };
-  const auto one_plus_square = [&](const Expr& x) { return add(real(1), mul(x, x)); };
-  const auto sum_of_squares = [&] { return add(mul(wide(0), wide(0)), mul(wide(1), wide(1))); };
   const Expr r = cast(result, type);
   const Expr x = wide(0);
 
@@ -83,8 +100,7 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
     case Op::Add: return through(c);
     case Op::Sub: return through(k == 0 ? c : neg(c));
     case Op::Mul: return through(k == 0 ? mul(c, wide(1)) : mul(x, c));
-    // Twice divided rather than by the square, which under- and overflows first.
-    case Op::Div: return through(k == 0 ? div(c, wide(1)) : div(div(mul(neg(c), x), wide(1)), wide(1)));
+    case Op::Div: return through(k == 0 ? div(c, wide(1)) : mul(neg(c), div(div(x, wide(1)), wide(1))));
     case Op::Neg: return through(neg(c));
     case Op::Fma: return through(k == 0 ? mul(c, wide(1)) : k == 1 ? mul(x, c) : c);
     case Op::Recip: return through(mul(mul(neg(c), r), r));
@@ -110,17 +126,17 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
 
     case Op::Sin: return through(mul(c, call(Op::Cos, x)));
     case Op::Cos: return through(mul(neg(c), call(Op::Sin, x)));
-    case Op::Tan: return through(mul(c, one_plus_square(r)));
+    case Op::Tan: return through(mul(c, add(real(1), mul(r, r))));
     case Op::Asin: return through(div(c, call(Op::Sqrt, one_minus_square(x))));
     case Op::Acos: return through(div(neg(c), call(Op::Sqrt, one_minus_square(x))));
-    case Op::Atan: return through(div(c, one_plus_square(x)));
+    case Op::Atan: return through(over_one_plus_square(c, x, false));
     case Op::Sinh: return through(mul(c, call(Op::Cosh, x)));
     case Op::Cosh: return through(mul(c, call(Op::Sinh, x)));
     case Op::Tanh: return through(mul(c, one_minus_square(r)));
-    case Op::Asinh: return through(div(c, call(Op::Sqrt, one_plus_square(x))));
-    case Op::Acosh: return through(div(c, call(Op::Sqrt, mul(sub(x, real(1)), add(x, real(1))))));
+    case Op::Asinh: return through(over_one_plus_square(c, x, true));
+    case Op::Acosh: return through(div(div(c, call(Op::Sqrt, sub(x, real(1)))), call(Op::Sqrt, add(x, real(1)))));
     case Op::Atanh: return through(div(c, one_minus_square(x)));
-    case Op::Atan2: return through(div(k == 0 ? mul(c, wide(1)) : mul(neg(c), x), sum_of_squares()));
+    case Op::Atan2: return through(k == 0 ? over_sum_of_squares(c, wide(1), x) : over_sum_of_squares(neg(c), x, wide(1)));
 
     case Op::Sign: case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc:
     case Op::Eq: case Op::Ne: case Op::Lt: case Op::Le: case Op::Gt: case Op::Ge:

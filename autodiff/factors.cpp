@@ -19,13 +19,6 @@ using poly::Size;
 using poly::Statement;
 using poly::TensorId;
 
-// The factors by element and rank: a value over one read, whose indices are those of the element, then the rank.
-struct Rows {
-  Expr value;
-  Access read;
-  std::vector<std::string> names;                      // of those indices
-};
-
 const poly::Read* only_read(const Expr& value) {
   const auto* cast = value.as<poly::Cast>();
   return cast ? cast->operand.as<poly::Read>() : value.as<poly::Read>();
@@ -36,7 +29,7 @@ bool single_indices(const Access& access) {
 }
 
 // The factors as they are: one read, every index a dimension of it, and as many of them for every element as there are ranks.
-std::optional<Rows> in_place(const Companion& companion, const Order& order) {
+std::optional<Factors> in_place(const Companion& companion, const Order& order) {
   const Statement& forward = companion.forward;
   const auto* read = only_read(forward.value);
   const auto last = order.rank.single_index();
@@ -61,73 +54,120 @@ std::optional<Rows> in_place(const Companion& companion, const Order& order) {
     if (!k || !row.extent || *row.extent != extents[*k]) return std::nullopt;
   }
 
-  Rows rows{forward.value, {access.tensor, {}}, std::vector<std::string>(rank + 1)};
-  for (const Affine& form : access.element) rows.read.element.push_back(Affine::index(*where[*form.single_index()], rank + 1));
-  for (std::size_t k = 0; k < where.size(); ++k) rows.names[*where[k]] = forward.indices[k];
-  rows.value = renumbered(rows.value, [](int) { return 0; });
-  return rows;
+  Factors factors{order, false, renumbered(forward.value, [](int) { return 0; }), {access.tensor, {}}, std::vector<std::string>(rank + 1), {}};
+  for (const Affine& form : access.element) factors.read.element.push_back(Affine::index(*where[*form.single_index()], rank + 1));
+  for (std::size_t k = 0; k < where.size(); ++k) {
+    factors.names[*where[k]] = forward.indices[k];
+    factors.where.push_back(*where[k]);
+  }
+  return factors;
 }
 
-// Fac[F i + f, rank] = =(value) default 1
-Rows written_out(const Companion& companion, const Order& order) {
-  const Statement& forward = companion.forward;
-  std::vector<Size> shape = companion.program.tensor(forward.target.tensor).shape;
+void keep_inside(Statement& statement, const Order& order) {
+  const Range row{order.rank, order.count};
+  if (std::find(statement.domain.begin(), statement.domain.end(), row) == statement.domain.end()) statement.domain.push_back(row);
+}
+
+// Name[F i + f, rank] = =(value) default fill: a row for each element, of what `statement` says at its points.
+TensorId rows(const Companion& companion, const Order& order, Statement statement, std::string name, double fill) {
+  std::vector<Size> shape = companion.program.tensor(companion.forward.target.tensor).shape;
   shape.push_back(*order.count);
-  const DType type = forward.value.type();
-  const TensorId id = companion.helper("Fac", type, shape);
-  Statement statement = companion.start();
+  const DType type = statement.value.type();
+  const TensorId id = companion.helper(std::move(name), type, shape);
   statement.aggregation = Aggregation::Assign;
-  statement.target = {id, forward.target.element};
+  statement.target = {id, companion.forward.target.element};
   statement.target.element.push_back(order.rank);
-  statement.domain.push_back({order.rank, order.count});
-  statement.fill = *number(type, 1).as<Number>();
+  keep_inside(statement, order);
+  statement.fill = *number(type, fill).as<Number>();
   tidy_reads(statement);
   companion.program.nodes.emplace_back(std::move(statement));
-
-  const Statement names = over_shape(companion.program, shape);
-  return {poly::Read{0, type}, {id, names.target.element}, names.indices};
+  return id;
 }
 
-// Product over the ranks b that `side` says: 0 <= side(k, b).
-TensorId exclusive(const Companion& companion, const Rows& rows, const Size& count, std::string name, int sign) {
-  const std::vector<Size>& outer = companion.program.tensor(companion.forward.target.tensor).shape;
-  const std::size_t rank = outer.size(), k = rank, b = rank + 1, indices = rank + 2;
-  std::vector<Size> shape = outer;
-  shape.push_back(count);
+Factors written_out(const Companion& companion, const Order& order) {
+  const DType type = companion.forward.value.type();
+  const TensorId id = rows(companion, order, companion.start(), "Fac", 1);
+  const Statement names = over_shape(companion.program, companion.program.tensor(id).shape);
+  return {order, true, poly::Read{0, type}, {id, names.target.element}, names.indices, {}};
+}
 
-  Statement statement = over_shape(companion.program, std::vector<Size>(indices, count));
-  const std::vector<std::string> spare = statement.indices;
-  std::copy(rows.names.begin(), rows.names.end(), statement.indices.begin());
-  statement.indices[b] = *std::find_if(spare.begin(), spare.end(), [&](const std::string& s) { return std::find(rows.names.begin(), rows.names.end(), s) == rows.names.end(); });
-  statement.target.element.pop_back();
-  for (std::size_t d = 0; d < rank; ++d) statement.domain[d].extent = outer[d];
-  // Pre: k - b - 1 >= 0; Suf: b - k - 1 >= 0.
-  statement.domain.push_back({Affine::index(k, indices).times(sign).plus(Affine::index(b, indices).times(-sign)).plus(Affine::of(-1, indices)), std::nullopt});
+// What the product has at the point itself: a value over reads, among the indices of Others, the last of which is not mentioned.
+struct Own { Expr value; std::vector<Access> reads; };
 
-  std::vector<std::size_t> where(rank + 1);            // the rank of the factor is b
-  for (std::size_t d = 0; d < rank; ++d) where[d] = d;
-  where[rank] = b;
-  Access read{rows.read.tensor, {}};
-  for (const Affine& form : rows.read.element) read.element.push_back(form.renumber(where, indices));
-  statement.reads = {read};
-  statement.value = rows.value;
-  statement.aggregation = Aggregation::Product;
-  const TensorId id = companion.helper(std::move(name), rows.value.type(), shape);
-  statement.target.tensor = id;
-  statement.fill = *number(rows.value.type(), 1).as<Number>();
-  statement.span = companion.forward.span;
-  companion.program.nodes.emplace_back(std::move(statement));
-  return id;
+Own own_of(const Companion& companion, const Factors& factors, const Statement& statement, const Expr& value) {
+  Statement own = statement;
+  own.value = value;
+  tidy_reads(own);
+  const std::vector<Affine>& element = companion.forward.target.element;
+  const std::size_t rank = element.size(), indices = rank + 2;
+  if (!factors.written) {
+    Own moved{with_leaves(value, [&](const Expr& leaf) -> Expr {
+      const auto* index = leaf.as<poly::Index>();
+      return index ? Expr(poly::Index{index->value.renumber(factors.where, indices), index->type}) : leaf;
+    }), statement.reads};
+    for (Access& read : moved.reads)
+      for (Affine& form : read.element) form = form.renumber(factors.where, indices);
+    return moved;
+  }
+  Access at{-1, {}};
+  for (std::size_t d = 0; d < rank; ++d) at.element.push_back(Affine::index(d, indices));
+  const auto& shape_of = [&](TensorId id) -> const std::vector<Size>& { return companion.program.tensor(id).shape; };
+  const bool of_element = only_read(value) && own.reads[0].element == element && shape_of(own.reads[0].tensor) == shape_of(companion.forward.target.tensor);
+  at.tensor = of_element ? own.reads[0].tensor : rows(companion, factors.order, own, "Own", 0);
+  if (of_element) return {own.value, {at}};
+  at.element.push_back(Affine::index(rank, indices));
+  return {poly::Read{0, value.type()}, {at}};
+}
+
+// A read of a tensor of rows at the point itself, whose rank the domain then keeps inside.
+Expr at_point(const Companion& companion, const Order& order, Statement& statement, TensorId id) {
+  Access access{id, companion.forward.target.element};
+  access.element.push_back(order.rank);
+  keep_inside(statement, order);
+  statement.reads.push_back(std::move(access));
+  return poly::Read{static_cast<int>(statement.reads.size()) - 1, companion.program.tensor(id).dtype};
 }
 
 }  // namespace
 
 Factors factors_of(const Companion& companion) {
   const Order order = autodiff::order(companion.forward).value();
-  auto rows = in_place(companion, order);
-  if (!rows) rows = written_out(companion, order);
-  const TensorId before = exclusive(companion, *rows, *order.count, "Pre", 1), after = exclusive(companion, *rows, *order.count, "Suf", -1);
-  return {order, before, after};
+  const auto factors = in_place(companion, order);
+  return factors ? *factors : written_out(companion, order);
+}
+
+// Others[o, k] = *(k == b ? own : factor b)
+Expr Factors::times_others(const Companion& companion, Statement& statement, const Expr& own) const {
+  const std::vector<Size> outer = companion.program.tensor(companion.forward.target.tensor).shape;  // more tensors are to come
+  const std::size_t rank = outer.size(), k = rank, b = rank + 1, indices = rank + 2;
+  std::vector<Size> shape = outer;
+  shape.push_back(*order.count);
+  const Own at = own_of(companion, *this, statement, own);
+
+  Statement product = over_shape(companion.program, std::vector<Size>(indices, *order.count));
+  const std::vector<std::string> spare = product.indices;
+  std::copy(names.begin(), names.end(), product.indices.begin());
+  product.indices[b] = *std::find_if(spare.begin(), spare.end(), [&](const std::string& s) { return std::find(names.begin(), names.end(), s) == names.end(); });
+  product.target.element.pop_back();
+  for (std::size_t d = 0; d < rank; ++d) product.domain[d].extent = outer[d];
+
+  std::vector<std::size_t> of_factor(rank + 1);        // the rank of the factor is b
+  for (std::size_t d = 0; d < rank; ++d) of_factor[d] = d;
+  of_factor[rank] = b;
+  product.reads = at.reads;
+  const int factor = static_cast<int>(product.reads.size());
+  product.reads.push_back({read.tensor, {}});
+  for (const Affine& form : read.element) product.reads.back().element.push_back(form.renumber(of_factor, indices));
+  const Expr here = compare(Op::Eq, poly::Index{Affine::index(k, indices), DType::I64}, poly::Index{Affine::index(b, indices), DType::I64});
+  product.value = select(here, at.value, cast(renumbered(value, [&](int) { return factor; }), own.type()));
+  product.aggregation = Aggregation::Product;
+  const TensorId id = companion.helper("Others", own.type(), shape);
+  product.target.tensor = id;
+  product.fill = *number(own.type(), 0).as<Number>();
+  product.span = companion.forward.span;
+  tidy_reads(product);
+  companion.program.nodes.emplace_back(std::move(product));
+  return at_point(companion, order, statement, id);
 }
 
 }  // namespace tilec::autodiff

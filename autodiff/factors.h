@@ -1,13 +1,14 @@
-// The products that leave out one factor, without a division: what is before a point times what is after it.
+// The product that has something else in place of one of its factors, without a division.
 //
 //   O[r: R] = *(X[r, c]);
-//     ⇒  Pre[r, c: R, C] = *(X[r, b]), b <= c - 1 default 1;      Suf[r, c: R, C] = *(X[r, b]), b >= c + 1 default 1;
+//     ⇒  Others[r, c: R, C] = *(c == b ? dO[r] : X[r, b])          what reaches X[r, c]
 //
-// Exact with any number of zeros, and since these are products again, at any order. Where the factors are not simply the
-// elements of a tensor they are first written out in an order, one row per element of O: Fac[o, rank] default 1.
+// One product and not what is before a point times what is after it times dO: each of these may leave the range where all of them
+// together do not (1e30 · 1e30 · 1e-30), and a product is exact whatever is in between. Exact with any number of zeros too, and since it is
+// a product again, at any order. Where the factors are not simply the elements of a tensor they are first written out in an order,
+// one row per element of O: Fac[o, rank] default 1.
 //
 // In:  a product; its points can be ordered, within bounds (`has_rule`).
-// Out: the Program with the statements, and which tensors hold the two products of a point: at [its element, its rank].
 #pragma once
 
 #include "autodiff/companion.h"
@@ -17,7 +18,15 @@ namespace tilec::autodiff {
 
 struct Factors {
   Order order;                                         // with a count
-  poly::TensorId before, after;
+  bool written;                                        // Fac; else the factors are where they were
+  poly::Expr value;                                    // a factor, over one read …
+  poly::Access read;                                   // … whose indices are those of O's element, then the rank
+  std::vector<std::string> names;                      // of those indices
+  std::vector<std::size_t> where;                      // in place: which of them each index of the forward statement is
+
+  // `own`, of the type the product is made in, times the factors of all other points of the element: a read for `statement`, which has
+  // the forward statement's points and the reads of `own`.
+  poly::Expr times_others(const Companion& companion, poly::Statement& statement, const poly::Expr& own) const;
 };
 
 Factors factors_of(const Companion& companion);

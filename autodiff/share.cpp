@@ -3,11 +3,13 @@
 #include "autodiff/share.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "autodiff/covers.h"
 #include "autodiff/factors.h"
 #include "autodiff/term.h"
 #include "lang/messages.h"
+#include "poly/intern.h"
 
 namespace tilec::autodiff {
 namespace {
@@ -51,26 +53,58 @@ TensorId first_tie(const Companion& companion, const Affine& rank) {
   return id;
 }
 
-// A read of an exclusive product at the point itself, whose rank the domain then keeps inside.
-Expr at_point(const Companion& companion, const Factors& factors, Statement& statement, TensorId id) {
-  poly::Access access{id, companion.forward.target.element};
-  access.element.push_back(factors.order.rank);
-  const poly::Range row{factors.order.rank, factors.order.count};
-  if (std::find(statement.domain.begin(), statement.domain.end(), row) == statement.domain.end()) statement.domain.push_back(row);
-  statement.reads.push_back(std::move(access));
-  return poly::Read{static_cast<int>(statement.reads.size()) - 1, companion.program.tensor(id).dtype};
+// Where the value is not 0 by its conditions: always, never, or as an expression says.
+struct Reached {
+  std::unordered_map<const void*, Expr> known = {};    // by node: each is looked into once
+
+  static Expr always(bool is) { return number(DType::Bool, is); }
+
+  Expr operator()(const Expr& e) {
+    if (const auto found = known.find(poly::address(e)); found != known.end()) return found->second;
+    const Expr result = of(e);
+    known.emplace(poly::address(e), result);
+    return result;
+  }
+
+  Expr of(const Expr& e) {
+    if (is_number(e, 0)) return always(false);
+    if (const auto* inner = e.as<poly::Cast>()) return (*this)(inner->operand);
+    const auto* apply = e.as<poly::Apply>();
+    if (apply && apply->op == Op::Add) return either((*this)(apply->operands[0]), (*this)(apply->operands[1]));
+    if (!apply || apply->op != Op::Select) return always(true);
+    const Expr a = (*this)(apply->operands[1]), b = (*this)(apply->operands[2]);
+    return a == b ? a : either(both(apply->operands[0], a), both(call(Op::Not, apply->operands[0]), b));
+  }
+
+  static Expr both(const Expr& a, const Expr& b) {
+    if (is_number(a, 0) || is_number(b, 1)) return a;
+    return is_number(b, 0) || is_number(a, 1) ? b : term::both(a, b);
+  }
+  static Expr either(const Expr& a, const Expr& b) {
+    if (is_number(a, 1) || is_number(b, 0)) return a;
+    return is_number(b, 1) || is_number(a, 0) ? b : Expr(poly::Apply{Op::Or, {a, b}, DType::Bool});
+  }
+};
+
+// The value times the other factors, within its conditions: what they exclude stays 0 where another factor is infinite.
+Expr times_others(const Companion& companion, const Factors& factors, Statement& statement, const Expr& value) {
+  if (const auto* apply = value.as<poly::Apply>(); apply && apply->op == Op::Select) {
+    const auto& x = apply->operands;
+    if (is_number(x[2], 0)) return select(x[0], times_others(companion, factors, statement, x[1]), x[2]);
+    if (is_number(x[1], 0)) return select(x[0], x[1], times_others(companion, factors, statement, x[2]));
+  }
+  const Expr reached = Reached{}(value), product = factors.times_others(companion, statement, value);
+  return is_number(reached, 1) ? product : select(reached, product, number(product.type(), 0));
 }
 
 }  // namespace
 
 Expr Share::weighed(const Companion& companion, Statement& statement, const Expr& c) const {
-  if (count) return div(c, cast(companion.at_target(statement, *count), c.type()));
-  if (!factors) return c;
-  const Expr others = mul(at_point(companion, *factors, statement, factors->before), at_point(companion, *factors, statement, factors->after));
-  return mul(c, cast(others, c.type()));
+  return count ? div(c, cast(companion.at_target(statement, *count), c.type())) : c;
 }
 
 Expr Share::bracketed(const Companion& companion, Statement& statement, const Expr& value) const {
+  if (factors) return times_others(companion, *factors, statement, value);
   if (!is_extreme(companion.forward)) return value;
   const Expr wins = first ? compare(Op::Eq, companion.at_target(statement, *first), Index{*rank, DType::I64}) : hit(companion, statement);
   return select(wins, value, number(value.type(), 0));

@@ -2,9 +2,9 @@
 //
 //   +, =         all of it
 //   max, min     v == O ? 1 / Cnt : 0                    Cnt = how many points reach the extreme (ties: split)
-//   *            the product of the other factors        Pre · Suf, exclusive products over the points before and after it
+//   *            the product of the other factors        made together with what they are multiplied by (factors.h)
 //
-// Reverse mode puts the share on the cotangent before it goes down to the operands, forward mode on the tangent that has come
+// Reverse mode puts the share of a tie on the cotangent before it goes down to the operands, forward mode on the tangent that has come
 // up; so both are one matrix, at ties and zeros too. A condition is a select around everything, never a factor 0 or 1.
 #pragma once
 
@@ -22,9 +22,9 @@ struct Share {
   std::optional<poly::Affine> rank;
   std::optional<Factors> factors;                      // products
 
-  // c · share, for a point of a statement that has the forward reads.
+  // c · the share of a tie, for a point of a statement that has the forward reads.
   poly::Expr weighed(const Companion& companion, poly::Statement& statement, const poly::Expr& c) const;
-  // The value where the point takes part, else 0.
+  // The value where the point takes part, else 0; of a product, times the other factors.
   poly::Expr bracketed(const Companion& companion, poly::Statement& statement, const poly::Expr& value) const;
 };
 

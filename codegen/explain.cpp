@@ -138,8 +138,9 @@ std::string explain_classes(const poly::Analysis& analysis) {
 
 std::string percent(std::int64_t part, std::int64_t whole) { return fmt::format("{:.4g} %", whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole)); }
 
-// `steps`: of a scan, which adds each point to the sum before it.
-std::string explain_points(const poly::Analysis& analysis, std::optional<std::int64_t> steps) {
+// `steps`: of a scan, which adds each point to the sum before it or takes each factor out of the product of all.
+std::string explain_points(const poly::Analysis& analysis, std::optional<std::int64_t> steps, bool all_but_one) {
+  if (steps && all_but_one) return fmt::format("  points: {} valid; {} divisions, one for each element, of the product of all factors\n", grouped(analysis.valid), grouped(steps));
   if (steps) return fmt::format("  points: {} valid; as a scan {} steps, one from each element to the next\n", grouped(analysis.valid), grouped(steps));
   std::string text = fmt::format("  points: {} valid, {} executed", grouped(analysis.valid), grouped(analysis.executed));
   if (analysis.valid && analysis.executed) text += fmt::format(", {} useful", percent(*analysis.valid, *analysis.executed));
@@ -189,8 +190,9 @@ std::string explain_work(const Program& program, const Statement& statement, std
 
 std::string explain_statement(const Program& program, const Statement& statement, const Target& target) {
   const poly::Analysis analysis = poly::analyse(program, statement);
-  const auto steps = scan_of(statement) ? std::optional(static_cast<std::int64_t>(elements(program, statement.target.tensor))) : std::nullopt;
-  return text_of(program, statement) + "\n" + explain_parts(statement, analysis) + explain_classes(analysis) + explain_points(analysis, steps) + explain_work(program, statement, steps ? steps : analysis.valid, target);
+  const auto scan = scan_of(statement);
+  const auto steps = scan ? std::optional(static_cast<std::int64_t>(elements(program, statement.target.tensor))) : std::nullopt;
+  return text_of(program, statement) + "\n" + explain_parts(statement, analysis) + explain_classes(analysis) + explain_points(analysis, steps, scan && scan->all_but_one) + explain_work(program, statement, steps ? steps : analysis.valid, target);
 }
 
 // ---- the plan -------------------------------------------------------------------------------------------------------------------

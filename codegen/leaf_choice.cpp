@@ -243,12 +243,13 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   leaf.node = node;
   leaf.along = nest.dims[scan.along].name;
   leaf.k = {nest.dims[scan.over].name};
-  double best = 1 + f.ops;                             // cycles per element
+  const double ops = scan.all_but_one ? 3.0 * f.ops : f.ops;  // each element is multiplied in and divided out again
+  double best = 1 + ops;                               // cycles per element
   std::optional<std::size_t> lane;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
     if (d == scan.along || nest.dims[d].reduction || f.fixed[d] || f.extent[d] < 2 || in_rows(nest, d)) continue;
     const std::int64_t lanes = lanes_for(f, f.extent[d]);
-    double cost = f.ops + spread_cost(stride(nest.target, d), lanes);
+    double cost = ops + spread_cost(stride(nest.target, d), lanes);
     for (const FlatAccess& read : nest.reads) cost += spread_cost(stride(read, d), lanes);
     cost *= std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) / static_cast<double>(f.extent[d]);
     if (cost < best) best = cost, lane = d;
@@ -257,7 +258,7 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   if (lane) {
     leaf.n = nest.dims[*lane].name;
     leaf.lanes = lanes_for(f, f.extent[*lane]);
-    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / 2);
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / (scan.all_but_one ? 16 : 2));
     leaf.rows = leaf.vectors >= 4 ? 1 : 4 / leaf.vectors;
   }
   if (!scan.steady() || has_scale(nest.aggregation, compute_type(nest.value->type()))) leaf.rows = 1;

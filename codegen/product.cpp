@@ -84,6 +84,65 @@ Expr product_of(Body& body, Names& names, const Scaled& product, std::int64_t sl
   return p.x;
 }
 
+namespace {
+
+Expr logical(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::Bool}; }
+Expr negated(const Expr& a) { return Operation{Op::Not, {a}, DType::Bool}; }
+
+// What kind of factor it is, and what stands for it in the product: 1 or -1 for those that are counted.
+struct Kinds { Expr zero, infinite, nan, plain; };
+
+Kinds kinds(Body& body, Names& names, const Expr& factor) {
+  const DType type = factor.type();
+  const Expr x = named(body, names, "x", factor);
+  const Expr zero = named(body, names, "zero", Operation{Op::Eq, {x, real(type, 0)}, DType::Bool});
+  const Expr nan = named(body, names, "nan", Operation{Op::IsNan, {x}, DType::Bool});
+  const Expr finite = named(body, names, "finite", Operation{Op::IsFinite, {x}, DType::Bool});
+  const Expr infinite = named(body, names, "infinite", logical(Op::And, negated(finite), negated(nan)));
+  const Expr sign = choose(lesser(x, real(type, 0)), real(type, -1), real(type, 1));
+  return {zero, infinite, nan, named(body, names, "plain", choose(logical(Op::And, finite, negated(zero)), x, sign))};
+}
+
+// Counts of a kind: held before, or after taking one factor out.
+Expr counted(const std::string& view, std::int64_t slot) { return Load{view, Expr(slot), DType::I32}; }
+Expr one_if(const Expr& condition) { return choose(condition, count(1), count(0)); }
+Expr left_without(const std::string& view, std::int64_t slot, const Expr& condition) { return greater(counted(view, slot), one_if(condition)); }
+
+}  // namespace
+
+void allocate_divisible(Body& body, Names& names, Divisible& product, std::int64_t slots, DType type) {
+  product = {{names.fresh("mantissa"), names.fresh("exponent")}, names.fresh("zeros"), names.fresh("infinities"), names.fresh("nans")};
+  body.push_back(stmt(Allocate{product.product.mantissa, type, slots, Memory::Register}));
+  for (const std::string& view : {product.product.exponent, product.zeros, product.infinities, product.nans}) body.push_back(stmt(Allocate{view, DType::I32, slots, Memory::Register}));
+  for (std::int64_t slot = 0; slot < slots; ++slot) {
+    begin_product(body, product.product, slot, type);
+    for (const std::string& view : {product.zeros, product.infinities, product.nans}) body.push_back(stmt(Store{view, Expr(slot), count(0)}));
+  }
+}
+
+void multiply_divisible(Body& body, Names& names, const Divisible& product, std::int64_t slot, const Expr& factor) {
+  const Kinds is = kinds(body, names, factor);
+  multiply(body, names, product.product, slot, is.plain);
+  const auto add_one = [&](const std::string& view, const Expr& condition) { body.push_back(stmt(Store{view, Expr(slot), add(counted(view, slot), one_if(condition))})); };
+  add_one(product.zeros, is.zero);
+  add_one(product.infinities, is.infinite);
+  add_one(product.nans, is.nan);
+}
+
+// The mantissas of factors are within 2^±factor, so a quotient, and after a step its product with another, are normal numbers.
+Expr product_with(Body& body, Names& names, const Divisible& product, std::int64_t slot, const Expr& factor, const Expr& instead) {
+  const DType type = factor.type();
+  const Limits l = limits(type);
+  const Kinds is = kinds(body, names, factor);
+  const Pair all = held(product.product, slot, type), out = moved(body, names, {is.plain, count(0)}, l.factor, l.step, 1), in = moved(body, names, {named(body, names, "x", instead), count(0)}, l.factor, l.step, 1);
+  const Pair others = moved(body, names, {named(body, names, "x", Operation{Op::Div, {all.x, out.x}, type}), named(body, names, "e", Operation{Op::Sub, {all.e, out.e}, DType::I32})}, l.mantissa, l.step, 1);
+  const Expr infinite = choose(left_without(product.infinities, slot, is.infinite), real(type, INFINITY), real(type, 1));
+  const Expr special = choose(left_without(product.nans, slot, is.nan), real(type, NAN), times(choose(left_without(product.zeros, slot, is.zero), real(type, 0), real(type, 1)), infinite));
+  Pair p{named(body, names, "x", times(times(others.x, in.x), named(body, names, "special", special))), named(body, names, "e", add(others.e, in.e))};
+  for (int turn = 0; turn < 3; ++turn) p = given_back(body, names, p, l.step, 1);
+  return p.x;
+}
+
 // Every lane's m is brought within 2^±0.5 first: of 128 of them no partial product leaves 2^±64.
 Expr product_over_lanes(Body& body, Names& names, const Scaled& product, std::int64_t slot, DType type, const std::string& lanes) {
   const int step = limits(type).step, most = type == DType::F64 ? 512 : 64;

@@ -26,4 +26,12 @@ void multiply_by_slot(Body& body, Names& names, const Scaled& product, std::int6
 Expr product_of(Body& body, Names& names, const Scaled& product, std::int64_t slot, DType type);
 Expr product_over_lanes(Body& body, Names& names, const Scaled& product, std::int64_t slot, DType type, const std::string& lanes);  // of all of them; uniform
 
+// The product of all factors, from which any one can be taken out again: zeros, infinities and NaNs are left out of it and counted.
+struct Divisible { Scaled product; std::string zeros, infinities, nans; };
+
+void allocate_divisible(Body& body, Names& names, Divisible& product, std::int64_t slots, DType type);
+void multiply_divisible(Body& body, Names& names, const Divisible& product, std::int64_t slot, const Expr& factor);
+// The product with `instead` in place of one of its factors.
+Expr product_with(Body& body, Names& names, const Divisible& product, std::int64_t slot, const Expr& factor, const Expr& instead);
+
 }  // namespace tilec::codegen

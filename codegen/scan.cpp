@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "codegen/part.h"
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -83,6 +85,41 @@ std::optional<Scan> find(const Shape& shape) {
   return std::nullopt;
 }
 
+// What a value depends on, over the dimensions of `shape`.
+using Mark = std::function<void(const Expr&, std::vector<bool>&)>;
+using FormOf = std::function<Form(const Affine&)>;
+
+// Y[j] = *(j == k ? own : factor) over the whole of both dimensions.
+std::optional<Scan> all_but_one(const Shape& shape, const Expr& value, const Mark& mark_value, const FormOf& form_of) {
+  const auto* select = value.as<poly::Apply>();
+  const auto* equal = select && select->op == Op::Select ? select->operands[0].as<poly::Apply>() : nullptr;
+  const auto* left = equal && equal->op == Op::Eq ? equal->operands[0].as<poly::Index>() : nullptr;
+  const auto* right = left ? equal->operands[1].as<poly::Index>() : nullptr;
+  if (!right) return std::nullopt;
+  Form difference = form_of(left->value);
+  const Form other = form_of(right->value);
+  difference.constant -= other.constant;
+  for (std::size_t d = 0; d < shape.dims.size(); ++d) difference.coefficients[d] -= other.coefficients[d];
+
+  std::optional<std::size_t> along, over;
+  for (std::size_t d = 0; d < shape.dims.size(); ++d) {
+    if (shape.dims[d].reduction && over) return std::nullopt;
+    if (shape.dims[d].reduction) over = d;
+    else if (difference.coefficients[d] && along) return std::nullopt;
+    else if (difference.coefficients[d]) along = d;
+  }
+  if (!along || !over || difference.constant || std::abs(difference.coefficients[*along]) != 1 || difference.coefficients[*along] != -difference.coefficients[*over]) return std::nullopt;
+  if (shape.dims[*along].extent != shape.dims[*over].extent || shape.dims[*over].extent < 2) return std::nullopt;
+  if (std::any_of(shape.rows.begin(), shape.rows.end(), [&](const Row& row) { return row.form.coefficients[*along] || row.form.coefficients[*over]; })) return std::nullopt;
+  std::vector<bool> own(shape.dims.size(), false), factor = own;
+  mark_value(select->operands[1], own);
+  mark_value(select->operands[2], factor);
+  if (own[*over] || factor[*along]) return std::nullopt;
+  Scan scan{*along, *over, false, false, 1, 1, 0};
+  scan.all_but_one = true;
+  return scan;
+}
+
 Form from_zero(const Affine& affine, const Statement& s) {
   Form form{{}, affine.constant.get()};
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
@@ -92,10 +129,19 @@ Form from_zero(const Affine& affine, const Statement& s) {
   return form;
 }
 
+void mark_dims(const Nest& nest, const poly::Expr& e, std::vector<bool>& used) {
+  const auto form = [&](const Form& f) { for (std::size_t d = 0; d < used.size(); ++d) if (f.coefficients[d]) used[d] = true; };
+  for (const poly::Expr& part : poly::parts(e)) {
+    if (const auto* read = part.as<poly::Read>()) form(nest.reads[static_cast<std::size_t>(read->read)].offset);
+    if (const auto* index = part.as<poly::Index>()) form(nest.form(index->value));
+  }
+}
+
 }  // namespace
 
 std::optional<Scan> scan_of(const Statement& s) {
-  if (s.aggregation == Aggregation::Assign || s.domain.size() == s.indices.size()) return std::nullopt;
+  const bool scaled = has_scale(s.aggregation, compute_type(s.value.type()));
+  if (s.aggregation == Aggregation::Assign || (!scaled && s.domain.size() == s.indices.size())) return std::nullopt;
   Shape shape{{}, {}, std::vector<bool>(s.indices.size(), false)};
   for (std::size_t k = 0; k < s.indices.size(); ++k) shape.dims.push_back({s.indices[k], std::max<std::int64_t>(0, s.domain[k].extent->get()), !is_output_index(s, k)});
   for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
@@ -103,18 +149,23 @@ std::optional<Scan> scan_of(const Statement& s) {
     if (s.domain[r].extent) row.extent = s.domain[r].extent->get();
     shape.rows.push_back(std::move(row));
   }
+  if (scaled)
+    if (const auto scan = all_but_one(shape, s.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark(e, s.reads, used); }, [&](const Affine& e) { return from_zero(e, s); })) return scan;
   mark(s.value, s.reads, shape.in_value);
   std::optional<Scan> scan = find(shape);
-  return scan && scan->further && has_scale(s.aggregation, compute_type(s.value.type())) ? std::nullopt : scan;  // its terms would be products of their own
+  return scan && scan->further && scaled ? std::nullopt : scan;  // its terms would be products of their own
 }
 
 std::optional<Scan> scan_of(const Nest& nest) {
-  if (nest.aggregation == Aggregation::Assign || nest.rows.empty()) return std::nullopt;
+  if (nest.aggregation == Aggregation::Assign || !nest.value) return std::nullopt;
   Shape shape{nest.dims, nest.rows, std::vector<bool>(nest.dims.size(), false)};
   for (std::size_t d = 0; d < nest.dims.size(); ++d) {
     for (const FlatAccess& read : nest.reads) shape.in_value[d] = shape.in_value[d] || read.offset.coefficients[d];
     for (const auto& form : nest.forms) shape.in_value[d] = shape.in_value[d] || form.second.coefficients[d];
   }
+  if (has_scale(nest.aggregation, compute_type(nest.value->type())))
+    if (const auto scan = all_but_one(shape, *nest.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark_dims(nest, e, used); }, [&](const Affine& e) { return nest.form(e); })) return scan;
+  if (nest.rows.empty()) return std::nullopt;
   std::optional<Scan> scan = find(shape);
   return scan && !scan->further ? scan : std::nullopt;  // split_scans has seen to those
 }

@@ -4,6 +4,10 @@
 //
 // Also k < j, k >= j + 3, 2*k <= 3*j + 1, 7 - j - k >= 0: after counting both indices from the end where that is needed, element j
 // folds the first ⌊(p·j + c)/q⌋ + 1 values of k, with p, q > 0; so each element goes on where the one before stopped.
+// A product of all values but one is taken for a scan too: it costs a division for each element instead of n² multiplications.
+//
+//   Y[r, j] = *(j == k ? C[r, j] : X[r, k])           n values in both dimensions, C or an expression without k, X one without j
+//
 // Not a scan: a value that reads or mentions j, a window (two rows between j and k), further rows between j or k and a reduction.
 #pragma once
 
@@ -21,6 +25,7 @@ struct Scan {
   bool along_down, over_down;                          // counted from the end
   std::int64_t p, q, c;                                // k <= ⌊(p·j + c)/q⌋, both counted so
   bool further = false;                                // other reductions, which no row mentions
+  bool all_but_one = false;                            // the product of all values but the j-th: no triangle
   bool steady() const { return p == 1 && q == 1; }     // one more value for each element
 };
 

@@ -87,6 +87,11 @@ class ScanLeaf {
 
   Body scalar() {
     vectors_ = 1;
+    return all();
+  }
+
+  Body all() {
+    if (scan_.all_but_one) return all_but_one();
     name_accumulators();
     return registers(phases());
   }
@@ -110,13 +115,12 @@ class ScanLeaf {
     vectors_ = vectors;
     n0_ = first;
     lane_ = leaf_.lanes > 1 ? names_.fresh("l") : "";
-    name_accumulators();
     Body before;
     if (valid) {
       mask_ = Variable{names_.fresh("inside"), DType::Bool};
       before.push_back(stmt(Let{mask_->as<Variable>()->name, less(lane(), *valid)}));
     }
-    append(before, registers(phases()));
+    append(before, all());
     mask_.reset();
     if (lane_.empty()) return before;
     Stmt loop = stmt(For{lane_, Kind::Vector, i64(leaf_.lanes), {}, std::move(before)});
@@ -234,6 +238,59 @@ class ScanLeaf {
     if (is_const(left)) append(body, std::move(after));
     else body.push_back(stmt(If{left, std::move(after), {}}));
     return body;
+  }
+
+  // ---- all values but one
+
+  // The product of all, then for each element that without its own value and with what stands in its place.
+  Body all_but_one() {
+    const auto* select = nest_.value->as<poly::Apply>();
+    const poly::Expr own = select->operands[1], factor = select->operands[2];
+    Body body;
+    Divisible product;
+    allocate_divisible(body, names_, product, vectors_, type_);
+    append(body, walk({over_}, [&](Body& turn, std::int64_t v) { multiply_divisible(turn, names_, product, v, convert(value(turn, factor, v, 0), type_)); }));
+    append(body, walk({over_, along_}, [&](Body& turn, std::int64_t v) {
+      const Expr x = convert(value(turn, factor, v, 0), type_), instead = convert(value(turn, own, v, 0), type_);
+      put(turn, v, 0, stored_value(product_with(turn, names_, product, v, x, instead)));
+    }));
+    return body;
+  }
+
+  // One loop in which all of `dims` have the same value; views move with it.
+  Body walk(const std::vector<std::size_t>& dims, const std::function<void(Body&, std::int64_t)>& each) {
+    Body body;
+    std::vector<Advance> moves;
+    const auto view = [&](const std::string& name, const Form& offset) {
+      std::int64_t step = 0;
+      for (const std::size_t d : dims) step += offset.coefficients[d];
+      if (step) moves.push_back({name, i64(step)});
+    };
+    const auto fix = [&](const Expr& at) { for (const std::size_t d : dims) points_.fix(d, at); };
+    fix(i64(0));
+    views_of_reads(body);
+    for (std::size_t r = 0; r < views_.size(); ++r) view(views_[r], nest_.reads[r].offset);
+    if (dims.size() > 1) view_of_target(body), view(target_, nest_.target.offset);
+    append(body, loop(nest_.dims[over_].name, i64(nest_.dims[over_].extent), moves, [&](const Expr& index) {
+      fix(index);
+      Body turn;
+      for (std::int64_t v = 0; v < vectors_; ++v) append(turn, masked_turn(v, each));
+      return turn;
+    }));
+    for (const std::size_t d : dims) points_.release(d);
+    return body;
+  }
+
+  Body masked_turn(std::int64_t v, const std::function<void(Body&, std::int64_t)>& each) {
+    Body turn;
+    values_.clear();
+    const std::optional<Expr> all = mask_;
+    if (masked(v)) mask_.reset();                      // the whole turn stands inside the mask
+    const bool is_masked = all && !mask_;
+    each(turn, v);
+    mask_ = all;
+    if (!is_masked) return turn;
+    return {stmt(If{*mask_, std::move(turn), {}})};
   }
 
   // ---- pieces

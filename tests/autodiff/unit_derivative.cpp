@@ -1,6 +1,7 @@
 // The table of scalar derivatives: every operation against differences, and the conventions at kinks and singular points.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "autodiff/term.h"
@@ -127,4 +128,33 @@ TEST_CASE("a quotient by a tiny number does not square it") {
   const auto gradient = gradient_at(Op::Div, {0, 1e-200});
   CHECK(gradient[0] == doctest::Approx(1e200));
   CHECK(gradient[1] == 0);
+}
+
+TEST_CASE("what a formula squares on the way does not leave the range where the derivative stays in it") {
+  struct Row { Op op; Doubles point; double cotangent; Doubles expected; };
+  const std::vector<Row> rows{
+      {Op::Asinh, {1e200}, 1, {1e-200}}, {Op::Asinh, {-1e200}, 1, {1e-200}}, {Op::Asinh, {1e-200}, 1, {1}}, {Op::Asinh, {inf}, 1, {0}},
+      {Op::Acosh, {1e200}, 1, {1e-200}}, {Op::Acosh, {inf}, 1, {0}},
+      {Op::Atan, {1e150}, 1, {1e-300}}, {Op::Atan, {-1e200}, 1e200, {1e-200}}, {Op::Atan, {-inf}, 1, {0}},
+      {Op::Atan2, {1e200, 1e200}, 1, {5e-201, -5e-201}}, {Op::Atan2, {1e-200, -1e-200}, 1, {-5e199, -5e199}},
+      {Op::Atan2, {3e-200, 4e-200}, 1, {1.6e199, -1.2e199}}, {Op::Atan2, {1e200, 1}, 1, {0, -1e-200}}, {Op::Atan2, {1, 1e200}, 1, {1e-200, 0}},
+      {Op::Atan2, {1, inf}, 1, {0, 0}}, {Op::Atan2, {-inf, 1}, 1, {0, 0}}, {Op::Atan2, {0, -2}, 1, {-0.5, 0}}, {Op::Atan2, {2, 0}, 1, {0, -0.5}},
+      {Op::Div, {1e200, 1e200}, 1, {1e-200, -1e-200}}, {Op::Div, {1e-200, 1e-200}, 1, {1e200, -1e200}}, {Op::Div, {1e200, 1e200}, 1e200, {1, -1}},
+      {Op::Div, {1, inf}, 1, {0, 0}}, {Op::Mod, {1.5e308, -0.6e308}, 1, {1, 2}},
+      {Op::Recip, {1e150}, 1, {-1e-300}}, {Op::Recip, {1e-100}, 1e-100, {-1e100}},
+      {Op::Pow, {inf, -1}, 1, {0, 0}}, {Op::Pow, {1e-200, 1}, 1, {1, 1e-200 * std::log(1e-200)}},
+      {Op::Erf, {1e200}, 1, {0}}, {Op::Erf, {1e-200}, 1, {1.1283791670955126}}, {Op::Sigmoid, {-1e200}, 1, {0}}, {Op::Sigmoid, {inf}, 1, {0}},
+      {Op::Tanh, {1e200}, 1, {0}}, {Op::Tanh, {-inf}, 1, {0}}, {Op::Exp, {-inf}, 1, {0}}, {Op::Sqrt, {1e-300}, 1, {0.5e150}}, {Op::Sqrt, {inf}, 1, {0}},
+      {Op::Log, {1e-300}, 1, {1e300}}, {Op::Log, {inf}, 1, {0}}, {Op::Atanh, {1e-200}, 1, {1}}, {Op::Asin, {1}, 1, {inf}}, {Op::Acos, {-1}, 1, {-inf}}};
+  for (const auto& row : rows) {
+    CAPTURE(lang::info(row.op).name);
+    const Doubles got = gradient_at(row.op, row.point, row.cotangent);
+    REQUIRE(got.size() == row.expected.size());
+    for (std::size_t k = 0; k < got.size(); ++k) {
+      CAPTURE(k);
+      CAPTURE(got[k]);
+      CAPTURE(row.expected[k]);
+      CHECK((got[k] == row.expected[k] || std::abs(got[k] - row.expected[k]) <= 1e-14 * std::abs(row.expected[k])));
+    }
+  }
 }

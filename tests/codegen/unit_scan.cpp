@@ -56,6 +56,17 @@ std::vector<poly::Array> outputs(const poly::Program& program) {
 
 }  // namespace
 
+TEST_CASE("a product of all values but one is a division each") {
+  CHECK(scans("Y[j: N] = *(j == k ? D[j] : X[k]);") == 1);
+  CHECK(scans("Y[r, j: R, N] = *(k == j ? A[r, j]*D[j] : A[r, k] + 1.0);") == 1);
+  CHECK(scans("Y[j, r: N, R] = *(j == k ? 2.0 : B[k, r]);") == 1);
+  CHECK(scans("Y[j: N] = *(j == k ? D[k] : X[k]), k < N;") == 0);           // in its place what the other index says
+  CHECK(scans("Y[j: N] = *(j == k ? D[j] : X[k]*X[j]);") == 0);
+  CHECK(scans("Y[j: N] = *(j == k ? D[j] : X[k]), k < 10;") == 0);
+  CHECK(scans("Y[j: N] = *(j == k + 1 ? D[j] : X[k]);") == 0);
+  CHECK(scans("Y[j: N] = +(j == k ? D[j] : X[k]);") == 0);
+}
+
 TEST_CASE("a triangle whose value does not depend on the output index is a scan") {
   for (const std::string constraint : {"k <= j", "k < j", "k >= j", "k >= j + 1", "k <= j + 3", "k >= j - 3", "j + k < 40", "j + k >= 9", "2*k <= 3*j + 1", "3*k >= j"}) {
     CAPTURE(constraint);

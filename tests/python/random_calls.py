@@ -8,7 +8,7 @@ import dataclasses
 import random
 import sys
 
-NAMES = ["X", "Y", "Z", "T", "X_1", "Y_1", "Y_2", "A", "dX", "dY", "I", "N", "Pre", "S", "W", "Zero", "Y'"]
+NAMES = ["X", "Y", "Z", "T", "X_1", "Y_1", "Y_2", "A", "dX", "dY", "I", "N", "Others", "S", "W", "Zero", "Y'"]
 SIZES = ["N", "M", "I", "X_2", "K", "Y_3"]
 TYPES = ["f32"] * 5 + ["f64", "f64", "f16", "i32", "i64"]
 EXTENT = 4
