@@ -14,4 +14,4 @@ with output.open("w") as out:
         for heading, name in HEADING.findall(file.read_text()):
             out.write('    {"%s", "%s", "%s"},\n' % (file.stem, name, " ".join(heading.split())))
     out.write("  };\n  return names;\n}\n\n}  // namespace tilec::lang\n")
-depfile.write_text("%s: %s\n" % (output, " ".join(str(p) for p in [folder, *files])))
+depfile.write_text("%s: %s\n" % (output, " ".join(str(p).replace(" ", "\\ ") for p in [folder, *files])))

@@ -25,4 +25,4 @@ with output.open("w") as out:
             out.write('  {"%s",\n%s},\n' % (file.stem, literal(file.read_text())))
         out.write("  };\n  return files;\n")
     out.write("}\n\n}  // namespace %s\n" % namespace)
-depfile.write_text("%s: %s\n" % (output, " ".join(str(p) for p in [folder, *files])))
+depfile.write_text("%s: %s\n" % (output, " ".join(str(p).replace(" ", "\\ ") for p in [folder, *files])))
