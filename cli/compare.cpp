@@ -94,7 +94,7 @@ bool add(Comparison& worst, double error, double allowed) {
 constexpr double h = 0x1p-17;
 constexpr int turns = 6, fewest_turns = 2;             // one of all elements, one of a single one
 constexpr double enough = 6;                           // seconds for all tensors, after which two turns do
-constexpr double dear = 0x1p33;                        // steps of the interpreter that nobody waits for unasked: half a minute
+constexpr double dear = 0x1p32;                        // steps of the interpreter that nobody waits for unasked: ten to thirty seconds
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 

@@ -194,11 +194,10 @@ Selection select(const Program& program, const Effort& effort) {
   for (const auto& node : program.nodes) std::visit([&](const auto& n) { all.steps += of_all.steps_of_all(n); }, node);
   if (all.steps <= effort.steps) return all;
   // Where elements are dear, fewer: as the steps say, or a quarter, since what is known of the steps may not be all of them.
-  const double most = effort.steps / 2;                // one by one they cost more than together
   for (Effort less = effort; effort.steps > 0 && less.elements > 1;) {
     Selector selector(program, less);
-    if (auto some = selector.run(most)) return *std::move(some);
-    less.elements = static_cast<std::uint64_t>(std::clamp(static_cast<double>(less.elements) * most / selector.steps(), 1.0, static_cast<double>(less.elements) / 4 + 1));
+    if (auto some = selector.run(effort.steps)) return *std::move(some);
+    less.elements = static_cast<std::uint64_t>(std::clamp(static_cast<double>(less.elements) * effort.steps / selector.steps(), 1.0, static_cast<double>(less.elements) / 4 + 1));
   }
   return *Selector(program, {effort.steps, effort.steps > 0 ? 1 : effort.elements, effort.seed}).run(HUGE_VAL);
 }

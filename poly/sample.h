@@ -21,11 +21,11 @@ struct Needed { bool all = false; std::vector<std::size_t> elements = {}; };
 
 struct Selection {
   std::vector<Needed> tensors;                         // of Program::tensors
-  double steps = 0;                                    // operations on points, about: a billion takes a second or two
+  double steps = 0;                                    // operations on points, about: a billion takes two seconds in long sums, eight where every element has a few points
 };
 
 struct Effort {
-  double steps = 0x1p31;                               // what takes no more is done whole; 0: as many elements as are asked for
+  double steps = 0x1p29;                               // what takes no more is done whole; 0: as many elements as are asked for
   std::uint64_t elements = 4096;                       // at most, of each output, where the whole takes more: fewer where these do so too
   std::uint64_t seed = 0;
 };

@@ -242,11 +242,11 @@ TEST_CASE("what is small is interpreted whole, of what is large some elements") 
   matmul.write(Aggregation::Sum, {100, 100}, {form({1, 0, 0}), form({0, 1, 0})});
   const auto chosen = [&](Effort effort) { return select(matmul.program, effort).tensors[2]; };
   CHECK(chosen({}).all);
-  CHECK_FALSE(chosen({.steps = 4e8}).all);
-  CHECK(chosen({.steps = 4e8}).elements.size() == 4096);
-  CHECK(chosen({.steps = 4e8, .elements = 50}).elements.size() == 50);
-  CHECK(chosen({.steps = 4e8, .elements = 50}).elements == chosen({.steps = 4e8, .elements = 50}).elements);
-  CHECK(chosen({.steps = 4e8, .elements = 50}).elements != chosen({.steps = 4e8, .elements = 50, .seed = 1}).elements);
+  CHECK_FALSE(chosen({.steps = 2e8}).all);
+  CHECK(chosen({.steps = 2e8}).elements.size() == 4096);
+  CHECK(chosen({.steps = 2e8, .elements = 50}).elements.size() == 50);
+  CHECK(chosen({.steps = 2e8, .elements = 50}).elements == chosen({.steps = 2e8, .elements = 50}).elements);
+  CHECK(chosen({.steps = 2e8, .elements = 50}).elements != chosen({.steps = 2e8, .elements = 50, .seed = 1}).elements);
   CHECK(chosen({.steps = 0, .elements = 10000}).all);
 }
 
@@ -256,8 +256,8 @@ TEST_CASE("where an element is dear, as few are interpreted as the time allows, 
   const auto chosen = [&](Effort effort) { return select(prefix.program, effort); };
   for (const double steps : {1e8, 1e9, 1e10}) {
     const Selection some = chosen({.steps = steps});
-    CHECK(some.steps <= steps / 2);
-    CHECK(static_cast<double>(some.tensors[1].elements.size()) * 8e6 >= steps / 16);
+    CHECK(some.steps <= steps);
+    CHECK(static_cast<double>(some.tensors[1].elements.size()) * 8e6 >= steps / 8);
   }
   CHECK(chosen({.steps = 1000}).tensors[1].elements.size() == 1);
   CHECK(chosen({.steps = 0, .elements = 200}).tensors[1].elements.size() == 200);
