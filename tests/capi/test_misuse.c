@@ -117,7 +117,7 @@ static void a_program_outlives_its_file(void) {
   tilec_file* file = parsed(several);
   tilec_program* program = function_of(file, "twice");
   DLTensor ta = tensor(a, 1, six, NULL), tc = tensor(c, 1, six, NULL);
-  tilec_argument in = of(&ta), out = of(&tc);
+  tilec_argument in = argument(&ta), out = argument(&tc);
   int round;
   tilec_file_destroy(file);
   EXPECT(tilec_run(program, &in, 1, &out, 1) == TILEC_OK && c[5] == 2 * a[5]);
