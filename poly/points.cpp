@@ -126,11 +126,15 @@ class Enumeration {
     walk(0);
   }
 
-  double box() {
-    if (!find_hull()) return 0;
-    double points = 1;
-    for (std::size_t k = 0; k < count_; ++k) points *= values_of(k);
-    return points;
+  Extent box() {
+    if (!find_hull()) return {};
+    Extent extent{1, 1};
+    for (std::size_t k = 0; k < count_; ++k) {
+      const double values = values_of(k);
+      extent.points *= values;
+      if (k + 1 < count_ || !dividing_[k].empty()) extent.runs *= values;
+    }
+    return extent;
   }
 
  private:
@@ -262,6 +266,6 @@ bool Enumeration::ask_isl() {
 
 void for_each_run(const std::vector<Range>& domain, std::size_t indices, const Visit& visit) { Enumeration(domain, indices, visit).run(); }
 
-double points_at_most(const std::vector<Range>& domain, std::size_t indices) { return Enumeration(domain, indices, {}).box(); }
+Extent points_at_most(const std::vector<Range>& domain, std::size_t indices) { return Enumeration(domain, indices, {}).box(); }
 
 }  // namespace tilec::poly

@@ -20,7 +20,8 @@ namespace tilec::poly {
 using Visit = std::function<void(std::span<std::int64_t> point, std::int64_t low, std::int64_t high)>;
 void for_each_run(const std::vector<Range>& domain, std::size_t indices, const Visit& visit);
 
-// How many points the smallest box of intervals has that holds the domain, of those that its divisors leave, about.
-double points_at_most(const std::vector<Range>& domain, std::size_t indices);
+// How many points, and runs of them, the smallest box of intervals has that holds the domain, of those that its divisors leave, about.
+struct Extent { double points = 0, runs = 0; };
+Extent points_at_most(const std::vector<Range>& domain, std::size_t indices);
 
 }  // namespace tilec::poly

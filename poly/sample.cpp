@@ -14,6 +14,7 @@ namespace {
 
 constexpr double steps_per_element = 16;               // to be stored
 constexpr double steps_per_domain = 4096;              // to be enumerated for one element
+constexpr double steps_per_run = 64;                   // to find its ends
 constexpr double steps_per_mark = 4;                   // to note what a point reads
 
 std::vector<std::int64_t> shape_of(const Program& program, TensorId id) {
@@ -57,7 +58,8 @@ class Selector {
   double steps() const { return selection_.steps; }
 
   double steps_of_all(const Statement& statement) const {
-    return points_at_most(statement.domain, statement.indices.size()) * (1 + operations(statement.value)) + steps_per_element * count_of(program_, statement.target.tensor);
+    const Extent extent = points_at_most(statement.domain, statement.indices.size());
+    return extent.points * (1 + operations(statement.value)) + extent.runs * steps_per_run + steps_per_element * count_of(program_, statement.target.tensor);
   }
   double steps_of_all(const Intrinsic& intrinsic) const { return steps_per_element * count_of(program_, intrinsic.targets.at(0)); }
 
@@ -144,10 +146,13 @@ class Selector {
   double steps_of_some(const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) const {
     constexpr std::size_t tries = 16;
     const std::size_t stride = std::max<std::size_t>(1, elements.size() / tries);
-    double points = 0, tried = 0;
-    for (std::size_t k = 0; k < elements.size(); k += stride, ++tried) points += points_at_most(points_of(statement, shape, elements[k]), statement.indices.size());
+    double points = 0, runs = 0, tried = 0;
+    for (std::size_t k = 0; k < elements.size(); k += stride, ++tried) {
+      const Extent extent = points_at_most(points_of(statement, shape, elements[k]), statement.indices.size());
+      points += extent.points, runs += extent.runs;
+    }
     const auto marks = static_cast<double>(std::ranges::count_if(statement.reads, [&](const Access& read) { return !selection_.tensors[static_cast<std::size_t>(read.tensor)].all; }));
-    return static_cast<double>(elements.size()) * (points / tried * (1 + operations(statement.value) + steps_per_mark * marks) + steps_per_domain);
+    return static_cast<double>(elements.size()) * (points / tried * (1 + operations(statement.value) + steps_per_mark * marks) + runs / tried * steps_per_run + steps_per_domain);
   }
 
   void need_reads(const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) {

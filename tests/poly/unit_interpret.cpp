@@ -277,7 +277,7 @@ TEST_CASE("where divisors leave few values of an index, only these are visited")
   constexpr std::int64_t p = 1'000'000'007, q = 1'000'000'009, many = 4'000'000'000'000'000'000;
   CHECK(points({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1) == std::vector<std::vector<std::int64_t>>{{0}, {p * q}, {2 * p * q}, {3 * p * q}});
   CHECK(points({{form({1}), Size(many)}, {form({1}, 1, p), std::nullopt}, {form({3}, 0, q), std::nullopt}, {form({1}, 0, 1000), std::nullopt}}, 1).size() == 0);
-  CHECK(points_at_most({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1) == 4);
+  CHECK(points_at_most({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1).points == 4);
 
   std::uint64_t state = 1;
   const auto draw = [&](std::int64_t low, std::int64_t high) {
