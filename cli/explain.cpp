@@ -35,7 +35,7 @@ int explain_program(const Options& options, const std::string& path) {
   const codegen::Request request = session.request();
   const bool plans = request.target.family != codegen::Target::Family::Reference;
   const std::optional<codegen::Stages> stages = codegen::compile(*session.file, request, plans ? codegen::Until::Plan : codegen::Until::Reduced, session.diagnostics);
-  if (stages && !options.dump_to.empty()) dump(session, *stages, request.target);
+  if (stages && !options.dump_to.empty()) dump(session, *stages, request);
   if (stages && !session.failed()) put(codegen::explain(*stages, request.target), options);
   return session.report();
 }

@@ -34,10 +34,11 @@ struct Session {
 std::string only_file(const Options& options);         // the one file a command works on, or UsageError
 codegen::Target target_of(const std::string& name);    // UsageError with the nearest target
 void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options);
-void dump(Session& session, const codegen::Stages& stages, const codegen::Target& target);  // DIR/03_gradient.tile and so on: every stage that was reached
+void dump(Session& session, const codegen::Stages& stages, const codegen::Request& request);  // DIR/03_gradient.tile and so on: every stage that was reached
 bool colour(int descriptor);                           // a terminal, and NO_COLOR is not set
 void put(std::string_view text, const Options& options, bool binary = false);  // to -o, or to stdout
 
+int build_command(const Options& options);
 int check_command(const Options& options);
 int emit_command(const Options& options);
 int explain_command(const Options& options);
