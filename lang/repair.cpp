@@ -93,8 +93,9 @@ class Repair {
   }
 
   std::optional<std::string> run() {
+    if (!balanced()) return std::nullopt;
     bool changed = false;
-    for (int steps = 0; steps < 60; ++steps) {
+    for (int steps = 0; steps < 60 && text_.size() < 4000; ++steps) {
       const bool more = returns() || keywords() || marks() || numbers() || powers() || negations() || choices() || conditions() || prefixes() || members() || whole_reductions() || products() || brackets() || slices() ||
                         wraps() || remainders() || reduction_inside() || gathers() || comparison_of_constraint() || constraint_of_elements() || running() || target();
       if (!more) break;
@@ -124,9 +125,22 @@ class Repair {
     }
   }
 
+  // Does every bracket close what is open? Rewrites rely on it, and keep it so.
+  bool balanced() const {
+    std::string open;
+    for (const Token& token : t_) {
+      if (is_one_of(token.text, "([")) open += token.text[0] == '(' ? ')' : ']';
+      if (!is_one_of(token.text, ")]")) continue;
+      if (open.empty() || open.back() != token.text[0]) return false;
+      open.pop_back();
+    }
+    return open.empty();
+  }
+
   bool is(std::size_t i, std::string_view text) const { return i < t_.size() && t_[i].text == text; }
   bool word(std::size_t i) const { return i < t_.size() && is_word(t_[i].text); }
   std::string slice(std::size_t first, std::size_t last) const {  // tokens first … last - 1
+    last = std::min(last, t_.size());
     return first >= last ? "" : text_.substr(t_[first].begin, t_[last - 1].end() - t_[first].begin);
   }
 

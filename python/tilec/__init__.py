@@ -183,7 +183,7 @@ class Program:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None])
         arrays = [(_ctypes.c_char_p * max(1, len(names)))(*[_encoded(what, n) for n in names]) for what, names in (("of=", of), ("wrt=", wrt))]
         forward, backward = _ctypes.c_void_p(), _ctypes.c_void_p()
-        _check(_c.lib.tilec_vjp(self._handle, arrays[0], len(of), arrays[1], len(wrt), block.structs, block.count, _ctypes.byref(forward), _ctypes.byref(backward)))
+        _check(_c.lib.tilec_vjp(self._handle, arrays[0], len(of), arrays[1], len(wrt), block.structs, block.count, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
         said = _said()
         pair = _Pair(forward.value, backward.value, self.inputs, self.outputs)
         self._hear(said)

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import subprocess
 
 import pytest
@@ -196,3 +197,20 @@ def test_what_is_written_elsewhere_becomes_a_program(text, tmp_path):
         program = programs[0]
     assert status == 0, trail
     assert trail, "it was a program already"
+
+
+def starved(folder, *words):
+    """`tilec` with 6 GB of address space."""
+    limit = 6 << 30
+    return subprocess.run([TILEC, *words], cwd=folder, capture_output=True, text=True, timeout=120,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+
+
+def test_where_memory_ends_the_tensor_and_its_bytes_are_named(tmp_path):
+    (tmp_path / "outer.tile").write_text("function (X[N], Z[M]) -> (Y) { P[i, j: N, M] = =(X[i] * Z[j]); Y[] = >(P[i, j]); }")
+    (tmp_path / "sum.tile").write_text("function (X[N, M]) -> (Y) { Y[] = +(X[i, j]); }")
+    given = starved(tmp_path, "run", "sum.tile", "X=ones:100000x100000")
+    made = starved(tmp_path, "run", "outer.tile", "X=ones:100000", "Z=ones:100000", "--target", "reference")
+    for done, name in ((given, "X"), (made, "P")):
+        assert done.returncode == 3 and "E0512" in done.stderr, done.stderr
+        assert "`%s`" % name in done.stderr and re.search(r"\d{10,} bytes", done.stderr), done.stderr
