@@ -19,6 +19,7 @@
 #include "runtime/device.h"
 #include "runtime/emit.h"
 #include "runtime/error.h"
+#include "runtime/file.h"
 #include "runtime/find.h"
 #include "runtime/fork.h"
 #include "runtime/overlap.h"
@@ -476,6 +477,34 @@ tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, v
   }
 }
 
+// A stage for these arguments, given to `use`.
+template <class Use> tilec_status emitted(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, const char* function, Use use) {
+  const tilec_program& p = need(program, function, "program");
+  const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
+  if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda ptx cubin");
+  const runtime::Callable& callable = *p.callable;
+  lang::Diagnostics diagnostics;
+  const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+  codegen::Request request = callable.request();
+  if (!in.empty()) {
+    const auto found = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+    if (!found) return failed(diagnostics, callable.sources());
+    request = *found;
+  }
+  if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
+  request.split = stage->name == "report-text";
+  if (stage->family && *stage->family != request.target.family) request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
+  codegen::Stages stages;
+  if (stage->needs_program) {
+    auto computed = codegen::compile(callable.file(), stage->name == "package" ? runtime::as_compiled(request) : request, stage->until, diagnostics);
+    if (!computed) return failed(diagnostics, callable.sources());
+    stages = std::move(*computed);
+  }
+  const std::string bytes = runtime::emit(*stage, callable.file(), stages, request);
+  keep(diagnostics, callable.sources(), false);
+  return use(bytes);
+}
+
 }  // namespace
 
 extern "C" {
@@ -719,32 +748,22 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
 tilec_status tilec_emit(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, tilec_buffer** buffer) {
   return guarded([&] {
     constexpr const char* function = "tilec_emit";
-    const tilec_program& p = need(program, function, "program");
     static_cast<void>(need(buffer, function, "buffer"));
-    const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
-    if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda ptx cubin");
-    const runtime::Callable& callable = *p.callable;
-    lang::Diagnostics diagnostics;
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
-    codegen::Request request = callable.request();
-    if (!in.empty()) {
-      const auto found = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
-      if (!found) return failed(diagnostics, callable.sources());
-      request = *found;
-    }
-    if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
-    request.split = stage->name == "report-text";
-    if (stage->family && *stage->family != request.target.family) request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
-    codegen::Stages stages;
-    if (stage->needs_program) {
-      auto computed = codegen::compile(callable.file(), stage->name == "package" ? runtime::as_compiled(request) : request, stage->until, diagnostics);
-      if (!computed) return failed(diagnostics, callable.sources());
-      stages = std::move(*computed);
-    }
-    auto made = std::make_unique<tilec_buffer>(tilec_buffer{runtime::emit(*stage, callable.file(), stages, request)});
-    keep(diagnostics, callable.sources(), false);
-    *buffer = made.release();
-    return TILEC_OK;
+    return emitted(program, name, arguments, argument_count, function, [&](const std::string& bytes) {
+      *buffer = new tilec_buffer{bytes};
+      return TILEC_OK;
+    });
+  });
+}
+
+tilec_status tilec_save(const tilec_program* program, const char* path, const tilec_argument* arguments, size_t argument_count) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_save";
+    static_cast<void>(need(path, function, "path"));
+    return emitted(program, "package", arguments, argument_count, function, [&](const std::string& bytes) {
+      runtime::write_file(path, bytes);
+      return TILEC_OK;
+    });
   });
 }
 

@@ -132,7 +132,11 @@ std::shared_ptr<const Module> load(const codegen::Package& package, int threads)
   if (package.form != codegen::Package::Code::Objects) return load_device(package);
   if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features); !why.empty())
     throw machine_error(messages::no_device, package.target, why).hint("`--emit=asm` and `--emit=object` need no such machine");
-  return load_cpu(package, threads);
+  try {
+    return load_cpu(package, threads);
+  } catch (const lang::InternalError& fault) {
+    throw machine_error(messages::bad_package, package.name.empty() ? "the package" : package.name, fault.what());
+  }
 }
 
 std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request, codegen::Package* package) {

@@ -249,7 +249,10 @@ TILEC_API tilec_status tilec_infer(const tilec_program* program, const tilec_arg
 
 /* ---- Packages: kernels that were saved --------------------------------------------------------------------------------------- */
 
-/* A package is what tilec_emit(program, "package", …) gives for the shapes, types and strides of its arguments: machine code, or text of a
+/* Writes a package for the shapes, types and strides of these arguments to a file, whole or not at all, as `tilec build` does. */
+TILEC_API tilec_status tilec_save(const tilec_program* program, const char* path, const tilec_argument* arguments, size_t argument_count);
+
+/* A package is what tilec_save writes and tilec_emit(program, "package", …) gives for the shapes, types and strides of its arguments: machine code, or text of a
  * device, with all that running it takes. Loading and running need no compiler, and a tilec that was built without one has it too. The same
  * program, options and version give the same bytes. TILEC_DEVICE_ERROR: bytes that are no package, of another version, cut off or changed
  * (E0534), or made for a CPU or device that is not here (E0520). `threads` as in tilec_options. */

@@ -23,7 +23,7 @@ from . import _library as _c
 from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, define_value as _define_value, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared
 from ._pair import Pair as _Pair
-from ._package import MAGIC as _MAGIC, Package, row_major as _row_major, write_whole as _write_whole
+from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
                      said as _said)
 
@@ -35,7 +35,12 @@ _Names = _typing.Union[str, _typing.Sequence[str], None]
 
 
 def _name_list(names: _Names) -> list[str]:
-    return [] if names is None else [names] if isinstance(names, str) else list(names)
+    if names is None or isinstance(names, str):
+        return [] if names is None else [names]
+    try:
+        return list(names)
+    except TypeError:
+        raise TypeError("names of tensors are a str or a sequence of them, not %r" % (names,)) from None
 
 
 class Program:
@@ -75,6 +80,15 @@ class Program:
 
     def _heard(self) -> "set[tuple]":
         return {diagnostic.place() for diagnostic in self.diagnostics}
+
+    def __copy__(self) -> "Program":
+        return self                                           # it is never changed
+
+    def __deepcopy__(self, memo: dict) -> "Program":
+        return self
+
+    def __reduce__(self):
+        raise TypeError("a program is not pickled: compile its text in the other process, or send a file that save() wrote")
 
     def __repr__(self) -> str:
         return "<tilec.Program %s(%s) -> (%s)>" % (self.name or "without a name", ", ".join(self.inputs), ", ".join(self.outputs))
@@ -167,7 +181,7 @@ class Program:
         gradient as a program, see grad().
         """
         values = self._as_arguments(self._by_position(arguments, named))
-        key = (tuple(_name_list(of)), tuple(_name_list(wrt))) + tuple((v.dtype, v.shape, v.strides) if isinstance(v, _np.ndarray) else type(v) for v in values)
+        key = (tuple(_name_list(of)), tuple(_name_list(wrt))) + tuple(map(_kind_of, values))
         sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
         pair = self._pairs.get(key + sizes)
         if pair is None:
@@ -223,7 +237,9 @@ class Program:
         gives it back in a process that need not compile anything, as does `tilec run`. Arrays are taken as row-major.
         """
         given = _row_major([_as_argument(n, v) for n, v in zip(self.inputs, self._by_position(arguments, named))])
-        _write_whole(path, self.emit("package", *given))
+        block = _Block([(n, v) for n, v in zip(self.inputs, given) if v is not None])
+        _check(_c.lib.tilec_save(self._handle, _os.fsencode(path), block.structs, block.count), self._heard())
+        self._hear(_said())
 
     def _by_position(self, arguments: _typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
@@ -271,6 +287,13 @@ class Program:
         prepared = _Prepared(handle.value, self.inputs)
         self._hear(said)
         return prepared
+
+
+def _kind_of(value) -> object:
+    """What a specialisation depends on; what no i64 holds is another program."""
+    if isinstance(value, _np.ndarray):
+        return value.dtype, value.shape, value.strides
+    return _np.uint64 if isinstance(value, int) and value >= _LARGE else type(value)
 
 
 def _hear(heard: "tuple[Diagnostic, ...]", said: "list[tuple[Diagnostic, str]]") -> "tuple[Diagnostic, ...]":

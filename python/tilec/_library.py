@@ -96,6 +96,7 @@ def _load() -> c.CDLL:
         "tilec_kernel_output_count": (count, [handle]),
         "tilec_kernel_output": (c.c_int, [handle, count, c.POINTER(Port)]),
         "tilec_kernel_run": (c.c_int, [handle, handle, handle]),
+        "tilec_save": (c.c_int, [handle, text, *arguments]),
         "tilec_load": (c.c_int, [text, count, c.c_int, c.POINTER(handle)]),
         "tilec_emit": (c.c_int, [handle, text, *arguments, c.POINTER(handle)]),
         "tilec_buffer_data": (handle, [handle]),

@@ -2,9 +2,6 @@
 from __future__ import annotations
 
 import ctypes as c
-import os
-import pathlib
-import tempfile
 import typing
 
 import numpy as np
@@ -19,7 +16,8 @@ MAGIC = b"tilec package "
 
 class Package:
     """What Program.save() wrote and tilec.load() read. Call it with arrays of the shapes and types it was saved for, by position or by
-    name; a plain number fits a scalar. Arrays that are not row-major are copied. `out=` takes the array or arrays to write instead of new ones.
+    name; a plain number fits a scalar. Inputs that are not row-major are copied. `out=` takes the row-major array or arrays to write
+    instead of new ones.
     May be used from several threads at once.
     """
 
@@ -46,20 +44,27 @@ class Package:
             return self._prepared(taken, None)
         given = as_outputs(self.outputs, out)
         for array, (name, dtype, shape) in zip(given, self._prepared.outputs):
-            if array.dtype != dtype or array.shape != shape or not array.flags.writeable:
-                raise ValueError("out= for %s is %s %s%s, but the package gives %s %s"
-                                 % (name, "" if array.flags.writeable else "read-only ", array.dtype, list(array.shape), dtype, list(shape)))
-        written = [array if array.flags.c_contiguous and array.flags.aligned else np.empty(array.shape, array.dtype) for array in given]
-        result = self._prepared(taken, written)
-        for array, made in zip(given, written):
-            if array is not made:
-                array[...] = made
-        return result if all(a is b for a, b in zip(given, written)) else given[0] if len(given) == 1 else tuple(given)
+            if array.dtype != dtype or array.shape != shape:
+                raise ValueError("out= for %s is %s %s, but the package gives %s %s" % (name, array.dtype, list(array.shape), dtype, list(shape)))
+            if not (array.flags.writeable and array.flags.c_contiguous and array.flags.aligned):
+                raise ValueError("out= for %s is %s: a package writes row-major arrays" % (name, "strided" if array.flags.writeable else "read-only"))
+        return self._prepared(taken, given)
+
+    def __copy__(self) -> "Package":
+        return self
+
+    def __deepcopy__(self, memo: dict) -> "Package":
+        return self
+
+    def __reduce__(self):
+        raise TypeError("a package is not pickled: send the file that it was loaded from")
 
     @staticmethod
     def _input(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
         value = as_argument(name, value)
         if not isinstance(value, np.ndarray):
+            if value is not None and not shape and dtype.kind in "iub" and (isinstance(value, float) or not fits(value, dtype)):
+                raise ArgumentTypeError("%s is %s but is given %r" % (name, dtype, value), [])
             if shape or value is None:
                 raise ShapeError("%s is %s but is given %s" % (name, list(shape) or "a scalar", "nothing" if value is None else "a number"), [])
             return value
@@ -70,20 +75,9 @@ class Package:
         return np.require(value, requirements=["C", "A"])
 
 
-def write_whole(path: "str | os.PathLike[str]", data: bytes) -> None:
-    """The file appears whole or not at all."""
-    path = pathlib.Path(path)
-    handle, beside = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(beside, 0o666 & ~mask)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
+def fits(number: int, dtype: np.dtype) -> bool:
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return low <= number <= high
 
 
 def row_major(values: typing.Sequence) -> list:

@@ -35,6 +35,9 @@ class Backward:
     def __init__(self, pair: Pair, held: dict):
         self._pair, self._held = pair, held
 
+    def __reduce__(self):
+        raise TypeError("backward is not pickled: it holds the values of a call in this process")
+
     @property
     def kept(self) -> "dict[str, int]":
         """Values in between that forward stored for backward, with their bytes; arguments and results are not among them."""

@@ -66,9 +66,12 @@ def test_what_a_package_is_given_must_fit(tmp_path):
     f = tilec.load(path, threads=1)
     np.testing.assert_array_equal(f(x.T.copy().T, 2.0), 2 * x)
     np.testing.assert_array_equal(f(S=3.0, X=x[::1, ::1]), 3 * x)
-    out = np.empty((4, 3), np.float32).T
+    out = np.empty((3, 4), np.float32)
     assert f(x, 2.0, out=out) is out
     np.testing.assert_array_equal(out, 2 * x)
+    for bad in (np.empty((4, 3), np.float32).T, np.broadcast_to(np.float32(0), (3, 4))):
+        with pytest.raises(ValueError, match="out= for Y is"):
+            f(x, 2.0, out=bad)
     with pytest.raises(tilec.ShapeError, match=r"X is \[3, 4\] but is given \[4, 3\]"):
         f(x.T, 2.0)
     with pytest.raises(tilec.ArgumentTypeError, match="X is float32 but is given float64"):
@@ -111,8 +114,51 @@ def test_what_cannot_be_saved_says_so(tmp_path):
             f.save(tmp_path / "f.tilec", np.ones((3, 2), np.float32), np.zeros(2, np.int32))
         assert fault.value.code == "E0535"
     assert not list(tmp_path.iterdir())
-    with pytest.raises(OSError):
+    with pytest.raises(tilec.DeviceError, match="no/f.tilec") as fault:
         tilec.compile("function (X[N]) -> (Y) { Y = X; }").save(tmp_path / "no/f.tilec", np.ones(3, np.float32))
+    assert fault.value.code == "E0502"
+
+
+def test_saving_keeps_what_a_path_means(tmp_path):
+    f, x = tilec.compile("function (X[N]) -> (Y) { Y = X; }"), np.ones(3, np.float32)
+    real, link, hard = tmp_path / "real", tmp_path / "link", tmp_path / "hard"
+    real.write_bytes(b"old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    hard.hardlink_to(real)
+    f.save(link, x)
+    assert link.is_symlink() and hard.read_bytes() == real.read_bytes() and real.stat().st_mode & 0o777 == 0o600
+    np.testing.assert_array_equal(tilec.load(hard)(x), x)
+
+
+def test_numbers_of_a_package_keep_their_value(tmp_path):
+    scale = tilec.compile("function f(A[N], S) -> (Y) { Y = A * S; }")
+    a, path = np.arange(4, dtype=np.float32), tmp_path / "s.tilec"
+    scale.save(path, a, 2)                                    # S is an integer from here on
+    f = tilec.load(path)
+    np.testing.assert_array_equal(f(a, 3), 3 * a)
+    for bad in (0.5, 1e300, float("nan"), float("inf"), 2**63, -2**64):
+        with pytest.raises((tilec.ArgumentTypeError, ValueError), match="S"):
+            f(a, bad)
+    for bad in ("0.5", "nan", "99999999999999999999", "9223372036854775808"):
+        done = command("run", path, "A=ones:4", "S=%s" % bad)
+        assert done.returncode != 0 and "`S`" in done.stderr, (bad, done.stdout, done.stderr)
+    assert command("run", path, "A=ones:4", "S=3").returncode == 0
+    assert "--dump-to" in command("run", path, "A=ones:4", "S=3", "--dump-to", tmp_path / "d").stderr
+
+
+def test_machine_code_that_was_changed_is_refused(tmp_path):
+    import zlib
+    path = tmp_path / "f.tilec"
+    tilec.compile("function (X[N]) -> (Y) { Y = tan(X); }").save(path, np.ones(3, np.float32))
+    data = path.read_bytes()
+    at = data.index(b"\x7fELF")
+    for place, value in ((40, b"\xff" * 8), (18, b"\xff\xff"), (60, b"\0\0")):
+        changed = data[: at + place] + value + data[at + place + len(value):]
+        path.write_bytes(changed[:24] + zlib.crc32(changed[28:]).to_bytes(4, "little") + changed[28:])
+        with pytest.raises(tilec.DeviceError) as fault:
+            tilec.load(path)
+        assert fault.value.code == "E0534"
 
 
 def test_the_command_line_refuses_strides(tmp_path):

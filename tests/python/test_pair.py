@@ -128,6 +128,8 @@ def test_mistakes_are_named():
         f.value_and_grad().grad()
     with pytest.raises(tilec.Error):
         f.vjp(*inputs, wrt="Q")
+    with pytest.raises(TypeError, match="names of tensors are a str"):
+        f.vjp(*inputs, wrt=5)
     assert "keeps 180 bytes" in repr(backward)
 
 
@@ -138,3 +140,23 @@ def test_derivatives_of_derivatives_come_in_pairs_too():
     np.testing.assert_allclose(g, f(x, one), rtol=1e-6)
     v = draw(7, seed=4)
     np.testing.assert_allclose(backward(v), f.grad(wrt="X")(x, one, v), rtol=1e-5)
+
+
+def test_large_integers_are_another_pair():
+    f = tilec.compile("function f(X[N], S) -> (Y) { E = exp(X*S); Y = E*E*S; }")
+    v = np.zeros(4, np.float32)
+    for number in (2, 2**63):
+        y, backward = f.vjp(v, number, wrt="X")
+        np.testing.assert_allclose(y, f(v, number))
+        np.testing.assert_allclose(backward(np.ones_like(y)), f.grad(wrt="X")(v, number, np.ones_like(y)), rtol=1e-5)
+
+
+def test_copies_are_the_program_itself():
+    import copy
+    import pickle
+    f = tilec.compile("function f(X[N]) -> (Y) { Y = exp(X) * 2.0; }")
+    for other in (copy.copy(f), copy.deepcopy([f])[0]):
+        assert other is f
+    for thing in (f, f.vjp(draw(3))[1]):
+        with pytest.raises(TypeError, match="not pickled"):
+            pickle.dumps(thing)
