@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
 namespace tilec::autodiff {
 namespace {
@@ -19,6 +20,7 @@ using poly::Statement;
 struct Reach {
   Size low = 0, end = 0;
   std::int64_t first = 0, step = 0;                    // elements first + step·n, where that is numbers; step 0: not known
+  bool operator<(const Reach& other) const { return std::tie(low, end, first, step) < std::tie(other.low, other.end, other.first, other.step); }
 };
 using Reaches = std::vector<std::optional<Reach>>;     // per dimension
 
@@ -74,8 +76,14 @@ class Sets {
 
   void add(std::size_t n, const Statement& s) {
     Reaches own = reaches(s);
-    const auto set = std::find_if(sets_.begin(), sets_.end(), [&](const Set& other) { return fits(own, other); });
-    Set& to = set == sets_.end() ? sets_.emplace_back() : *set;
+    if (is_whole(own, program_.tensor(s.target.tensor).shape)) {
+      wholes_.push_back(n);
+      return;
+    }
+    std::size_t& next = next_[own];                    // sets grow: what did not take its like does not take this one
+    while (next < sets_.size() && !fits(own, sets_[next])) ++next;
+    Set& to = next == sets_.size() ? sets_.emplace_back() : sets_[next];
+    ++next;
     if (to.members.empty()) to.taken.assign(own.size(), Intervals{});
     for (std::size_t d = 0; d < own.size(); ++d) {
       const auto low = own[d] ? own[d]->low.value() : std::nullopt, end = own[d] ? own[d]->end.value() : std::nullopt;
@@ -89,6 +97,7 @@ class Sets {
   std::vector<std::vector<std::size_t>> members() const {
     std::vector<std::vector<std::size_t>> all;
     for (const Set& set : sets_) all.push_back(set.members);
+    for (const std::size_t n : wholes_) all.push_back({n});
     return all;
   }
 
@@ -104,6 +113,13 @@ class Sets {
   static bool free(const Intervals& taken, std::int64_t low, std::int64_t end) {
     const auto next = taken.lower_bound(low);
     return end > low && (next == taken.end() || next->first >= end) && (next == taken.begin() || std::prev(next)->second <= low);
+  }
+
+  // Meets whatever has an element.
+  static bool is_whole(const Reaches& own, const std::vector<Size>& shape) {
+    for (std::size_t d = 0; d < own.size(); ++d)
+      if (!own[d] || own[d]->step != 1 || !own[d]->low.is(0) || own[d]->end != shape[d]) return false;
+    return true;
   }
 
   bool fits(const Reaches& own, const Set& set) const {
@@ -145,6 +161,8 @@ class Sets {
   const Program& program_;
   mutable std::optional<std::set<std::string>> counts_;  // when first asked for: most statements meet everywhere
   std::vector<Set> sets_;
+  std::map<Reaches, std::size_t> next_;                // the first set that may take what reaches this
+  std::vector<std::size_t> wholes_;
 };
 
 }  // namespace

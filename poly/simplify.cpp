@@ -29,13 +29,19 @@ void tidy_domain(Statement& s) {
 // Reads in the order of their first use, each once.
 void tidy_reads(Statement& s) {
   std::vector<Access> reads;
+  std::unordered_map<TensorId, std::vector<int>> of_tensor;  // positions in `reads`: a sum may read a tensor for each step of a recurrence
   s.value = with_leaves(s.value, [&](const Expr& leaf) -> Expr {
     const auto* read = leaf.as<Read>();
     if (!read) return leaf;
     const auto& access = s.reads[static_cast<std::size_t>(read->read)];
-    auto at = std::find(reads.begin(), reads.end(), access) - reads.begin();
-    if (at == std::ssize(reads)) reads.push_back(access);
-    return at == read->read ? leaf : Expr{Read{static_cast<int>(at), read->type}};
+    auto& known = of_tensor[access.tensor];
+    const auto same = std::find_if(known.begin(), known.end(), [&](int r) { return reads[static_cast<std::size_t>(r)] == access; });
+    const int at = same == known.end() ? static_cast<int>(reads.size()) : *same;
+    if (same == known.end()) {
+      known.push_back(at);
+      reads.push_back(access);
+    }
+    return at == read->read ? leaf : Expr{Read{at, read->type}};
   });
   s.reads = std::move(reads);
 }
