@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 
@@ -60,14 +59,12 @@ Reaches reaches(const Statement& s) {
   return all;
 }
 
-// Names that are an extent of some tensor: they are counts. Other names are scalars, which may be negative.
-std::set<std::string> counts(const Program& program) {
-  std::set<std::string> names;
-  for (const poly::Tensor& tensor : program.tensors)
-    for (const Size& size : tensor.shape)
-      if (const auto& terms = size.terms(); terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == Size::Kind::Name)
-        names.insert(terms[0].factors[0].name);
-  return names;
+// Whether the name is an extent of the tensor: it is a count then. Other names are scalars, which may be negative.
+bool counts(const poly::Tensor& tensor, const std::string& name) {
+  return std::any_of(tensor.shape.begin(), tensor.shape.end(), [&](const Size& size) {
+    const auto& terms = size.terms();
+    return terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == Size::Kind::Name && terms[0].factors[0].name == name;
+  });
 }
 
 class Sets {
@@ -153,13 +150,13 @@ class Sets {
     return std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), count); });
   }
 
+  // Mostly an input has it.
   bool is_count(const std::string& name) const {
-    if (!counts_) counts_ = counts(program_);
-    return counts_->contains(name);
+    const auto has = [&](const poly::Tensor& tensor) { return counts(tensor, name); };
+    return std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](poly::TensorId id) { return has(program_.tensor(id)); }) || std::any_of(program_.tensors.begin(), program_.tensors.end(), has);
   }
 
   const Program& program_;
-  mutable std::optional<std::set<std::string>> counts_;  // when first asked for: most statements meet everywhere
   std::vector<Set> sets_;
   std::map<Reaches, std::size_t> next_;                // the first set that may take what reaches this
   std::vector<std::size_t> wholes_;

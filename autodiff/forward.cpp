@@ -108,7 +108,7 @@ void add_parameters(Sweep& sweep, const std::vector<TensorId>& wrt) {
     auto& whole = sweep.tangents[at(input)];
     if (whole) continue;
     const Tensor of = sweep.program.tensor(input);
-    whole = parts[at(input)].size() == 1 ? parts[at(input)][0].tensor : sum(sweep.program, of, parts[at(input)], tangent_name(of.name));
+    whole = parts[at(input)].size() == 1 ? parts[at(input)][0].tensor : sum(sweep.program, of, parts[at(input)], tangent_name(of.name), sweep.helpers);
     if (parts[at(input)].size() > 1) sweep.made.push_back(*whole);
   }
 }

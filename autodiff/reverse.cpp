@@ -41,7 +41,7 @@ TensorId total(Sweep& sweep, TensorId id) {
   const auto& parts = sweep.parts[at(id)];
   const TensorId whole = parts.empty()       ? zeros(sweep.gradient, of, cotangent_name(of.name))
                          : parts.size() == 1 ? parts[0].tensor
-                                             : sum(sweep.gradient, of, parts, cotangent_name(of.name));
+                                             : sum(sweep.gradient, of, parts, cotangent_name(of.name), sweep.helpers);
   sweep.totals.push_back(whole);
   return whole;
 }

@@ -152,7 +152,6 @@ class Rows {
       while (same < found.rows && plain_index(read.element[leads_[*from][same].dim]) == own[same].index) ++same;
       found.rows = same;
     }
-    if (const auto* fill = std::get_if<TensorId>(&s.fill); fill && member(*fill)) found.any = true;
     return found;
   }
 
