@@ -31,12 +31,24 @@ bool bounded(const Statement& s, std::size_t k) {
   return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), [&](const poly::Range& row) { return mentions(row.value, k) && !reduces(row.value); });
 }
 
-// The target's first such dimensions; a constant, as of one slice of a larger tensor, is no dimension to loop over.
+// Whether a statement reads or writes one of several elements along a dimension, as a step of a recurrence does of its inputs: the
+// same statement of another step has another address, so the two have no kernel in common.
+bool has_slice(const Program& program, const Statement& s) {
+  const auto is_slice = [&](const Access& access) {
+    const auto& shape = program.tensor(access.tensor).shape;
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (access.element[d].is_constant() && !shape[d].is(1)) return true;
+    return false;
+  };
+  return is_slice(s.target) || std::any_of(s.reads.begin(), s.reads.end(), is_slice);
+}
+
+// The target's first such dimensions; where there is one element only, none.
 Leads leads_of(const Program& program, const Statement& s) {
   const poly::Tensor& tensor = program.tensor(s.target.tensor);
   Leads leads;
   for (std::size_t d = 0; d < s.target.element.size(); ++d) {
-    if (s.target.element[d].is_constant()) continue;
+    if (s.target.element[d].is_constant() && tensor.shape[d].is(1)) continue;
     const auto k = plain_index(s.target.element[d]);
     if (!k || bounded(s, *k) || std::any_of(leads.begin(), leads.end(), [&](const Lead& lead) { return lead.index == *k; })) break;
     if (!s.domain[*k].value.constant.is(0) || s.domain[*k].extent != tensor.shape[d]) break;
@@ -177,7 +189,7 @@ class Rows {
   // to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && (has_threads(target_) || rows != rows_)) return false;
-    if (cycles(s) > worth_sharing || !s.kernel_name.empty()) return false;
+    if (cycles(s) > worth_sharing || !s.kernel_name.empty() || has_slice(program_, s)) return false;
     if (!dependent && reads_alike(s)) return true;
     return std::none_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
   }

@@ -83,14 +83,6 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
   return loops;
 }
 
-// Whether a statement writes one of several elements along a dimension: a turn's rows do not lie together.
-bool is_slice(const poly::Program& program, const poly::Statement& s) {
-  const auto& shape = program.tensor(s.target.tensor).shape;
-  for (std::size_t d = 0; d < shape.size(); ++d)
-    if (s.target.element[d].is_constant() && !shape[d].is(1)) return true;
-  return false;
-}
-
 // Which tensors one turn can keep: their buffer is made and read in one set, is no output, and no fill goes first.
 std::vector<bool> locals(const Fused& fused, const Cover& cover) {
   const poly::Program& program = fused.program;
@@ -107,7 +99,7 @@ std::vector<bool> locals(const Fused& fused, const Cover& cover) {
       const poly::Node& node = program.nodes[static_cast<std::size_t>(n)];
       for (const TensorId id : autodiff::targets(node)) see(id, static_cast<int>(set));
       for (const TensorId id : autodiff::operands(node)) see(id, static_cast<int>(set));
-      if (const auto* s = std::get_if<poly::Statement>(&node); s && (cover.needs_fill(*s) || is_slice(program, *s))) see(s->target.tensor, outside);
+      if (const auto* s = std::get_if<poly::Statement>(&node); s && cover.needs_fill(*s)) see(s->target.tensor, outside);
     }
   std::vector<bool> local(program.tensors.size());
   for (std::size_t id = 0; id < local.size(); ++id) local[id] = home[static_cast<std::size_t>(buffer[id])] >= 0;
