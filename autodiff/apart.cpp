@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 
@@ -61,14 +60,12 @@ Reaches reaches(const Statement& s) {
   return all;
 }
 
-// Names that are an extent of some tensor: they are counts. Other names are scalars, which may be negative.
-std::set<std::string> counts(const Program& program) {
-  std::set<std::string> names;
-  for (const poly::Tensor& tensor : program.tensors)
-    for (const Size& size : tensor.shape)
-      if (const auto& terms = size.terms(); terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == Size::Kind::Name)
-        names.insert(terms[0].factors[0].name);
-  return names;
+// Whether the name is an extent of the tensor: it is a count then. Other names are scalars, which may be negative.
+bool counts(const poly::Tensor& tensor, const std::string& name) {
+  return std::any_of(tensor.shape.begin(), tensor.shape.end(), [&](const Size& size) {
+    const auto& terms = size.terms();
+    return terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == Size::Kind::Name && terms[0].factors[0].name == name;
+  });
 }
 
 class Sets {
@@ -77,6 +74,10 @@ class Sets {
 
   void add(std::size_t n, const Statement& s) {
     Reaches own = reaches(s);
+    if (is_whole(own, program_.tensor(s.target.tensor).shape)) {
+      wholes_.push_back(n);
+      return;
+    }
     std::size_t& next = next_[own];                    // what had no room, or what took one that reaches the same, stays so
     while (next < sets_.size() && !(compared_ < most && fits(own, sets_[next]))) ++next;
     Set& to = next == sets_.size() ? sets_.emplace_back() : sets_[next];
@@ -94,6 +95,7 @@ class Sets {
   std::vector<std::vector<std::size_t>> members() const {
     std::vector<std::vector<std::size_t>> all;
     for (const Set& set : sets_) all.push_back(set.members);
+    for (const std::size_t n : wholes_) all.push_back({n});
     return all;
   }
 
@@ -110,6 +112,13 @@ class Sets {
   static bool free(const Intervals& taken, std::int64_t low, std::int64_t end) {
     const auto next = taken.lower_bound(low);
     return end > low && (next == taken.end() || next->first >= end) && (next == taken.begin() || std::prev(next)->second <= low);
+  }
+
+  // Meets whatever has an element.
+  static bool is_whole(const Reaches& own, const std::vector<Size>& shape) {
+    for (std::size_t d = 0; d < own.size(); ++d)
+      if (!own[d] || own[d]->step != 1 || !own[d]->low.is(0) || own[d]->end != shape[d]) return false;
+    return true;
   }
 
   bool fits(const Reaches& own, const Set& set) {
@@ -146,16 +155,17 @@ class Sets {
     return std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), count); });
   }
 
+  // Mostly an input has it.
   bool is_count(const std::string& name) const {
-    if (!counts_) counts_ = counts(program_);
-    return counts_->contains(name);
+    const auto has = [&](const poly::Tensor& tensor) { return counts(tensor, name); };
+    return std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](poly::TensorId id) { return has(program_.tensor(id)); }) || std::any_of(program_.tensors.begin(), program_.tensors.end(), has);
   }
 
   const Program& program_;
-  mutable std::optional<std::set<std::string>> counts_;  // when first asked for: most statements meet everywhere
   std::vector<Set> sets_;
   std::map<Reaches, std::size_t> next_;                // for what reaches the same: the first set that may have room
   std::size_t compared_ = 0;
+  std::vector<std::size_t> wholes_;
 };
 
 }  // namespace

@@ -33,11 +33,16 @@ std::vector<TensorId> operands(const Node& node) {
 }
 
 Statement* Writers::of(Program& program, TensorId id) {
+  const auto node = position(program, id);
+  return node ? &std::get<Statement>(program.nodes[*node]) : nullptr;
+}
+
+std::optional<std::size_t> Writers::position(const Program& program, TensorId id) {
   node_.resize(program.tensors.size());
   for (; seen_ < program.nodes.size(); ++seen_)
     if (const auto* statement = std::get_if<Statement>(&program.nodes[seen_])) node_[at(statement->target.tensor)] = seen_ + 1;
-  const std::size_t position = node_[at(id)];
-  return position ? &std::get<Statement>(program.nodes[position - 1]) : nullptr;
+  const std::size_t one_more = node_[at(id)];
+  return one_more ? std::optional(one_more - 1) : std::nullopt;
 }
 
 bool is_zero(Program& program, Writers& writers, TensorId id) {

@@ -21,6 +21,7 @@ std::vector<poly::TensorId> operands(const poly::Node& node);
 class Writers {
  public:
   poly::Statement* of(poly::Program& program, poly::TensorId id);       // null when an intrinsic or nothing makes it
+  std::optional<std::size_t> position(const poly::Program& program, poly::TensorId id);  // among the nodes
 
  private:
   std::vector<std::size_t> node_;                      // per tensor, from 1; 0: none so far

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "autodiff/apart.h"
@@ -65,38 +66,21 @@ std::optional<Expr> in_place(const Program& program, const Part& part, const Sta
   return cast(moved(writer->value, *where, rank, first_read), *part.fold);
 }
 
+// The statement that makes each part, by its position; of a parameter or an intrinsic's part, none.
+using Positions = std::vector<std::optional<std::size_t>>;
+Positions positions_of(const Program& program, Writers& known, const std::vector<Part>& parts) {
+  Positions writers;
+  for (const Part& part : parts) writers.push_back(known.position(program, part.tensor));
+  return writers;
+}
+
+Statement& statement_at(Program& program, std::optional<std::size_t> node) { return std::get<Statement>(program.nodes[node.value()]); }
+
 // A part among others is stored in the type it is summed in.
-void widen(Program& program, Writers& known, const Part& part) {
+void widen(Program& program, const Part& part, std::optional<std::size_t> writer) {
   if (!part.fold) return;
   program.tensors[at(part.tensor)].dtype = *part.fold;
-  known.of(program, part.tensor)->fill = poly::Number{*part.fold};
-}
-
-// Parts that reach different elements, and are summed in one type, together: positions, in the order of the text.
-std::vector<std::vector<std::size_t>> sets_of(const Program& program, const std::vector<Part>& parts, const std::vector<Statement*>& writers) {
-  std::map<std::optional<DType>, std::vector<std::size_t>> by_type;
-  std::vector<std::vector<std::size_t>> sets;
-  for (std::size_t n = 0; n < parts.size(); ++n)
-    if (parts[n].fold) by_type[parts[n].fold].push_back(n);
-    else sets.push_back({n});
-  for (const auto& [fold, alike] : by_type) {
-    std::vector<const Statement*> statements;
-    for (const std::size_t n : alike) statements.push_back(writers[n]);
-    for (std::vector<std::size_t>& set : apart(program, statements)) {
-      for (std::size_t& n : set) n = alike[n];
-      sets.push_back(std::move(set));
-    }
-  }
-  std::sort(sets.begin(), sets.end());
-  return sets;
-}
-
-// Each link starts from the one made before it; the last is the sum of all. No element is cleared or added up that one of them
-// alone reaches.
-Part chained(const std::vector<Part>& parts, std::vector<std::size_t> set, const std::vector<Statement*>& writers) {
-  std::sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return writers[a] < writers[b]; });
-  for (std::size_t k = 1; k < set.size(); ++k) writers[set[k]]->fill = parts[set[k - 1]].tensor;
-  return parts[set.back()];
+  statement_at(program, writer).fill = poly::Number{*part.fold};
 }
 
 // One statement that adds up parts; after `store`, another that goes on from it.
@@ -142,24 +126,190 @@ class Adding {
   }
 };
 
+// ---- slices
+
+// What a statement reaches where that is one element or a run of elements in each dimension.
+struct Run {
+  Size low;
+  std::optional<Size> extent;                          // none: one element, which is no dimension of the slice
+  std::optional<std::size_t> row = {};                 // the domain's: 0 <= form < extent, and the element is form + low
+  bool operator<(const Run& other) const { return std::tie(low, extent) < std::tie(other.low, other.extent); }
+};
+using Slice = std::vector<Run>;
+
+// By its look: which row is taken is a matter of what meets, not of what is right.
+bool is_count(const Size& size) {
+  return std::all_of(size.terms().begin(), size.terms().end(), [](const Size::Term& term) {
+    return term.coefficient >= 0 && std::all_of(term.factors.begin(), term.factors.end(), [](const Size::Factor& f) { return f.kind == Size::Kind::Name; });
+  });
+}
+
+bool is_within(const Run& a, const Run& b) try {
+  return is_count(a.low - b.low) && is_count(b.low + *b.extent - a.low - *a.extent);
+} catch (const poly::SizeError&) {
+  return false;                                        // too far to say
+}
+
+// By the narrowest row that says so: others keep it, and what stands beside it, inside a tensor.
+std::optional<Run> run_of(const Statement& statement, const poly::Affine& element) {
+  if (element.is_constant()) return Run{element.constant, std::nullopt};
+  poly::Affine alone = element;
+  alone.constant = 0;
+  std::optional<Run> run;
+  for (std::size_t r = 0; alone.single_index() && r < statement.domain.size(); ++r) {
+    const poly::Range& row = statement.domain[r];
+    if (!row.extent || !row.value.divisor.is(1) || row.value.coefficients != element.coefficients) continue;
+    const Run other{element.constant - row.value.constant, row.extent, r};
+    if (!run || is_within(other, *run)) run = other;
+  }
+  return run;
+}
+
+// Nothing where that is the whole tensor, or an index stands twice.
+std::optional<Slice> slice_of(const Statement& statement, const std::vector<Size>& shape) {
+  Slice slice;
+  bool whole = true;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const poly::Affine& element = statement.target.element[d];
+    const auto run = run_of(statement, element);
+    const auto same_index = [&](const poly::Affine& other) { return other.coefficients == element.coefficients; };
+    const auto here = statement.target.element.begin() + static_cast<std::ptrdiff_t>(d);
+    if (!run || (run->extent && std::any_of(statement.target.element.begin(), here, same_index))) return std::nullopt;
+    whole = whole && (run->extent ? *run->extent == shape[d] : shape[d].is(1));
+    slice.push_back(*run);
+  }
+  return whole ? std::nullopt : std::optional(slice);
+}
+
+std::vector<Size> shape_of(const Slice& slice) {
+  std::vector<Size> shape;
+  for (const Run& run : slice) if (run.extent) shape.push_back(*run.extent);
+  return shape;
+}
+
+// The part as a tensor of its slice alone.
+void cut_down(Program& program, const Part& part, Statement& writer, const Slice& slice) {
+  std::vector<poly::Affine> element;
+  for (const Run& run : slice) if (run.row) element.push_back(writer.domain[*run.row].value);
+  writer.target.element = std::move(element);
+  writer.fill = poly::Number{*part.fold};
+  program.tensors[at(part.tensor)].dtype = *part.fold;
+  program.tensors[at(part.tensor)].shape = shape_of(slice);
+}
+
+// Of very many, all in one tensor of the slice.
+std::vector<Part> shortened(Program& program, const Tensor& of, std::vector<Part> parts, const Slice& slice, const std::string& name, std::vector<TensorId>& helpers) {
+  if (parts.size() <= 100) return parts;
+  const poly::DType fold = *parts[0].fold;
+  Tensor whole = of;
+  whole.shape = shape_of(slice);
+  Adding adding(program, whole, fold);
+  for (const Part& part : parts) {
+    if (adding.is_long()) helpers.push_back(adding.store(name, fold));
+    adding.add(part, nullptr);
+  }
+  helpers.push_back(adding.store(name, fold));
+  return {{helpers.back(), fold}};
+}
+
+// The sum of parts of one slice, where it lies in the tensor.
+Part joined(Program& program, const Tensor& of, const std::vector<Part>& parts, const Slice& slice, const std::string& name) {
+  Statement sum = over_shape(program, shape_of(slice));
+  const poly::DType fold = *parts[0].fold;
+  std::optional<Expr> value;
+  for (const Part& part : parts) {
+    const Expr term = poly::Read{static_cast<int>(sum.reads.size()), fold};
+    sum.reads.push_back({part.tensor, sum.target.element});
+    value = value ? add(*value, term) : term;
+  }
+  std::vector<poly::Affine> element;
+  for (std::size_t d = 0, next = 0; d < slice.size(); ++d) {
+    element.push_back(slice[d].extent ? sum.target.element[next++] : poly::Affine::of(0, sum.indices.size()));
+    element.back().constant = slice[d].low;
+    sum.domain.push_back({element.back(), of.shape[d]});
+  }
+  sum.value = *value;
+  sum.target = {new_tensor(program, name, of.dtype, of.shape, of.span), std::move(element)};
+  sum.fill = poly::Number{of.dtype};
+  sum.span = of.span;
+  program.nodes.emplace_back(sum);
+  return {sum.target.tensor, fold};
+}
+
+// Parts of one slice become one. What is left of them are tensors of that slice.
+std::vector<Part> join_slices(Program& program, Writers& known, const Tensor& of, const std::vector<Part>& parts, const std::string& name, std::vector<TensorId>& helpers) {
+  std::map<std::pair<poly::DType, Slice>, std::vector<std::size_t>> alike;
+  const Positions writers = positions_of(program, known, parts);
+  for (std::size_t n = 0; n < parts.size(); ++n) {
+    const auto slice = parts[n].fold && writers[n] ? slice_of(statement_at(program, writers[n]), of.shape) : std::nullopt;
+    if (slice) alike[{*parts[n].fold, *slice}].push_back(n);
+  }
+  std::vector<std::optional<Part>> left(parts.begin(), parts.end());
+  for (const auto& [key, members] : alike) {
+    if (members.size() < 2) continue;
+    std::vector<Part> terms;
+    for (const std::size_t n : members) {
+      Statement& writer = statement_at(program, writers[n]);
+      cut_down(program, parts[n], writer, *slice_of(writer, of.shape));
+      terms.push_back(parts[n]);
+      left[n].reset();
+    }
+    left[members[0]] = joined(program, of, shortened(program, of, terms, key.second, name, helpers), key.second, name);
+    helpers.push_back(left[members[0]]->tensor);
+  }
+  std::vector<Part> result;
+  for (const auto& part : left) if (part) result.push_back(*part);
+  return result;
+}
+
+// ---- sums
+
+// Parts that reach different elements, and are summed in one type, together: positions, in the order of the text.
+std::vector<std::vector<std::size_t>> sets_of(Program& program, const std::vector<Part>& parts, const Positions& writers) {
+  std::map<std::optional<DType>, std::vector<std::size_t>> by_type;
+  std::vector<std::vector<std::size_t>> sets;
+  for (std::size_t n = 0; n < parts.size(); ++n)
+    if (parts[n].fold) by_type[parts[n].fold].push_back(n);
+    else sets.push_back({n});
+  for (const auto& [fold, alike] : by_type) {
+    std::vector<const Statement*> statements;
+    for (const std::size_t n : alike) statements.push_back(&statement_at(program, writers[n]));
+    for (std::vector<std::size_t>& set : apart(program, statements)) {
+      for (std::size_t& n : set) n = alike[n];
+      sets.push_back(std::move(set));
+    }
+  }
+  std::sort(sets.begin(), sets.end());
+  return sets;
+}
+
+// Each link starts from the one made before it; the last is the sum of all. No element is cleared or added up that one of them
+// alone reaches. Which part that is.
+std::size_t chained(Program& program, const std::vector<Part>& parts, std::vector<std::size_t> set, const Positions& writers) {
+  std::sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return writers[a] < writers[b]; });
+  for (std::size_t k = 1; k < set.size(); ++k) statement_at(program, writers[set[k]]).fill = parts[set[k - 1]].tensor;
+  return set.back();
+}
+
 }  // namespace
 
-TensorId sum(Program& program, Writers& known, const Tensor& of, const std::vector<Part>& all, std::string name, std::vector<TensorId>& helpers) {
-  std::vector<Statement*> writers;
-  for (const Part& part : all) writers.push_back(known.of(program, part.tensor));
+TensorId sum(Program& program, Writers& known, const Tensor& of, const std::vector<Part>& written, std::string name, std::vector<TensorId>& helpers) {
+  const std::vector<Part> all = join_slices(program, known, of, written, name, helpers);
+  if (all.size() == 1) return all[0].tensor;
+  const Positions writers = positions_of(program, known, all);
   const auto sets = sets_of(program, all, writers);
-  if (sets.size() == 1) return chained(all, sets[0], writers).tensor;
-  for (const Part& part : all) widen(program, known, part);
+  if (sets.size() == 1) return all[chained(program, all, sets[0], writers)].tensor;
+  for (std::size_t n = 0; n < all.size(); ++n) widen(program, all[n], writers[n]);
   DType type = lang::accumulator(of.dtype);
-  std::vector<Part> parts;
+  std::vector<std::size_t> parts;
   for (const auto& set : sets) {
-    parts.push_back(chained(all, set, writers));
-    type = lang::promote(type, program.tensor(parts.back().tensor).dtype);
+    parts.push_back(chained(program, all, set, writers));
+    type = lang::promote(type, program.tensor(all[parts.back()].tensor).dtype);
   }
   Adding adding(program, of, type);
-  for (const Part& part : parts) {
+  for (const std::size_t n : parts) {
     if (adding.is_long()) helpers.push_back(adding.store(name, type));
-    adding.add(part, known.of(program, part.tensor));
+    adding.add(all[n], writers[n] ? &statement_at(program, writers[n]) : nullptr);
   }
   return adding.store(std::move(name), of.dtype);
 }

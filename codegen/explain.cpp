@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "codegen/rewrite.h"
@@ -59,6 +60,12 @@ std::string text_of(const Program& program, const Statement& statement) {
 std::string target_name(const Program& program, const poly::Node& node) {
   const auto* statement = std::get_if<Statement>(&node);
   return program.tensor(statement ? statement->target.tensor : std::get<poly::Intrinsic>(node).targets.front()).name;
+}
+
+std::set<std::string> written_by(const Program& program) {
+  std::set<std::string> names;
+  for (const poly::Node& node : program.nodes) names.insert(target_name(program, node));
+  return names;
 }
 
 // ---- what a statement means for loops -------------------------------------------------------------------------------------------
@@ -188,11 +195,51 @@ std::string explain_work(const Program& program, const Statement& statement, std
   return text + "\n";
 }
 
-std::string explain_statement(const Program& program, const Statement& statement, const Target& target) {
+// What a statement of the plan visits: of a scan a step for each element.
+std::optional<std::int64_t> executed(const Program& program, const Statement& statement) {
+  if (scan_of(statement)) return static_cast<std::int64_t>(elements(program, statement.target.tensor));
+  return poly::analyse(program, statement).executed;
+}
+
+// Statements that the plan has in the place of one: those that were added for it, in order, and its own last.
+using Rewritten = std::map<std::string, std::vector<const Statement*>>;
+Rewritten rewritten(const Program& before, const Program& after) {
+  const std::set<std::string> written = written_by(before);
+  std::map<TensorId, std::set<std::size_t>> behind;    // of a tensor that was added: what it is made of
+  Rewritten found;
+  for (std::size_t n = 0; n < after.nodes.size(); ++n) {
+    const auto* statement = std::get_if<Statement>(&after.nodes[n]);
+    if (!statement) continue;
+    std::set<std::size_t> own{n};
+    for (const poly::Access& read : statement->reads)
+      if (const auto made = behind.find(read.tensor); made != behind.end()) own.insert(made->second.begin(), made->second.end());
+    const std::string name = target_name(after, after.nodes[n]);
+    const bool copies = statement->aggregation == poly::Aggregation::Assign && statement->value.as<poly::Read>();  // read in a better order
+    if (written.contains(name) ? own.size() < 2 : copies) continue;
+    if (!written.contains(name)) behind.emplace(statement->target.tensor, std::move(own));
+    else
+      for (const std::size_t node : own) found[name].push_back(&std::get<Statement>(after.nodes[node]));
+  }
+  return found;
+}
+
+// The points of a statement that the plan computes in another way, and how.
+std::string explain_rewritten(const Program& plan, const std::vector<const Statement*>& statements, const poly::Analysis& analysis, const Target& target) {
+  std::string text = fmt::format("  points: {} as written; as computed, in {} statements:\n", grouped(analysis.valid), statements.size());
+  for (const Statement* statement : statements) {
+    const auto points = executed(plan, *statement);
+    text += fmt::format("    {}\n      {} {}\n    {}", text_of(plan, *statement), grouped(points), scan_of(*statement) ? "steps of a scan" : "points", explain_work(plan, *statement, points, target));
+  }
+  return text;
+}
+
+std::string explain_statement(const Program& program, const Statement& statement, const Plan* plan, const Rewritten& rewritten, const Target& target) {
   const poly::Analysis analysis = poly::analyse(program, statement);
+  const std::string what = text_of(program, statement) + "\n" + explain_parts(statement, analysis) + explain_classes(analysis);
+  if (const auto others = rewritten.find(program.tensor(statement.target.tensor).name); plan && others != rewritten.end()) return what + explain_rewritten(plan->program, others->second, analysis, target);
   const auto scan = scan_of(statement);
-  const auto steps = scan ? std::optional(static_cast<std::int64_t>(elements(program, statement.target.tensor))) : std::nullopt;
-  return text_of(program, statement) + "\n" + explain_parts(statement, analysis) + explain_classes(analysis) + explain_points(analysis, steps, scan && scan->all_but_one) + explain_work(program, statement, steps ? steps : analysis.valid, target);
+  const auto steps = scan ? executed(program, statement) : std::nullopt;
+  return what + explain_points(analysis, steps, scan && scan->all_but_one) + explain_work(program, statement, steps ? steps : analysis.valid, target);
 }
 
 // ---- the plan -------------------------------------------------------------------------------------------------------------------
@@ -275,16 +322,10 @@ std::string explain_group(const Plan& plan, std::size_t k, bool threads) {
   return text;
 }
 
-std::set<std::string> written(const Program& program) {
-  std::set<std::string> names;
-  for (const poly::Node& node : program.nodes) names.insert(target_name(program, node));
-  return names;
-}
-
 std::string explain_plan(const Stages& stages, const Target& target) {
   const Plan& plan = *stages.plan;
   std::string text = fmt::format("plan for {}: {}\n", target.name, plural(static_cast<double>(plan.groups.size()), "launch", "launches"));
-  const std::set<std::string> before = written(*stages.reduced), after = written(plan.program);
+  const std::set<std::string> before = written_by(*stages.reduced), after = written_by(plan.program);
   std::vector<std::string> inlined;
   std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(inlined));
   if (!inlined.empty()) text += fmt::format("  computed where they are read, never stored: {}\n", fmt::join(inlined, ", "));
@@ -300,8 +341,9 @@ std::string explain_plan(const Stages& stages, const Target& target) {
 std::string explain(const Stages& stages, const Target& target) {
   std::string text;
   const Program& program = *stages.bounded;
+  const Rewritten others = stages.plan ? rewritten(*stages.reduced, stages.plan->program) : Rewritten{};
   for (const poly::Node& node : program.nodes) {
-    if (const auto* statement = std::get_if<Statement>(&node)) text += explain_statement(program, *statement, target);
+    if (const auto* statement = std::get_if<Statement>(&node)) text += explain_statement(program, *statement, stages.plan ? &*stages.plan : nullptr, others, target);
     else text += fmt::format("{}: not a contraction; computed as it is defined\n", target_name(program, node));
     text += "\n";
   }

@@ -14,6 +14,7 @@
 #include <map>
 #include <numeric>
 
+#include "autodiff/graph.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
@@ -397,7 +398,12 @@ Choice choose(Program& program, const Statement& s) {
 
 class Factoring {
  public:
-  Factoring(Program& program, Strides& strides) : program_(program), strides_(strides) {}
+  Factoring(Program& program, Strides& strides) : program_(program), strides_(strides), read_by_sums_(program.tensors.size(), true) {
+    for (const poly::Node& node : program.nodes) {
+      const auto* s = std::get_if<Statement>(&node);
+      for (const TensorId id : autodiff::operands(node)) read_by_sums_[static_cast<std::size_t>(id)] = read_by_sums_[static_cast<std::size_t>(id)] && s && s->aggregation == Aggregation::Sum;
+    }
+  }
 
   void run() {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
@@ -428,8 +434,9 @@ class Factoring {
 
   // A sum that other sums read as a factor goes into them, where all of them together then cost less.
   bool absorbed(std::size_t n) {
-    const Statement s = std::get<Statement>(program_.nodes[n]);
+    const Statement& s = std::get<Statement>(program_.nodes[n]);
     const TensorId id = s.target.tensor;
+    if (static_cast<std::size_t>(id) < read_by_sums_.size() && !read_by_sums_[static_cast<std::size_t>(id)]) return false;
     if (s.aggregation != Aggregation::Sum || is_output(program_, id) || program_.tensor(id).dtype != s.value.type()) return false;
     double separate = computed(s) + element * elements(program_, id), together = 0;
     std::vector<std::pair<std::size_t, Statement>> readers;
@@ -481,6 +488,7 @@ class Factoring {
 
   Program& program_;
   Strides& strides_;
+  std::vector<bool> read_by_sums_;                     // of a tensor of the text: by nothing else
   std::map<std::string, TensorId> made_;               // by canonical form
 };
 

@@ -21,10 +21,14 @@ namespace tilec::codegen {
 struct Fused {
   poly::Program program;
   Strides strides;
-  // Consecutive statements (positions in program.nodes) of one launch; `rows`: how many leading dimensions of their targets
-  // they share as loops, under the index names in `indices`.
-  // `blocks`: one of them wants blocks of rows.
-  struct Set { std::vector<int> nodes; std::vector<std::string> indices; bool blocks = false; std::size_t rows = 0; };
+  // Consecutive statements (positions in program.nodes) of one launch, and the names of the indices that they share as loops;
+  // `loops`: per statement, which of its indices these are. `blocks`: one of them wants blocks of rows.
+  struct Set {
+    std::vector<int> nodes;
+    std::vector<std::string> indices;
+    std::vector<std::vector<std::size_t>> loops;
+    bool blocks = false;
+  };
   std::vector<Set> sets;
 };
 // `output_strides`: per position among the outputs, for those that need a copy of their own; absent: row-major.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
+#include "autodiff/graph.h"
 #include "codegen/rewrite.h"
 
 namespace tilec::codegen {
@@ -103,24 +105,36 @@ bool worth_inlining(const Program& program, const Statement& producer, const Sta
 }  // namespace
 
 void inline_elementwise(Program& program) {
+  std::vector<std::vector<std::size_t>> readers(program.tensors.size());  // a node may have ceased to be one
+  const auto note = [&](std::size_t n) {
+    for (const TensorId id : autodiff::operands(program.nodes[n])) readers[static_cast<std::size_t>(id)].push_back(n);
+  };
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) note(n);
+  std::vector<bool> gone(program.nodes.size(), false);
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* producer = std::get_if<Statement>(&program.nodes[n]);
     if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer)) continue;
-    std::vector<std::size_t> users;
+    std::set<std::size_t> users;
     bool possible = true;
-    for (std::size_t u = n + 1; u < program.nodes.size(); ++u) {
-      if (!reads(program.nodes[u], producer->target.tensor)) continue;
+    for (const std::size_t u : readers[static_cast<std::size_t>(producer->target.tensor)]) {
+      if (gone[u] || !reads(program.nodes[u], producer->target.tensor)) continue;
       const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
       const bool fills = consumer && std::holds_alternative<TensorId>(consumer->fill) && std::get<TensorId>(consumer->fill) == producer->target.tensor;
       possible = possible && consumer && !fills && worth_inlining(program, *producer, *consumer);
-      users.push_back(u);
+      users.insert(u);
     }
     if (!possible || users.empty() || (users.size() > 1 && weight(producer->value) > 3)) continue;
     const Statement taken = *producer;
-    for (const std::size_t u : users) program.nodes[u] = inlined(program, taken, std::get<Statement>(program.nodes[u]));
-    program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(n));
-    --n;
+    for (const std::size_t u : users) {
+      program.nodes[u] = inlined(program, taken, std::get<Statement>(program.nodes[u]));
+      note(u);
+    }
+    gone[n] = true;
   }
+  std::vector<poly::Node> kept;
+  for (std::size_t n = 0; n < gone.size(); ++n)
+    if (!gone[n]) kept.push_back(std::move(program.nodes[n]));
+  program.nodes = std::move(kept);
 }
 
 }  // namespace tilec::codegen

@@ -88,7 +88,7 @@ class GroupLowering {
         if (was != direction) was = Direction::InOut;
         return;
       }
-      if (local(id)) { storage_.names.emplace(buffer, plan_.program.tensor(id).name); return; }
+      if (local(id)) { storage_.names.emplace(buffer, plan_.program.tensor(buffer).name); return; }
       views.push_back(buffer);
       storage_.names.emplace(buffer, plan_.program.tensor(buffer).name);
       kernel_.views.push_back({plan_.program.tensor(buffer).name, plan_.program.tensor(id).dtype, direction, 0});
@@ -135,6 +135,7 @@ class GroupLowering {
   Body allocate_locals() {
     Body body;
     for (const TensorId id : group_.locals) {
+      if (storage_.buffer[static_cast<std::size_t>(id)] != id) continue;  // a link: the last of its chain brings the buffer
       const auto shape = extents(plan_.program.tensor(id));
       std::int64_t count = poly::product(shape), rows = 1;
       for (const Loop& loop : group_.loops) rows = (poly::Exact(rows) * extent(loop.index)).get();

@@ -118,6 +118,8 @@ int weight(const Expr& e) {
                  [](const poly::Cast& c) { return weight(c.operand); }, [](const auto&) { return 0; });
 }
 
+double cycles(const Statement& s) { return points(s) * std::max(1, weight(s.value)) / 16; }
+
 int nodes(const Expr& e) {
   return e.match([](const poly::Apply& a) { int sum = 1; for (const Expr& o : a.operands) sum += nodes(o); return sum; },
                  [](const poly::Cast& c) { return 1 + nodes(c.operand); }, [](const auto&) { return 1; });

@@ -30,6 +30,7 @@ double elements(const poly::Program& program, TensorId id);
 bool is_output(const poly::Program& program, TensorId id);
 bool reads(const poly::Node& node, TensorId id);       // as an operand or a fill
 int weight(const poly::Expr& e);                       // cycles, roughly
+double cycles(const poly::Statement& s);               // of all its points on one core, more roughly
 int nodes(const poly::Expr& e);
 
 // `e` over other indices: index k is map[k], read r is read_at[r].

@@ -1,8 +1,11 @@
-// Grows sets of statements that can run row by row, in program order.
+// Grows sets of statements that can run row by row; one that cannot join is passed over, with what waits for it.
 #include "codegen/rows.h"
 
 #include <algorithm>
 
+#include "autodiff/graph.h"
+#include "codegen/part.h"
+#include "codegen/plan.h"
 #include "codegen/rewrite.h"
 #include "codegen/scan.h"
 
@@ -11,18 +14,59 @@ namespace tilec::codegen {
 namespace {
 
 using poly::Access;
+using poly::Affine;
 using poly::Program;
 using poly::Statement;
 
-// How many leading target dimensions may become loops: contractions keep at least their last dimension for lanes.
-std::size_t row_limit(const Statement& s, const Strides& strides) {
-  const std::size_t rank = s.target.element.size();
-  if (rank == 0) return 0;
-  if (const auto scan = scan_of(s)) {                  // one turn has the whole scan
-    std::size_t rows = 0;
-    while (s.target.element[rows].coefficients[scan->along].is(0)) ++rows;
-    return rows;
+// A dimension of a target that is an index of its own over the whole extent.
+struct Lead { std::size_t dim, index; };
+using Leads = std::vector<Lead>;
+
+// Whether rows over outputs alone bound index k: then some of its values have no element.
+bool bounded(const Statement& s, std::size_t k) {
+  const auto reduces = [&](const Affine& row) {
+    for (std::size_t j = 0; j < s.indices.size(); ++j) if (mentions(row, j) && !is_output_index(s, j)) return true;
+    return false;
+  };
+  return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), [&](const poly::Range& row) { return mentions(row.value, k) && !reduces(row.value); });
+}
+
+// Whether a statement reads or writes one of several elements along a dimension, as a step of a recurrence does of its inputs: the
+// same statement of another step has another address, so the two have no kernel in common.
+bool has_slice(const Program& program, const Statement& s) {
+  const auto is_slice = [&](const Access& access) {
+    const auto& shape = program.tensor(access.tensor).shape;
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (access.element[d].is_constant() && !shape[d].is(1)) return true;
+    return false;
+  };
+  return is_slice(s.target) || std::any_of(s.reads.begin(), s.reads.end(), is_slice);
+}
+
+// The target's first such dimensions; where there is one element only, none.
+Leads leads_of(const Program& program, const Statement& s) {
+  const poly::Tensor& tensor = program.tensor(s.target.tensor);
+  Leads leads;
+  for (std::size_t d = 0; d < s.target.element.size(); ++d) {
+    if (s.target.element[d].is_constant() && tensor.shape[d].is(1)) continue;
+    const auto k = plain_index(s.target.element[d]);
+    if (!k || bounded(s, *k) || std::any_of(leads.begin(), leads.end(), [&](const Lead& lead) { return lead.index == *k; })) break;
+    if (!s.domain[*k].value.constant.is(0) || s.domain[*k].extent != tensor.shape[d]) break;
+    leads.push_back({d, *k});
   }
+  return leads;
+}
+
+// Those that may become loops: a contraction keeps its last dimension for lanes, a scan all that it runs along.
+Leads row_candidates(const Program& program, const Statement& s, const Strides& strides) {
+  Leads leads = leads_of(program, s);
+  if (leads.empty()) return leads;
+  if (const auto scan = scan_of(s)) {                  // one turn has the whole scan
+    const auto along = std::find_if(leads.begin(), leads.end(), [&](const Lead& lead) { return lead.index == scan->along; });
+    leads.erase(along, leads.end());
+    return leads;
+  }
+  const std::size_t rank = s.target.element.size();
   // A reduction down the unit stride of what it reads wants lanes over its last output dimension, many at a time.
   const auto last = plain_index(s.target.element.back());
   const bool down = reduces(s) && last && std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {
@@ -30,78 +74,146 @@ std::size_t row_limit(const Statement& s, const Strides& strides) {
     for (std::size_t d = 0; d < read.element.size(); ++d) stride += read.element[d].coefficients[*last].get() * strides[static_cast<std::size_t>(read.tensor)][d];
     return read.element.size() > 1 && stride == 1;
   });
-  return down || (rank > 1 && reuses(s)) ? rank - 1 : rank;
+  if ((down || (rank > 1 && reuses(s))) && leads.back().dim == rank - 1) leads.pop_back();
+  return leads;
+}
+
+// One statement of an unrolled recurrence and the same one of another step.
+bool alike(const Program& program, const Statement& a, const Statement& b) {
+  const auto same_kind = [&](const Access& x, const Access& y) {
+    const poly::Tensor &s = program.tensor(x.tensor), &t = program.tensor(y.tensor);
+    return s.dtype == t.dtype && s.shape == t.shape && x.element.size() == y.element.size();
+  };
+  return a.aggregation == b.aggregation && a.domain == b.domain && same_kind(a.target, b.target) && a.target.element == b.target.element &&
+         std::equal(a.reads.begin(), a.reads.end(), b.reads.begin(), b.reads.end(), same_kind) && a.value == b.value;
 }
 
 class Rows {
  public:
-  Rows(const Program& program, const Strides& strides, const Target& target) : program_(program), strides_(strides), target_(target) {}
+  Rows(const Program& program, const Strides& strides, const Target& target)
+      : program_(program), strides_(strides), target_(target), buffer_(buffers(program)), writer_(program.tensors.size(), -1), set_of_(program.nodes.size(), -1), passed_(program.tensors.size(), -1) {
+    for (std::size_t n = 0; n < program.nodes.size(); ++n)
+      for (const TensorId id : autodiff::targets(program.nodes[n])) writer_[static_cast<std::size_t>(id)] = static_cast<int>(n);
+  }
 
   std::vector<Fused::Set> sets() {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
-      if (!open_.nodes.empty() && joins(static_cast<int>(n))) continue;
+      if (set_of_[n] >= 0) continue;
+      open(static_cast<int>(n));
+      grow(n);
       close();
-      open_.nodes = {static_cast<int>(n)};
-      rows_ = row_candidate(static_cast<int>(n));
     }
-    close();
     return std::move(done_);
   }
 
  private:
-  const Statement* statement(int node) const { return std::get_if<Statement>(&program_.nodes[static_cast<std::size_t>(node)]); }
+  static constexpr int reach = 32;                     // statements that a later one may overtake
+  static constexpr double worth_sharing = 250000;      // cycles: what runs longer gains nothing from one launch less
 
-  // 0 when the statement cannot share rows at all.
-  std::size_t row_candidate(int node) const {
+  const Statement* statement(int node) const { return std::get_if<Statement>(&program_.nodes[static_cast<std::size_t>(node)]); }
+  int current() const { return static_cast<int>(done_.size()); }
+
+  // No rows when the statement cannot share any.
+  Leads candidates(int node) const {
     const Statement* s = statement(node);
-    if (has_threads(target_) && s && reuses(*s)) return 0;    // blocks of threads want whole contractions
-    return s && covers(program_, *s) ? row_limit(*s, strides_) : 0;
+    if (!s || (has_threads(target_) && reuses(*s))) return {};  // blocks of threads want whole contractions
+    for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
+    if (const auto* fill = std::get_if<TensorId>(&s->fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)]) return {};
+    return row_candidates(program_, *s, strides_);
   }
 
-  bool joins(int node) {
-    const Statement* s = statement(node);
-    std::size_t rows = std::min(rows_, row_candidate(node));
-    if (rows == 0) return false;
-    bool dependent = false;
-    for (const int earlier : open_.nodes) {
-      const TensorId id = statement(earlier)->target.tensor;
-      for (const Access& read : s->reads) {
-        if (read.tensor != id) continue;
-        dependent = true;
-        std::size_t same = 0;
-        while (same < rows && read.element[same] == s->target.element[same]) ++same;
-        rows = same;
-      }
+  void open(int node) {
+    open_.nodes = {node};
+    leads_ = {candidates(node)};
+    rows_ = leads_[0].size();
+    set_of_[static_cast<std::size_t>(node)] = current();
+  }
+
+  // Statements that cannot join are passed over; what needs one of them waits with it.
+  void grow(std::size_t first) {
+    int skipped = 0;
+    for (std::size_t n = first + 1; rows_ > 0 && n < program_.nodes.size() && skipped < reach; ++n) {
+      if (set_of_[n] >= 0) continue;
+      if (!waits(n) && joins(static_cast<int>(n), skipped > 0)) continue;
+      ++skipped;
+      for (const TensorId id : autodiff::targets(program_.nodes[n])) passed_[static_cast<std::size_t>(id)] = current();
     }
-    if (!dependent || heavy() || !loops(*s, rows) || !same_extents(*s, rows)) return false;
+  }
+
+  bool waits(std::size_t node) const {
+    const std::vector<TensorId> needs = autodiff::operands(program_.nodes[node]);
+    return std::any_of(needs.begin(), needs.end(), [&](TensorId id) { return passed_[static_cast<std::size_t>(id)] == current(); });
+  }
+
+  // Where in the set a tensor is made.
+  std::optional<std::size_t> member(TensorId id) const {
+    const int node = writer_[static_cast<std::size_t>(id)];
+    if (node < 0 || set_of_[static_cast<std::size_t>(node)] != current()) return std::nullopt;
+    return static_cast<std::size_t>(std::find(open_.nodes.begin(), open_.nodes.end(), node) - open_.nodes.begin());
+  }
+
+  // How many rows are left if what is read of the set is read at its own row; whether anything is.
+  struct Dependence { bool any; std::size_t rows; };
+  Dependence dependence(const Statement& s, const Leads& own) const {
+    Dependence found{false, std::min(rows_, own.size())};
+    for (const Access& read : s.reads) {
+      const auto from = member(read.tensor);
+      if (!from) continue;
+      found.any = true;
+      std::size_t same = 0;
+      while (same < found.rows && plain_index(read.element[leads_[*from][same].dim]) == own[same].index) ++same;
+      found.rows = same;
+    }
+    return found;
+  }
+
+  bool joins(int node, bool overtakes) {
+    Leads own = candidates(node);
+    if (own.empty()) return false;
+    const Statement& s = *statement(node);
+    const auto [dependent, rows] = dependence(s, own);
+    if (rows == 0 || heavy() || !same_extents(s, own, rows)) return false;
+    if ((!dependent || overtakes) && !may_share(s, dependent, rows)) return false;
     open_.nodes.push_back(node);
     if (local_bytes(rows) > budget()) {
       open_.nodes.pop_back();
       return false;
     }
+    leads_.push_back(std::move(own));
     rows_ = rows;
+    set_of_[static_cast<std::size_t>(node)] = current();
     return true;
+  }
+
+  // What does not go on from the statement before shares a launch where that costs nothing: rows are as they were, no work is left
+  // to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the step before.
+  bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
+    if (!dependent && (has_threads(target_) || rows != rows_)) return false;
+    if (cycles(s) > worth_sharing || !s.kernel_name.empty() || has_slice(program_, s)) return false;
+    if (!dependent && reads_alike(s)) return true;
+    return std::none_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
+  }
+
+  // Whether both the statement and one of the set read a tensor that is computed.
+  bool reads_alike(const Statement& s) const {
+    return std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {
+      return writer_[static_cast<std::size_t>(read.tensor)] >= 0 && std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], read.tensor); });
+    });
   }
 
   // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a kernel that
   // grows without end is one that no other step can share.
   bool heavy() const {
-    int cycles = 0;
-    for (const int node : open_.nodes) cycles += weight(statement(node)->value);
-    return cycles >= 512;
+    int sum = 0;
+    for (const int node : open_.nodes) sum += weight(statement(node)->value);
+    return sum >= 512;
   }
 
-  // Whether one of the first `rows` dimensions is an index at all.
-  static bool loops(const Statement& s, std::size_t rows) {
-    return std::any_of(s.target.element.begin(), s.target.element.begin() + static_cast<std::ptrdiff_t>(rows), [](const poly::Affine& e) { return plain_index(e).has_value(); });
-  }
-
-  bool same_extents(const Statement& s, std::size_t rows) const {
-    const auto& first = program_.tensor(statement(open_.nodes.front())->target.tensor).shape;
-    const auto& shape = program_.tensor(s.target.tensor).shape;
-    for (std::size_t d = 0; d < rows; ++d)
-      if (plain_index(s.target.element[d]).has_value() != plain_index(statement(open_.nodes.front())->target.element[d]).has_value()) return false;
-    return std::equal(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(rows), first.begin());
+  bool same_extents(const Statement& s, const Leads& own, std::size_t rows) const {
+    const Statement& first = *statement(open_.nodes.front());
+    for (std::size_t r = 0; r < rows; ++r)
+      if (s.domain[own[r].index].extent != first.domain[leads_[0][r].index].extent) return false;
+    return true;
   }
 
   double budget() const { return static_cast<double>(has_threads(target_) ? target_.shared_bytes : target_.l2) / 2; }
@@ -112,22 +224,30 @@ class Rows {
     for (const int node : open_.nodes) {
       const poly::Tensor& tensor = program_.tensor(statement(node)->target.tensor);
       double row = lang::bytes(tensor.dtype);
-      for (std::size_t d = rows; d < tensor.shape.size(); ++d) row *= static_cast<double>(tensor.shape[d].get());
+      for (std::size_t k = 0; k < statement(node)->indices.size(); ++k)
+        if (is_output_index(*statement(node), k)) row *= static_cast<double>(statement(node)->domain[k].extent->get());
+      for (std::size_t r = 0; r < rows; ++r) row /= std::max(1.0, static_cast<double>(extent(r)));
       bytes += row;
     }
     return bytes;
   }
 
+  std::int64_t extent(std::size_t row) const { return statement(open_.nodes.front())->domain[leads_[0][row].index].extent->get(); }
+
   void close() {
-    if (open_.nodes.empty()) return;
     if (open_.nodes.size() > 1) {
       // Elementwise statements of one shape leave their last dimension to lanes, where the rows still fit.
-      const auto inside = [&](int node) { return statement(node)->target.element.size() > rows_ || reduces(*statement(node)); };
-      if (rows_ > 1 && std::none_of(open_.nodes.begin(), open_.nodes.end(), inside) && loops(*statement(open_.nodes.front()), rows_ - 1) && local_bytes(rows_ - 1) <= budget()) --rows_;
-      open_.rows = rows_;
-      const Statement& first = *statement(open_.nodes.front());
-      for (std::size_t d = 0; d < rows_; ++d)
-        if (const auto k = plain_index(first.target.element[d])) open_.indices.push_back(first.indices[*k]);
+      const auto inside = [&](std::size_t n) { return statement(open_.nodes[n])->target.element.size() > leads_[n][rows_ - 1].dim + 1 || reduces(*statement(open_.nodes[n])); };
+      bool any_inside = false;
+      for (std::size_t n = 0; n < open_.nodes.size(); ++n) any_inside = any_inside || inside(n);
+      if (rows_ > 1 && !any_inside && local_bytes(rows_ - 1) <= budget()) --rows_;
+      for (std::size_t r = 0; r < rows_; ++r) {
+        open_.indices.push_back(statement(open_.nodes.front())->indices[leads_[0][r].index]);
+      }
+      for (const Leads& leads : leads_) {
+        open_.loops.emplace_back();
+        for (std::size_t r = 0; r < rows_; ++r) open_.loops.back().push_back(leads[r].index);
+      }
     }
     for (const int node : open_.nodes) open_.blocks = open_.blocks || (statement(node) && reuses(*statement(node)));
     done_.push_back(std::move(open_));
@@ -137,23 +257,35 @@ class Rows {
   const Program& program_;
   const Strides& strides_;
   const Target& target_;
+  const std::vector<TensorId> buffer_;
+  std::vector<int> writer_, set_of_, passed_;          // node of a tensor; set of a node; the last set before which a tensor is not made
   Fused::Set open_;
+  std::vector<Leads> leads_;                           // of its statements
   std::size_t rows_ = 0;
   std::vector<Fused::Set> done_;
 };
 
 // The set's loops have one name in all its statements; an index that had that name before gets another.
 void rename_rows(Program& program, const Fused::Set& set) {
-  for (const int node : set.nodes) {
-    auto* s = std::get_if<Statement>(&program.nodes[static_cast<std::size_t>(node)]);
-    if (!s || set.indices.empty()) continue;
-    for (std::size_t k = 0; k < s->indices.size(); ++k)
-      if (std::find(set.indices.begin(), set.indices.end(), s->indices[k]) != set.indices.end()) s->indices[k] += "_";
-    for (std::size_t k = 0; k < s->indices.size(); ++k)
-      while (std::count(s->indices.begin(), s->indices.end(), s->indices[k]) > 1) s->indices[k] += "_";
-    for (std::size_t d = 0, next = 0; d < set.rows; ++d)
-      if (const auto k = plain_index(s->target.element[d])) s->indices[*k] = set.indices[next++];
+  for (std::size_t n = 0; n < set.loops.size(); ++n) {
+    auto& s = std::get<Statement>(program.nodes[static_cast<std::size_t>(set.nodes[n])]);
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      if (std::find(set.indices.begin(), set.indices.end(), s.indices[k]) != set.indices.end()) s.indices[k] += "_";
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      while (std::count(s.indices.begin(), s.indices.end(), s.indices[k]) > 1) s.indices[k] += "_";
+    for (std::size_t r = 0; r < set.indices.size(); ++r) s.indices[set.loops[n][r]] = set.indices[r];
   }
+}
+
+// Sets in the order in which they begin, their statements one behind the other.
+void put_in_order(Program& program, std::vector<Fused::Set>& sets) {
+  std::vector<poly::Node> nodes;
+  for (Fused::Set& set : sets)
+    for (int& node : set.nodes) {
+      nodes.push_back(std::move(program.nodes[static_cast<std::size_t>(node)]));
+      node = static_cast<int>(nodes.size()) - 1;
+    }
+  program.nodes = std::move(nodes);
 }
 
 }  // namespace
@@ -161,6 +293,7 @@ void rename_rows(Program& program, const Fused::Set& set) {
 std::vector<Fused::Set> shared_rows(Program& program, const Strides& strides, const Target& target) {
   std::vector<Fused::Set> sets = Rows(program, strides, target).sets();
   for (const Fused::Set& set : sets) rename_rows(program, set);
+  put_in_order(program, sets);
   return sets;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autodiff/graph.h"
 #include "codegen/cover.h"
 #include "codegen/indirect.h"
 #include "codegen/leaf_choice.h"
@@ -68,33 +69,41 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
     extent = first.domain[k].extent->get();
     rows *= static_cast<double>(extent);
   }
-  double row_bytes = 1, row_elements = 1;
+  double row_bytes = 1, row_elements = 1, work = 0;
   for (const TensorId id : locals) row_bytes += elements(fused.program, id) / std::max(1.0, rows) * static_cast<double>(element_bytes(fused.program, id));
-  for (const int node : set.nodes) row_elements = std::max(row_elements, points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) / std::max(1.0, rows));
-  // Enough rows for a turn to be worth its start, few enough to stay in cache; contractions want blocks of rows.
-  const double wanted = set.blocks ? 64 : std::max(8.0, turn_elements / row_elements), fit = std::max(1.0, static_cast<double>(target.l2) / 2 / row_bytes);
+  for (const int node : set.nodes) {
+    const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
+    row_elements = std::max(row_elements, points(s) / std::max(1.0, rows));
+    work += cycles(s);
+  }
+  // Enough rows for a turn to be worth its start, few enough to stay in cache; contractions want blocks of rows. All rows where
+  // another core would be no help.
+  const double wanted = work < 2 * worth_a_thread ? static_cast<double>(extent) : set.blocks ? 64 : std::max(8.0, turn_elements / row_elements), fit = std::max(1.0, static_cast<double>(target.l2) / 2 / row_bytes);
   loops.back().step = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(fit, wanted)), 1, std::max<std::int64_t>(1, extent));
   return loops;
 }
 
-std::vector<TensorId> locals_of(const poly::Program& program, const Fused::Set& set) {
-  std::vector<TensorId> locals;
-  for (const int node : set.nodes) {
-    const TensorId id = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(node)]).target.tensor;
-    bool outside = std::find(program.outputs.begin(), program.outputs.end(), id) != program.outputs.end();
-    for (std::size_t other = 0; other < program.nodes.size() && !outside; ++other) {
-      const bool inside = std::find(set.nodes.begin(), set.nodes.end(), static_cast<int>(other)) != set.nodes.end();
-      if (const auto* s = std::get_if<poly::Statement>(&program.nodes[other])) {
-        const bool fills = std::holds_alternative<TensorId>(s->fill) && std::get<TensorId>(s->fill) == id;
-        for (const poly::Access& read : s->reads) outside = outside || (read.tensor == id && !inside);
-        outside = outside || fills;
-      } else {
-        for (const TensorId operand : std::get<poly::Intrinsic>(program.nodes[other]).operands) outside = outside || operand == id;
-      }
+// Which tensors one turn can keep: their buffer is made and read in one set, is no output, and no fill goes first.
+std::vector<bool> locals(const Fused& fused, const Cover& cover) {
+  const poly::Program& program = fused.program;
+  const std::vector<TensorId> buffer = buffers(program);
+  constexpr int nowhere = -1, outside = -2;
+  std::vector<int> home(program.tensors.size(), nowhere);  // of a buffer: the set that it is seen in
+  const auto see = [&](TensorId id, int set) {
+    int& at = home[static_cast<std::size_t>(buffer[static_cast<std::size_t>(id)])];
+    at = at == nowhere || at == set ? set : outside;
+  };
+  for (const TensorId id : program.outputs) see(id, outside);
+  for (std::size_t set = 0; set < fused.sets.size(); ++set)
+    for (const int n : fused.sets[set].nodes) {
+      const poly::Node& node = program.nodes[static_cast<std::size_t>(n)];
+      for (const TensorId id : autodiff::targets(node)) see(id, static_cast<int>(set));
+      for (const TensorId id : autodiff::operands(node)) see(id, static_cast<int>(set));
+      if (const auto* s = std::get_if<poly::Statement>(&node); s && cover.needs_fill(*s)) see(s->target.tensor, outside);
     }
-    if (!outside) locals.push_back(id);
-  }
-  return locals;
+  std::vector<bool> local(program.tensors.size());
+  for (std::size_t id = 0; id < local.size(); ++id) local[id] = home[static_cast<std::size_t>(buffer[id])] >= 0;
+  return local;
 }
 
 void add_leaf(Group& group, Why& why, Choice choice) {
@@ -146,7 +155,7 @@ Group place(Group group, const Fused& fused, const poly::Intrinsic& intrinsic, i
   return group;
 }
 
-Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const Target& target) {
+Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
   const auto& program = fused.program;
   Group group;
   group.threads = has_threads(target) ? threads_of_a_block : 0;
@@ -154,8 +163,13 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const Target
     if constexpr (std::is_same_v<std::decay_t<decltype(node)>, poly::Statement>) return program.tensor(node.target.tensor).name;
     else return program.tensor(node.targets.front()).name;
   }, program.nodes[static_cast<std::size_t>(set.nodes.back())]);
-  if (set.nodes.size() > 1) group.locals = locals_of(program, set);
-  if (set.nodes.size() > 1) group.loops = row_loops(fused, set, group.locals, target);
+  if (set.nodes.size() > 1) {
+    for (const int node : set.nodes) {
+      const TensorId id = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(node)]).target.tensor;
+      if (local[static_cast<std::size_t>(id)]) group.locals.push_back(id);
+    }
+    group.loops = row_loops(fused, set, group.locals, target);
+  }
   const std::set<std::string> keep(set.indices.begin(), set.indices.end());
   for (const int node : set.nodes) {
     const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
@@ -184,12 +198,13 @@ Plan schedule(const Fused& fused, const Target& target) {
   plan.program = fused.program;
   plan.target = target.name;
   const Cover cover(fused);
+  const std::vector<bool> local = locals(fused, cover);
   for (const Fused::Set& set : fused.sets) {
     for (const int node : set.nodes) {
       const auto* s = std::get_if<poly::Statement>(&fused.program.nodes[static_cast<std::size_t>(node)]);
       if (s && cover.needs_fill(*s)) plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
     }
-    plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, target));
+    plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, local, target));
   }
   return plan;
 }
