@@ -37,14 +37,14 @@ void print_timings(const codegen::Stages& stages) {
 }
 
 // Writes DIR/03_gradient.tile and so on: every stage that this compilation reached, none twice.
-void dump(Session& session, const codegen::Stages& stages, const codegen::Target& target) {
+void dump(Session& session, const codegen::Stages& stages, const codegen::Request& request) {
   const std::string& folder = session.options.dump_to;
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw runtime::machine_error(runtime::messages::unwritable, folder, std::strerror(errno));
   std::vector<std::pair<std::string, const runtime::StageInfo*>> files;
   int number = 0;
   for (const runtime::StageInfo& stage : runtime::all_stages()) {
     ++number;
-    if (stage.family && *stage.family != target.family) continue;
+    if (stage.family && *stage.family != request.target.family) continue;
     if (!runtime::reached(stage, stages)) continue;
     files.emplace_back(fmt::format("{}/{:02}_{}{}", folder, number, stage.name, stage.suffix), &stage);
     session.files.writes(files.back().first);
@@ -52,7 +52,7 @@ void dump(Session& session, const codegen::Stages& stages, const codegen::Target
   for (const auto& [path, which] : files) {
     const runtime::StageInfo& stage = *which;
     try {
-      runtime::write_file(path, runtime::emit(stage, *session.file, stages, target));
+      runtime::write_file(path, runtime::emit(stage, *session.file, stages, request));
     } catch (const runtime::RuntimeError& fault) {
       if (fault.diagnostic.code == runtime::messages::unwritable.code) throw;
       fmt::print(stderr, "tilec: no {}: {}\n", stage.name, fault.diagnostic.message);  // NVRTC is absent: the other stages are still of use
@@ -79,12 +79,12 @@ int emit_command(const Options& options) {
     if (!computed || session.failed()) return session.report();
     stages = std::move(*computed);
   }
-  if (!options.dump_to.empty()) dump(session, stages, request.target);
+  if (!options.dump_to.empty()) dump(session, stages, request);
   if (!options.stage.empty()) {
-    const std::string text = runtime::emit(stage, *session.file, stages, request.target);
+    const std::string text = runtime::emit(stage, *session.file, stages, request);
     put(text, options, stage.binary);
   }
-  if (options.stats) print_stats(*session.file, stages, request.target);
+  if (options.stats) print_stats(*session.file, stages, request);
   if (options.time) print_timings(stages);
   return session.report();
 }

@@ -20,6 +20,7 @@ namespace {
 int dispatch(const Options& options) {
   if (options.command == "check") return check_command(options);
   if (options.command == "run") return run_command(options);
+  if (options.command == "build") return build_command(options);
   if (options.command == "grad") return grad_command(options);
   if (options.command == "fmt") return fmt_command(options);
   if (options.command == "test") return test_command(options);

@@ -22,6 +22,7 @@ Examples:
   tilec run  conv.tile I=image.npy K=filter.npy O=out.npy       execute
   tilec grad conv.tile --of O --wrt I,K                         print the gradient, as Tile
   tilec run  conv.tile --grad --wrt I,K I=… K=… dO=… dI=di.npy  execute the gradient
+  tilec build conv.tile --size N=1,H=224,W=224 -o conv.tilec    save what is compiled; `tilec run conv.tilec I=…` needs no compiler
   tilec conv.tile --emit=loops --size N=1,H=224,W=224           show any stage
   tilec check conv.tile                                         report what is wrong
   tilec fmt  conv.tile                                          print canonical source
@@ -30,14 +31,14 @@ Examples:
   tilec test conv.tile                                          run the cases in its comments
   tilec targets                                                 what this machine can run
 
-Commands: check  run  grad  test  explain  fmt  targets      `tilec COMMAND --help` shows a command's options
+Commands: check  run  build  grad  test  explain  fmt  targets      `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
-Stages:   ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object cuda opencl ptx cubin
+Stages:   ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object cuda opencl ptx cubin
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
-constexpr const char* commands[] = {"check", "run", "grad", "explain", "fmt", "targets", "test", "show"};
+constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "test", "show"};
 
 // NAME=NUMBER, as --size and --define take it.
 template <class Number> std::pair<std::string, Number> assignment(const std::string& text, const char* option, const char* example) {
@@ -98,9 +99,9 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   const std::string& c = options.command;
   auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
   app->set_help_flag("-h,--help", "show this");
-  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile" : c == "run" ? "the file, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
+  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile" : c == "run" ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
   add_common_options(*app, options, raw);
-  if (c == "run" || c == "grad" || c == "show" || c == "explain") add_program_options(*app, options, raw);
+  if (c == "run" || c == "grad" || c == "show" || c == "build" || c == "explain") add_program_options(*app, options, raw);
   if (c == "check") {
     app->add_option("--function", options.function, "the function to check further, with --size and --define")->type_name("NAME");
     app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
@@ -110,7 +111,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
     app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
     app->add_flag("--stats", options.stats, "registers, spills and shared memory of each kernel (cuda)");
   }
-  if (c == "show" || c == "grad" || c == "fmt" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
+  if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
   if (c == "run") {
     app->add_flag("--check", raw.check, "compare with the interpreter; where that takes long, 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
     app->add_flag("--checked", options.checked, "an index of gather or scatter that is out of range is an error, not clamped");

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "cli/arguments.h"
 #include "cli/call.h"
 #include "cli/compare.h"
+#include "cli/package.h"
+#include "cli/results.h"
 #include "cli/session.h"
 #include "runtime/error.h"
-#include "runtime/npy.h"
 #include "runtime/specialise.h"
 
 namespace tilec::cli {
@@ -37,53 +37,6 @@ std::vector<Word> split_words(const Options& options, const lang::Function* func
   for (const auto& [name, value] : options.defines)      // `--define S=2` of a scalar input is `S=2`
     if (is_input(function, name) && std::ranges::count(words, name, &Word::name) == 0) words.push_back({name, std::visit([](const auto& v) { return fmt::format("{}", v); }, value)});
   return words;
-}
-
-// A file that the call writes, and which outputs go there: one, or the members of an archive.
-struct OutputFile { std::string path; bool archive = false, whole = true; std::vector<std::pair<std::string, std::string>> members = {}; };  // as it is called there; the output
-
-// `O=out.npy`, `O=both.npz` with other outputs, `O=both.npz:name`. Known before the run, so that no work is lost for a bad name.
-std::vector<OutputFile> output_files(const std::vector<Word>& words, runtime::Files& files) {
-  std::vector<OutputFile> all;
-  for (const Word& word : words) {
-    const std::optional<ArchivePath> archive = archive_path(word.value);
-    if (!archive) {
-      all.push_back({word.value, false, true, {{word.name, word.name}}});
-      continue;
-    }
-    const auto id = runtime::file_id(archive->file);
-    auto at = std::ranges::find_if(all, [&](const OutputFile& file) { return file.archive && id && runtime::file_id(file.path) == id; });
-    if (at == all.end()) at = all.insert(all.end(), {archive->file, true});
-    at->whole &= archive->member.empty();              // `x.npz:name` is one member, and the others stay
-    const std::string member = archive->member.empty() ? word.name : archive->member;
-    for (const auto& [taken, by] : at->members)
-      if (taken == member) throw UsageError{fmt::format("`{}` and `{}` would both be `{}` in `{}`", by, word.name, member, at->path), "write `NAME=FILE.npz:MEMBER`"};
-    at->members.emplace_back(member, word.name);
-  }
-  for (const OutputFile& file : all) {
-    files.writes(file.path);
-    if (!file.whole && std::filesystem::is_regular_file(file.path)) static_cast<void>(runtime::Npz(file.path));  // no archive: said now, not after the run
-  }
-  return all;
-}
-
-void write_outputs(const runtime::Module& module, const std::vector<Tensor>& outputs, const std::vector<OutputFile>& files) {
-  for (const OutputFile& file : files) {
-    std::vector<std::pair<std::string, Tensor>> members;
-    for (const auto& [member, name] : file.members) members.emplace_back(member, outputs[static_cast<std::size_t>(std::ranges::find(module.outputs, name, &runtime::Port::name) - module.outputs.begin())]);
-    if (!file.whole) runtime::update_npz(file.path, members);
-    else if (file.archive) runtime::write_npz(file.path, members);
-    else runtime::write_npy(file.path, members[0].second);
-  }
-}
-
-void print_summaries(const runtime::Module& module, const std::vector<Tensor>& outputs, const Call& call) {
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
-    const runtime::Port& port = module.outputs[k];
-    const auto file = std::ranges::find(call.outputs, port.name, &Word::name);
-    if (file == call.outputs.end()) fmt::print("{}", summary(port.name, outputs[k]));
-    else fmt::print("{}: {} {} written to {}\n", port.name, runtime::print_shape(port.shape), lang::name(port.dtype), file->value);
-  }
 }
 
 double milliseconds(auto run) {
@@ -138,7 +91,7 @@ int execute(Session& session, const Callable& callable, const Call& call) {
   const double first = milliseconds([&] { runtime::run(module, inputs, outputs); });
   const Options& options = session.options;
   write_outputs(module, outputs, files);
-  if (!options.quiet) print_summaries(module, outputs, call);
+  if (!options.quiet) print_summaries(module, outputs, call.outputs);
   if (options.time) {
     const double again = milliseconds([&] { runtime::run(module, inputs, outputs); });
     for (const codegen::Timing& timing : made->stages.timings) fmt::print(stderr, "{:<20} {:9.3f} ms\n", timing.pass, timing.milliseconds);
@@ -160,6 +113,7 @@ int execute(Session& session, const Callable& callable, const Call& call) {
 
 int run_command(const Options& given) {
   if (given.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec run FILE NAME=VALUE…`"};
+  if (is_package_file(given.words[0])) return run_package(given, split_words(given, nullptr));
   Session session(given, given.words[0]);
   if (!session.file) return session.report();
   const std::vector<Word> words = split_words(given, session.entry());

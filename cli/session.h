@@ -37,6 +37,7 @@ void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>&
 bool colour(int descriptor);                           // a terminal, and NO_COLOR is not set
 void put(std::string_view text, const Options& options, bool binary = false);  // to -o, or to stdout
 
+int build_command(const Options& options);
 int check_command(const Options& options);
 int emit_command(const Options& options);
 int explain_command(const Options& options);

@@ -5,6 +5,6 @@
 
 namespace tilec::cli {
 
-void print_stats(const lang::File& file, const codegen::Stages& stages, const codegen::Target& target);  // registers, spills, shared memory; to stderr
+void print_stats(const lang::File& file, const codegen::Stages& stages, const codegen::Request& request);  // registers, spills, shared memory; to stderr
 
 }  // namespace tilec::cli

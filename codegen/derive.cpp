@@ -8,6 +8,7 @@
 #include "autodiff/graph.h"
 #include "autodiff/request.h"
 #include "autodiff/reverse.h"
+#include "autodiff/split.h"
 #include "poly/simplify.h"
 
 namespace tilec::codegen {
@@ -45,8 +46,11 @@ Ports derived(const Ports& ports, const Derivative& derivative, std::set<std::st
   const char* const prefix = derivative.forward ? "t" : "d";
   Ports result{ports.inputs, {}};
   for (const auto& input : ports.inputs) taken.insert(autodiff::without_mark(input));
+  if (derivative.values)
+    for (const auto& output : ports.outputs) taken.insert(autodiff::without_mark(output));
   add_ports(result.inputs, derivative.forward ? wrt : of, prefix, true, taken);
   add_ports(result.outputs, derivative.forward ? of : wrt, prefix, false, taken);
+  if (derivative.values) result.outputs.insert(result.outputs.begin(), ports.outputs.begin(), ports.outputs.end());
   return result;
 }
 
@@ -93,17 +97,31 @@ void rename(Program& program, const std::vector<std::pair<TensorId, std::string>
 }
 
 // `resolved` are the tensors of `before` that the derivative was taken of and by.
-void name_ports(Program& program, const Program& before, const autodiff::Request& resolved, bool forward) {
+void name_ports(Program& program, const Program& before, const autodiff::Request& resolved, const Derivative& derivative) {
   std::set<std::string> sizes;
   for (const auto& size : program.sizes) sizes.insert(autodiff::without_mark(size));
-  const Ports ports = derived({names(before, before.inputs), {}}, {forward, names(before, resolved.of), names(before, resolved.wrt)}, sizes);
+  const std::vector<std::string> values = derivative.values ? names(before, before.outputs) : std::vector<std::string>{};
+  const Ports ports = derived({names(before, before.inputs), values}, {derivative.forward, names(before, resolved.of), names(before, resolved.wrt), derivative.values}, sizes);
   std::vector<std::pair<TensorId, std::string>> wanted;
   for (std::size_t k = before.inputs.size(); k < program.inputs.size(); ++k) wanted.emplace_back(program.inputs[k], ports.inputs.at(k));
   for (std::size_t k = 0; k < program.outputs.size(); ++k) {
     const TensorId id = program.outputs[k];                  // an input that is passed on keeps its name
-    if (std::find(program.inputs.begin(), program.inputs.end(), id) == program.inputs.end()) wanted.emplace_back(id, ports.outputs.at(k));
+    if (std::find(program.inputs.begin(), program.inputs.end(), id) == program.inputs.end()) wanted.emplace_back(id, ports.outputs.at(values.size() + k));
   }
   rename(program, wanted);
+}
+
+// One Program that gives both. Names of the derivative's ports were chosen beside those of the values (derived), its other tensors step aside.
+Program with_values(const Program& program, const Program& derivative) {
+  Program both = autodiff::joined(program, derivative);
+  std::vector<std::pair<TensorId, std::string>> wanted;
+  for (std::size_t k = program.inputs.size(); k < both.inputs.size(); ++k) wanted.emplace_back(both.inputs[k], derivative.tensor(derivative.inputs.at(k)).name);
+  for (std::size_t k = 0; k < derivative.outputs.size(); ++k) {
+    const TensorId id = both.outputs.at(program.outputs.size() + k);
+    if (std::find(both.inputs.begin(), both.inputs.end(), id) == both.inputs.end()) wanted.emplace_back(id, derivative.tensor(derivative.outputs[k]).name);
+  }
+  rename(both, wanted);
+  return poly::simplify(both);
 }
 
 }  // namespace
@@ -117,8 +135,8 @@ std::optional<Program> differentiate(const Program& program, const Derivative& d
                                                      : autodiff::reverse(program, derivative.of, derivative.wrt, diagnostics);
   if (!result) return std::nullopt;
   result = poly::simplify(*result);
-  name_ports(*result, program, *resolved, derivative.forward);
-  return result;
+  name_ports(*result, program, *resolved, derivative);
+  return derivative.values ? with_values(program, *result) : *result;
 }
 
 Program restricted(const Program& program, const std::vector<std::string>& outputs) {

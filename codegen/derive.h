@@ -2,6 +2,7 @@
 //
 //   f(X) -> (Y)   reverse    ⇒   f(X, dY) -> (dX)
 //                 forward    ⇒   f(X, tX) -> (tY)
+//                 reverse with values   ⇒   f(X, dY) -> (Y, dX)
 //   f(X, dY) -> (dX)   forward wrt X   ⇒   f(X, dY, tX) -> (tdX)        a Hessian-vector product
 //
 // A parameter or result has its name by its role; only an input or a size has an older right to it (then `_1` is appended).
@@ -20,6 +21,7 @@ namespace tilec::codegen {
 struct Derivative {
   bool forward = false;                                // tangents of inputs to tangents of outputs; else reverse: cotangents back
   std::vector<std::string> of, wrt;                    // outputs and inputs of what is differentiated; empty: all float ones
+  bool values = false;                                 // the outputs of what is differentiated as well, first; of the last derivative only
 };
 
 // What a program takes and gives, in order, as callers know it.

@@ -16,12 +16,12 @@
 
 namespace tilec::codegen {
 
-Package::Package() = default;
-Package::Package(const Package&) = default;
-Package::Package(Package&&) noexcept = default;
-Package& Package::operator=(const Package&) = default;
-Package& Package::operator=(Package&&) noexcept = default;
-Package::~Package() = default;
+Lowered::Lowered() = default;
+Lowered::Lowered(const Lowered&) = default;
+Lowered::Lowered(Lowered&&) noexcept = default;
+Lowered& Lowered::operator=(const Lowered&) = default;
+Lowered& Lowered::operator=(Lowered&&) noexcept = default;
+Lowered::~Lowered() = default;
 
 namespace {
 
@@ -253,10 +253,10 @@ std::int64_t Buffer::count() const {
   return poly::product(shape);
 }
 
-Package lower(const Plan& plan, const Strides& strides, const Target& target) {
+Lowered lower(const Plan& plan, const Strides& strides, const Target& target) {
   const poly::Program& program = plan.program;
   const std::vector<TensorId> shared = buffers(program);
-  Package package;
+  Lowered package;
   package.name = program.name;
   package.target = target.name;
   std::map<TensorId, int> position;

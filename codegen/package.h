@@ -1,44 +1,59 @@
-// What crosses to the runtime: kernels, buffers, steps, signature. Data only: no isl, no LLVM.
+// A compiled program that needs no compiler any more: code, launches, memory, ports. Plain data; it can be saved and shipped.
+//
+//   ports     A f32[64, 64]  B f32[64, 64]  ->  C f32[64, 64]
+//   buffers   A, B, C, and scratch at offsets of one workspace, where what lives at different times shares its place
+//   launches  k0_T on (A, T)   k1_C on (T, B, C)
+//   code      ELF objects, the text of OpenCL kernels, or cubins
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "codegen/loops.h"
+#include "lang/type.h"
 
 namespace tilec::codegen {
 
-struct Buffer {
-  enum class Role { Input, Output, Scratch };
-  std::string name;                                    // the tensor's
-  DType dtype = DType::F32;
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;                   // in elements; of inputs and outputs as specialised
-  Role role = Role::Scratch;
-  std::int64_t count() const;                          // elements to allocate for scratch
+// An input or output: a caller gives the address of its element 0.
+struct Port {
+  std::string name;                                    // without mark
+  lang::DType dtype = lang::DType::F32;
+  std::vector<std::int64_t> shape, strides;            // strides in elements
+  bool operator==(const Port&) const = default;
 };
 
-// One launch: a kernel and what it is called on, position by position of its views.
-struct Step {
-  std::string kernel;                                  // name of `loops.functions.back()`
-  Loops loops;
-  std::vector<int> buffers;                            // positions in Package::buffers, in the order of the kernel's views
+// Memory that launches read and write. Inputs first, in the order of their ports, then outputs, then parts of the workspace.
+struct Place {
+  std::int64_t bytes = 0;
+  std::int64_t offset = 0;                             // of a part of the workspace
+  bool operator==(const Place&) const = default;
+};
+
+struct Launch {
+  std::string kernel;                                  // its symbol in the code
+  std::vector<int> buffers;                            // positions in Package::buffers, in the order of its parameters
+  std::int64_t code = 0;                               // cubins: the position of the one that has it
+  std::int64_t grid[3] = {1, 1, 1};                    // simt, x first; a zero: nothing to do
+  std::int64_t threads = 1;                            // simt: of a block
+  std::int64_t shared = 0, dynamic_shared = 0;         // simt: bytes of a block; how many of them are asked for at launch
+  bool operator==(const Launch&) const = default;
 };
 
 struct Package {
-  Package();  // these six are long, so they are compiled once, in a .cpp
-  Package(const Package&);
-  Package(Package&&) noexcept;
-  Package& operator=(const Package&);
-  Package& operator=(Package&&) noexcept;
-  ~Package();
-
-  std::string name;
-  std::string target;                                  // cpu, opencl, cuda:sm_90a …
-  std::vector<Buffer> buffers;                         // inputs first, in the program's order, then outputs, then scratch
-  std::vector<Step> steps;
-  int inputs = 0, outputs = 0;
+  enum class Code { Objects, OpenCl, Cubins };
+  std::string name;                                    // of the program
+  std::string target;                                  // cpu, cpu:x86-64-v3, opencl, cuda:sm_90a …
+  std::string architecture;                            // x86_64, aarch64, sm_90a; OpenCL: empty
+  std::vector<std::string> features;                   // that a CPU must have, as LLVM names them
+  Code form = Code::Objects;
+  std::vector<std::string> code;
+  std::vector<Port> inputs, outputs;
+  std::vector<Place> buffers;
+  std::int64_t workspace = 0;                          // bytes, aligned to `alignment`
+  std::vector<Launch> launches;
+  bool operator==(const Package&) const = default;
 };
+
+inline constexpr std::int64_t workspace_alignment = 512;  // what OpenCL devices ask of a part of a buffer, at most
 
 }  // namespace tilec::codegen

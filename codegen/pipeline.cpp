@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "autodiff/graph.h"
 #include "codegen/accumulate.h"
@@ -120,6 +121,33 @@ std::optional<autodiff::Split> split_of(const Program& program, const Program& d
   return result;
 }
 
+// Callers know what is kept by its name without mark, so no other tensor of the pair may share it.
+void name_kept(autodiff::Split& split) {
+  const Program& forward = split.forward;
+  std::map<std::string, std::string> names;              // of what is kept
+  for (std::size_t k = split.forward_outputs; k < forward.outputs.size(); ++k) names.emplace(forward.tensor(forward.outputs[k]).name, "");
+  std::set<std::string> taken;
+  for (const Program* program : {&forward, &std::as_const(split.backward)})
+    for (const poly::Tensor& tensor : program->tensors)
+      if (!names.contains(tensor.name)) taken.insert(autodiff::without_mark(tensor.name));
+  for (auto& [was, name] : names) {
+    const std::string plain = autodiff::without_mark(was);
+    name = plain;
+    for (int n = 1; !taken.insert(name).second; ++n) name = fmt::format("{}_{}", plain, n);
+    if (name == plain) name = was;
+  }
+  for (Program* program : {&split.forward, &split.backward})
+    for (poly::Tensor& tensor : program->tensors)
+      if (const auto at = names.find(tensor.name); at != names.end()) tensor.name = at->second;
+}
+
+// From here on there is one Program again: forward, whose last outputs are kept, or backward, which begins with them.
+void take_half(Stages& stages, Request::Half half) {
+  stages.bounded = half == Request::Half::Forward ? stages.split->forward : stages.split->backward;
+  stages.outputs.clear();
+  for (const poly::TensorId id : stages.bounded->outputs) stages.outputs.push_back(autodiff::without_mark(stages.bounded->tensor(id).name));
+}
+
 }  // namespace
 
 namespace {
@@ -136,7 +164,7 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
   const Program* source = &*stages.contraction;
   std::optional<Program> differentiated;               // what the last derivative is of
   for (const Derivative& derivative : request.derivatives) {
-    if (request.split) differentiated = *source;
+    if (request.split || request.half != Request::Half::Both) differentiated = *source;
     stages.gradient = timed(derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
     if (!stages.gradient) return std::nullopt;
     poly::verify(*stages.gradient, Stage::Symbolic);
@@ -159,6 +187,10 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
     if (!stages.split) return std::nullopt;
     poly::verify(stages.split->forward, Stage::Bounded);
     poly::verify(stages.split->backward, Stage::Bounded);
+    if (request.half != Request::Half::Both) {
+      name_kept(*stages.split);
+      take_half(stages, request.half);
+    }
   }
   if (until == Until::Bound) return stages;
 
@@ -175,8 +207,8 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
   verify(*stages.plan, fused.strides);
   if (until == Until::Plan) return stages;
 
-  stages.package = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); }); });
-  for (const Step& step : stages.package->steps) verify(step.loops);
+  stages.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); }); });
+  for (const Step& step : stages.lowered->steps) verify(step.loops);
   return stages;
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "codegen/derive.h"
-#include "codegen/package.h"
+#include "codegen/lowered.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
 #include "autodiff/split.h"
@@ -39,6 +39,7 @@ struct Request {
   std::vector<std::string> outputs;                    // of the last one, those wanted; empty: all. Others are not computed
   std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to, not written
   bool split = false;                                  // the last derivative and what it is of as two Programs, too
+  enum class Half { Both, Forward, Backward } half = Half::Both;  // of a split: the one that is compiled
   bool checked = false;                                // indices out of range are looked for, see Stages::checks
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
@@ -63,13 +64,13 @@ struct Stages {
   std::optional<poly::Program> contraction, gradient, bound, bounded, reduced;
   std::optional<autodiff::Split> split;                // only when asked for
   std::optional<Plan> plan;
-  std::optional<Package> package;
+  std::optional<Lowered> lowered;
   std::vector<std::string> outputs;                    // names of the outputs that the caller knows; those of checks follow them
   std::vector<poly::IndexCheck> checks;
   std::vector<Timing> timings;
 };
 
-enum class Until { Contraction, Gradient, Bound, Reduced, Plan, Package };
+enum class Until { Contraction, Gradient, Bound, Reduced, Plan, Lowered };
 
 std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
 

@@ -131,7 +131,7 @@ std::string residual_table(const Split& split) {
   return print(table);
 }
 
-std::int64_t scratch(const Package& package) {
+std::int64_t scratch(const Lowered& package) {
   std::int64_t sum = 0;
   for (const Buffer& buffer : package.buffers)
     if (buffer.role == Buffer::Role::Scratch) sum += buffer.count() * lang::bytes(buffer.dtype);
@@ -170,7 +170,7 @@ std::string report(const Stages& stages) {
     text += "\nprograms\n" + sums(*split);
     text += fmt::format("\nresiduals: {} bytes saved, {} bytes recomputed\n", grouped(bytes_of(*split, Way::Saved)), grouped(bytes_of(*split, Way::Recomputed)));
   }
-  if (stages.package) text += fmt::format("scratch{}: {} bytes on {}\n", split != nullptr ? " of the gradient program" : "", grouped(scratch(*stages.package)), stages.package->target);
+  if (stages.lowered) text += fmt::format("scratch{}: {} bytes on {}\n", split != nullptr ? " of the gradient program" : "", grouped(scratch(*stages.lowered)), stages.lowered->target);
   return text;
 }
 

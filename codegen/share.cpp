@@ -64,7 +64,7 @@ std::string shape_of(const Loops& loops) {
 
 }  // namespace
 
-Package share_kernels(Package package) {
+Lowered share_kernels(Lowered package) {
   std::map<std::string, std::size_t> first;
   for (std::size_t k = 0; k < package.steps.size(); ++k) {
     const std::string shape = shape_of(package.steps[k].loops);

@@ -5,10 +5,10 @@
 // In:  a package.   Out: the same package; a step's kernel and loops are those of the first step that differs from it in names only.
 #pragma once
 
-#include "codegen/package.h"
+#include "codegen/lowered.h"
 
 namespace tilec::codegen {
 
-Package share_kernels(Package package);
+Lowered share_kernels(Lowered package);
 
 }  // namespace tilec::codegen

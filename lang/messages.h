@@ -158,6 +158,9 @@ inline constexpr Message<Text, Text> too_large{"E0513", Severity::Error, "`{}` o
 inline constexpr Message<Text> unknown_target{"E0514", Severity::Error, "`{}` is no target"};
 inline constexpr Message<Text> target_not_built{"E0515", Severity::Error, "this tilec was built without the `{}` target"};
 inline constexpr Message<Text, Text> overwrites_input{"E0532", Severity::Error, "`{}` would overwrite `{}`, which this command reads"};
+inline constexpr Message<Text, Text> wrong_layout{"E0536", Severity::Error, "`{}` was built with strides {}, and the command line has dense tensors only"};
+inline constexpr Message<Text> no_package{"E0535", Severity::Error, "this program cannot be saved: {}"};
+inline constexpr Message<Text, Text> bad_package{"E0534", Severity::Error, "`{}` is no package that can be loaded: {}"};
 inline constexpr Message<Text, Text> one_file_twice{"E0533", Severity::Error, "`{}` and `{}` are one file, and both would be written"};
 inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error, "`{}` is {} but is given {}"};
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};

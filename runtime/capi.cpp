@@ -22,6 +22,7 @@
 #include "runtime/find.h"
 #include "runtime/fork.h"
 #include "runtime/overlap.h"
+#include "runtime/package_file.h"
 #include "runtime/specialise.h"
 #include "runtime/target_hint.h"
 #include "tilec/tilec.h"
@@ -202,7 +203,8 @@ codegen::Request request_of(const tilec_options& options) {
 
 std::string key_of(const std::vector<lang::Source>& sources, const codegen::Request& r, std::size_t kernels) {
   std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", sources[0].name, r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
-  for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{} {}|{}\n", d.forward ? "forward" : "reverse", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
+  for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
+  key += fmt::format("half {}\n", static_cast<int>(r.half));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
   for (const lang::Source& source : sources) key += source.text + '\0';
@@ -379,20 +381,26 @@ tilec_status specialise(const tilec_program& program, const std::vector<runtime:
 
 struct Names { const char* const* list; std::size_t count; };
 
-tilec_status derivative_of(const tilec_program* program, bool forward, Names of, Names wrt, tilec_program** result, const char* function) {
-  return guarded([&] {
-    const runtime::Callable& callable = *need(program, function, "program").callable;
-    static_cast<void>(need(result, function, forward ? "tangent" : "gradient"));
-    codegen::Request request = callable.request();
-    request.derivatives.push_back({forward, names_of(of.list, of.count, function, "of"), names_of(wrt.list, wrt.count, function, "wrt")});
-    auto made = std::make_unique<tilec_program>();
-    made->callable = shared_callable(callable.sources(), callable.file(), request, callable.kernels());
-    lang::Diagnostics diagnostics;
-    if (!fill_names(*made, diagnostics)) return failed(diagnostics, callable.sources());
-    keep(diagnostics, callable.sources(), false);
-    *result = made.release();
-    return TILEC_OK;
-  });
+codegen::Derivative derivative_from(Names of, Names wrt, const char* function) { return {false, names_of(of.list, of.count, function, "of"), names_of(wrt.list, wrt.count, function, "wrt")}; }
+
+codegen::Request differentiated(const runtime::Callable& callable, codegen::Derivative derivative, const char* function) {
+  codegen::Request request = callable.request();
+  if (!request.derivatives.empty() && request.derivatives.back().values) misuse(function, "`program` gives values and gradients in one: differentiate the function that it was made of");
+  request.derivatives.push_back(std::move(derivative));
+  return request;
+}
+
+tilec_status derivative_of(const tilec_program* program, codegen::Derivative derivative, tilec_program** result, const char* function) {
+  const runtime::Callable& callable = *need(program, function, "program").callable;
+  static_cast<void>(need(result, function, derivative.forward ? "tangent" : "gradient"));
+  const codegen::Request request = differentiated(callable, std::move(derivative), function);
+  auto made = std::make_unique<tilec_program>();
+  made->callable = shared_callable(callable.sources(), callable.file(), request, callable.kernels());
+  lang::Diagnostics diagnostics;
+  if (!fill_names(*made, diagnostics)) return failed(diagnostics, callable.sources());
+  keep(diagnostics, callable.sources(), false);
+  *result = made.release();
+  return TILEC_OK;
 }
 
 // The memory of every output, in the module's order. What one tensor of a program is twice is told apart by order.
@@ -494,11 +502,49 @@ const char* tilec_function_name(const char* text, size_t length, size_t position
 }
 
 tilec_status tilec_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** gradient) {
-  return derivative_of(program, false, {of, of_count}, {wrt, wrt_count}, gradient, "tilec_gradient");
+  constexpr const char* function = "tilec_gradient";
+  return guarded([&] { return derivative_of(program, derivative_from({of, of_count}, {wrt, wrt_count}, function), gradient, function); });
+}
+
+tilec_status tilec_value_and_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** both) {
+  constexpr const char* function = "tilec_value_and_gradient";
+  return guarded([&] {
+    codegen::Derivative derivative = derivative_from({of, of_count}, {wrt, wrt_count}, function);
+    derivative.values = true;
+    return derivative_of(program, std::move(derivative), both, function);
+  });
 }
 
 tilec_status tilec_jvp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** tangent) {
-  return derivative_of(program, true, {of, of_count}, {wrt, wrt_count}, tangent, "tilec_jvp");
+  constexpr const char* function = "tilec_jvp";
+  return guarded([&] {
+    codegen::Derivative derivative = derivative_from({of, of_count}, {wrt, wrt_count}, function);
+    derivative.forward = true;
+    return derivative_of(program, std::move(derivative), tangent, function);
+  });
+}
+
+tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, const tilec_argument* arguments, size_t argument_count,
+                       tilec_kernel** forward, tilec_kernel** backward) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_vjp";
+    const tilec_program& p = need(program, function, "program");
+    static_cast<void>(need(forward, function, "forward"));
+    static_cast<void>(need(backward, function, "backward"));
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    codegen::Request request = differentiated(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
+    std::unique_ptr<tilec_kernel> made[2];
+    for (const auto half : {codegen::Request::Half::Forward, codegen::Request::Half::Backward}) {
+      request.half = half;
+      tilec_program one{shared_callable(p.callable->sources(), p.callable->file(), request, p.callable->kernels()), p.inputs, p.outputs, p.name};
+      std::shared_ptr<const runtime::Module> module;
+      if (const tilec_status status = specialise(one, in, {}, module); status != TILEC_OK) return status;
+      made[half == codegen::Request::Half::Backward] = std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)});
+    }
+    *forward = made[0].release();
+    *backward = made[1].release();
+    return TILEC_OK;
+  });
 }
 
 void tilec_program_destroy(tilec_program* program) {
@@ -590,7 +636,7 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
     const tilec_program& p = need(program, function, "program");
     static_cast<void>(need(buffer, function, "buffer"));
     const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
-    if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl cuda ptx cubin");
+    if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda ptx cubin");
     const runtime::Callable& callable = *p.callable;
     lang::Diagnostics diagnostics;
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
@@ -605,13 +651,25 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
     if (stage->family && *stage->family != request.target.family) request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
     codegen::Stages stages;
     if (stage->needs_program) {
-      auto computed = codegen::compile(callable.file(), request, stage->until, diagnostics);
+      auto computed = codegen::compile(callable.file(), stage->name == "package" ? runtime::as_compiled(request) : request, stage->until, diagnostics);
       if (!computed) return failed(diagnostics, callable.sources());
       stages = std::move(*computed);
     }
-    auto made = std::make_unique<tilec_buffer>(tilec_buffer{runtime::emit(*stage, callable.file(), stages, request.target)});
+    auto made = std::make_unique<tilec_buffer>(tilec_buffer{runtime::emit(*stage, callable.file(), stages, request)});
     keep(diagnostics, callable.sources(), false);
     *buffer = made.release();
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_load(const char* bytes, size_t size, int threads, tilec_kernel** kernel) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_load";
+    static_cast<void>(need(bytes, function, "bytes"));
+    static_cast<void>(need(kernel, function, "kernel"));
+    if (threads < 0) misuse(function, fmt::format("`threads` is {}", threads));
+    const std::shared_ptr<const runtime::Module> module = runtime::load(runtime::package_from({bytes, size}, "the package"), threads);
+    *kernel = new tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)};
     return TILEC_OK;
   });
 }

@@ -12,15 +12,14 @@
 #include <map>
 #include <mutex>
 
-#include "codegen/simt/emit.h"
+#include "runtime/fork.h"
 #include "runtime/library.h"
 #include "runtime/nvrtc.h"
 
 namespace tilec::runtime {
 namespace {
 
-using codegen::simt::Dialect;
-using codegen::simt::Launch;
+using codegen::Launch;
 
 // The driver's types, as cuda.h has them.
 using Result = int;
@@ -58,6 +57,7 @@ struct Api {
   TILEC_CUDA_FUNCTIONS(X)
 #undef X
   std::string missing;
+  int owner = generation();                            // the process that the driver was started in
 };
 
 Api find_driver() {
@@ -76,6 +76,8 @@ Api find_driver() {
 
 const Api& api() { return found_once<Api, find_driver>(); }
 
+bool is_parents() { return api().missing.empty() && api().owner != generation(); }
+
 std::string result_text(Result result) {
   const char* text = nullptr;
   if (api().cuGetErrorString(result, &text) != 0 || !text) text = "unknown error";
@@ -88,7 +90,7 @@ void check(Result result, const char* function, const std::string& device) {
 
 // The first GPU. What the driver said last time is asked again: it may have been starting, or busy.
 std::optional<DeviceNumber> first_gpu(std::string& why) {
-  why = api().missing;
+  why = is_parents() ? std::string(used_by_parent) : api().missing;
   if (!why.empty()) return std::nullopt;
   int count = 0;
   DeviceNumber first = 0;
@@ -155,7 +157,7 @@ void check_driver(const Gpu& gpu) {
         .hint(fmt::format("update the driver, or set TILEC_NVRTC to a folder with libnvrtc.so.{}", driver / 1000));
 }
 
-struct Started { Function function = nullptr; Launch launch; std::vector<int> buffers; };
+struct Started { Function function = nullptr; Launch launch; };
 
 struct CudaKernels : Kernels {
   std::shared_ptr<Gpu> gpu;
@@ -173,9 +175,11 @@ struct CudaKernels : Kernels {
 
 class Cuda : public Device {
  public:
-  Cuda(std::shared_ptr<Gpu> gpu, std::string architecture) : gpu_(std::move(gpu)), architecture_(std::move(architecture)) {}
+  explicit Cuda(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
+  void check_compiler() const override { check_driver(*gpu_); }
   std::string describe() const override { return gpu_->name; }
   Memory allocate(std::int64_t bytes) override;
+  Memory part(const Memory& whole, std::int64_t offset, std::int64_t bytes) override;
   void copy_in(const Memory& to, const void* from, std::int64_t bytes) override;
   void copy_out(void* to, const Memory& from, std::int64_t bytes) override;
   std::shared_ptr<const Kernels> load(const codegen::Package& package) override;
@@ -186,7 +190,6 @@ class Cuda : public Device {
   void start(const Started& step, std::span<const Memory> memory);
 
   std::shared_ptr<Gpu> gpu_;
-  std::string architecture_;
   std::mutex mutex_;
 };
 
@@ -221,33 +224,24 @@ void Cuda::copy_out(void* to, const Memory& from, std::int64_t bytes) {
   check(api().cuMemcpyDtoH_v2(to, address(from), static_cast<std::size_t>(bytes)), "cuMemcpyDtoH", gpu_->name);
 }
 
-// One program per kernel, compiled side by side. Nothing of the device is held meanwhile: others launch.
+Memory Cuda::part(const Memory& whole, std::int64_t offset, std::int64_t) { return Memory(whole, static_cast<char*>(whole.get()) + offset); }
+
 std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
   auto kernels = std::make_shared<CudaKernels>();
   kernels->gpu = gpu_;
-  if (package.steps.empty()) return kernels;
-  check_driver(*gpu_);
-  kernels->source = codegen::simt::emit(package, Dialect::Cuda);
-  std::map<std::string, std::size_t> position;         // of each kernel's text
-  std::vector<std::string> texts;
-  for (const codegen::Step& step : package.steps) {
-    const Launch launch = codegen::simt::launch(step.loops, Dialect::Cuda);
+  for (const Launch& launch : package.launches) {
     if (launch.shared > gpu_->shared_bytes)
       throw machine_error(messages::unsupported_on_device, gpu_->name, fmt::format("{} bytes of shared memory for a block (it has {})", launch.shared, gpu_->shared_bytes));
-    if (position.emplace(step.kernel, texts.size()).second) texts.push_back(codegen::simt::emit(std::vector<const codegen::Loops*>{&step.loops}, Dialect::Cuda));
-    kernels->steps.push_back({nullptr, launch, step.buffers});
+    kernels->steps.push_back({nullptr, launch});
   }
-  const std::vector<CudaObject> objects = compile_cuda(texts, architecture_);
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
-  for (const CudaObject& object : objects) {
+  for (const std::string& cubin : package.code) {
     kernels->modules.push_back(nullptr);
-    check(api().cuModuleLoadData(&kernels->modules.back(), object.cubin.data()), "cuModuleLoadData", gpu_->name);
+    check(api().cuModuleLoadData(&kernels->modules.back(), cubin.data()), "cuModuleLoadData", gpu_->name);
   }
-  for (std::size_t k = 0; k < kernels->steps.size(); ++k) {
-    Started& s = kernels->steps[k];
-    const std::string& name = package.steps[k].kernel;
-    check(api().cuModuleGetFunction(&s.function, kernels->modules[position.at(name)], codegen::simt::symbol(name).c_str()), "cuModuleGetFunction", gpu_->name);
+  for (Started& s : kernels->steps) {
+    check(api().cuModuleGetFunction(&s.function, kernels->modules.at(static_cast<std::size_t>(s.launch.code)), s.launch.kernel.c_str()), "cuModuleGetFunction", gpu_->name);
     if (s.launch.dynamic_shared > 0) check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)), "cuFuncSetAttribute", gpu_->name);
   }
   return kernels;
@@ -256,7 +250,7 @@ std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
 void Cuda::start(const Started& step, std::span<const Memory> memory) {
   if (std::any_of(step.launch.grid, step.launch.grid + 3, [](std::int64_t n) { return n == 0; })) return;
   std::vector<Address> addresses;
-  for (int b : step.buffers) addresses.push_back(address(memory[static_cast<std::size_t>(b)]));
+  for (int b : step.launch.buffers) addresses.push_back(address(memory[static_cast<std::size_t>(b)]));
   std::vector<void*> arguments;                        // a pointer to each parameter
   for (Address& a : addresses) arguments.push_back(&a);
   const auto n = [](std::int64_t x) { return static_cast<unsigned>(x); };
@@ -335,6 +329,7 @@ std::optional<CudaGpu> cuda_gpu(std::string& why) {
 }
 
 std::shared_ptr<Device> open_cuda(std::string_view target) {
+  if (is_parents()) throw device_of_parent(target);
   std::string why;
   const std::optional<DeviceNumber> number = first_gpu(why);
   if (!number) throw machine_error(messages::no_device, target, why).hint("`--emit=cubin` and `--emit=cuda` need no GPU");
@@ -345,7 +340,7 @@ std::shared_ptr<Device> open_cuda(std::string_view target) {
     if (!architecture.starts_with("sm_") || architecture.size() < 5) throw argument_error(messages::unknown_target, target).hint("write `cuda:sm_80` or `cuda:sm_90a`");
     if (!runs_on(architecture, facts)) throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name)).hint("use `--target cuda`");
   }
-  return std::make_shared<Cuda>(std::make_shared<Gpu>(*number, std::move(facts)), std::move(architecture));
+  return std::make_shared<Cuda>(std::make_shared<Gpu>(*number, std::move(facts)));
 }
 
 }  // namespace tilec::runtime

@@ -45,7 +45,7 @@ std::shared_ptr<Device> open_device(std::string_view target) {
 }
 
 RuntimeError device_of_parent(std::string_view target) {
-  return machine_error(messages::no_device, target, "this process was forked after its parent had opened the device").hint("start processes that use it with `spawn`, or before the device is first used");
+  return machine_error(messages::no_device, target, used_by_parent).hint("start processes that use it with `spawn`, or before the target is first compiled for");
 }
 
 namespace {

@@ -1,9 +1,9 @@
 // A place beside the CPU where kernels run and tensors live: what module.cpp needs of it, and nothing else.
 //
 //   auto device = open_device("opencl");
-//   auto kernels = device->load(package);                        // emits text, compiles it
+//   auto kernels = device->load(package);
 //   std::vector<Memory> memory;                                  // one per Package::buffers, in order
-//   for (const auto& b : package.buffers) memory.push_back(device->allocate(bytes of b));
+//   for (const auto& b : package.buffers) memory.push_back(device->allocate(b.bytes));
 //   device->copy_in(memory[0], host, bytes);
 //   device->run(*kernels, memory);                               // every step, in order
 //   device->copy_out(host, memory[1], bytes);                    // waits for the steps before it
@@ -31,14 +31,15 @@ using Memory = std::shared_ptr<void>;                  // opaque; freed when the
 class Kernels {
  public:
   virtual ~Kernels() = default;
-  std::string source;                                  // the text they were compiled from
 };
 
 class Device {
  public:
   virtual ~Device() = default;
+  virtual void check_compiler() const {}               // throws where what this machine's compiler makes would not run on it
   virtual std::string describe() const = 0;            // "pthread-… (Portable Computing Language)", "NVIDIA H200 (sm_90a)"
   virtual Memory allocate(std::int64_t bytes) = 0;     // 0 bytes are fine
+  virtual Memory part(const Memory& whole, std::int64_t offset, std::int64_t bytes) = 0;  // `offset`: a multiple of codegen::workspace_alignment
   virtual void copy_in(const Memory& to, const void* from, std::int64_t bytes) = 0;
   virtual void copy_out(void* to, const Memory& from, std::int64_t bytes) = 0;
   virtual std::shared_ptr<const Kernels> load(const codegen::Package& package) = 0;
@@ -52,7 +53,10 @@ std::shared_ptr<Device> open_device(std::string_view target);
 
 // codegen's target of that name, as this machine has it: `cuda` and `opencl` are planned for the device that runs them, where there is one.
 std::optional<codegen::Target> target_here(std::string_view name);
-RuntimeError device_of_parent(std::string_view target);  // what a process is told that was forked after a device was opened
+
+// What a process is told whose parent has used the driver: its threads are not here.
+inline constexpr std::string_view used_by_parent = "this process was forked after its parent had used the driver";
+RuntimeError device_of_parent(std::string_view target);
 
 // A line per device that could be opened, for `tilec targets`: {"opencl", "pthread-… "}. Never throws.
 struct DeviceLine { std::string target, description; bool present = true; };  // absent: description says why

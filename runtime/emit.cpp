@@ -6,9 +6,10 @@
 #include "codegen/simt/emit.h"
 #include "lang/print.h"
 #include "poly/print.h"
+#include "runtime/assemble.h"
 #include "runtime/error.h"
 #include "runtime/nvrtc.h"
-#include "runtime/nvrtc.h"
+#include "runtime/package_file.h"
 #ifdef TILEC_CPU
 #include "codegen/llvm/emit.h"
 #endif
@@ -29,36 +30,32 @@ constexpr StageInfo stages_in_order[] = {
     {"bounded", Until::Bound, std::nullopt, ".tile"},
     {"reduced", Until::Reduced, std::nullopt, ".tile"},
     {"plan", Until::Plan, std::nullopt, ".plan"},
-    {"loops", Until::Package, std::nullopt, ".loops"},
-    {"report-text", Until::Package, std::nullopt, ".txt"},
-    {"llvm", Until::Package, Family::Cpu, ".ll"},
-    {"asm", Until::Package, Family::Cpu, ".s"},
-    {"object", Until::Package, Family::Cpu, ".o", true},
-    {"opencl", Until::Package, Family::OpenCl, ".cl"},
-    {"cuda", Until::Package, Family::Cuda, ".cu"},
-    {"ptx", Until::Package, Family::Cuda, ".ptx"},
-    {"cubin", Until::Package, Family::Cuda, ".cubin", true},
+    {"loops", Until::Lowered, std::nullopt, ".loops"},
+    {"package", Until::Lowered, std::nullopt, ".tilec", true},
+    {"report-text", Until::Lowered, std::nullopt, ".txt"},
+    {"llvm", Until::Lowered, Family::Cpu, ".ll"},
+    {"asm", Until::Lowered, Family::Cpu, ".s"},
+    {"object", Until::Lowered, Family::Cpu, ".o", true},
+    {"opencl", Until::Lowered, Family::OpenCl, ".cl"},
+    {"cuda", Until::Lowered, Family::Cuda, ".cu"},
+    {"ptx", Until::Lowered, Family::Cuda, ".ptx"},
+    {"cubin", Until::Lowered, Family::Cuda, ".cubin", true},
 };
 
-// Each kernel once: steps that call the same one share it.
-std::vector<const codegen::Loops*> kernels_of(const codegen::Package& package) {
-  std::vector<const codegen::Loops*> kernels;
-  std::vector<std::string_view> seen;
-  for (const codegen::Step& step : package.steps) {
-    if (std::ranges::count(seen, step.kernel) > 0) continue;
-    seen.push_back(step.kernel);
-    kernels.push_back(&step.loops);
-  }
-  return kernels;
-}
-
-std::string print_loops(const codegen::Package& package) {
+std::string print_loops(const codegen::Lowered& package) {
   std::string text;
   for (const codegen::Loops* loops : kernels_of(package)) text += (text.empty() ? "" : "\n") + codegen::print(*loops);
   return text;
 }
 
-std::string emit_cpu(std::string_view stage, const codegen::Package& package, const codegen::Target& target) {
+std::string package_bytes(const codegen::Stages& stages, const codegen::Request& request) {
+  if (request.target.family == Family::Reference) throw argument_error(messages::no_package, "the interpreter needs the compiler").hint("write `--target cpu`, `opencl` or `cuda`");
+  if (!stages.checks.empty()) throw argument_error(messages::no_package, "`--checked` needs the text");
+  if (!request.accumulate.empty()) throw argument_error(messages::no_package, "it adds to its results");
+  return to_bytes(assemble(*stages.lowered, request));
+}
+
+std::string emit_cpu(std::string_view stage, const codegen::Lowered& package, const codegen::Target& target) {
 #ifdef TILEC_CPU
   codegen::llvm_backend::Options options{stage == "llvm", stage == "asm", stage == "object"};
   codegen::llvm_backend::Module module = codegen::llvm_backend::emit(kernels_of(package), target, options);
@@ -69,7 +66,7 @@ std::string emit_cpu(std::string_view stage, const codegen::Package& package, co
 #endif
 }
 
-std::string emit_cuda(std::string_view stage, const codegen::Package& package, const codegen::Target& target) {
+std::string emit_cuda(std::string_view stage, const codegen::Lowered& package, const codegen::Target& target) {
   const std::string source = codegen::simt::emit(kernels_of(package), codegen::simt::Dialect::Cuda);
   if (stage == "cuda") return source;
   const CudaObject object = compile_cuda(source, target.arch, stage == "ptx" ? CudaOutput::Ptx : CudaOutput::Cubin);
@@ -93,11 +90,12 @@ bool reached(const StageInfo& stage, const codegen::Stages& stages) {
   if (stage.name == "bounded") return stages.bounded.has_value();
   if (stage.name == "reduced") return stages.reduced.has_value();
   if (stage.name == "plan") return stages.plan.has_value();
-  if (stage.name == "report-text") return stages.package && (!stages.gradient || stages.split);
-  return stages.package.has_value();
+  if (stage.name == "report-text") return stages.lowered && (!stages.gradient || stages.split);
+  return stages.lowered.has_value();
 }
 
-std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Target& target) {
+std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Request& request) {
+  const codegen::Target& target = request.target;
   if (!reached(stage, stages)) throw lang::InternalError("stage " + std::string(stage.name) + " was not computed");
   if (stage.name == "ast") return lang::dump(file);
   if (stage.name == "source") return lang::print(file);
@@ -107,11 +105,12 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   if (stage.name == "bounded") return poly::print(*stages.bounded);
   if (stage.name == "reduced") return poly::print(*stages.reduced);
   if (stage.name == "plan") return codegen::print(*stages.plan);
-  if (stage.name == "loops") return print_loops(*stages.package);
+  if (stage.name == "loops") return print_loops(*stages.lowered);
   if (stage.name == "report-text") return codegen::report(stages);
-  if (stage.family == Family::Cpu) return emit_cpu(stage.name, *stages.package, target);
-  if (stage.family == Family::OpenCl) return codegen::simt::emit(kernels_of(*stages.package), codegen::simt::Dialect::OpenCl);
-  return emit_cuda(stage.name, *stages.package, target);
+  if (stage.name == "package") return package_bytes(stages, request);
+  if (stage.family == Family::Cpu) return emit_cpu(stage.name, *stages.lowered, target);
+  if (stage.family == Family::OpenCl) return codegen::simt::emit(kernels_of(*stages.lowered), codegen::simt::Dialect::OpenCl);
+  return emit_cuda(stage.name, *stages.lowered, target);
 }
 
 std::string default_target(const StageInfo& stage, const std::string& target, bool given) {

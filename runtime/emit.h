@@ -29,8 +29,8 @@ const StageInfo* stage_named(std::string_view name);   // null: none
 
 bool reached(const StageInfo& stage, const codegen::Stages& stages);  // was it computed?
 
-// RuntimeError when a tool outside is missing (ptx and cubin without NVRTC).
-std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Target& target);
+// RuntimeError when a tool outside is missing (ptx and cubin without NVRTC). `request`: what the stages were compiled for.
+std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Request& request);
 
 // `--emit=cuda` without --target means the stage's own target.
 std::string default_target(const StageInfo& stage, const std::string& target, bool given);

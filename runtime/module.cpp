@@ -1,8 +1,10 @@
 #include "runtime/module.h"
 
+#include "runtime/assemble.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/fork.h"
+#include "runtime/machine.h"
 #include "runtime/spare.h"
 
 namespace tilec::runtime {
@@ -27,8 +29,11 @@ class ReferenceModule final : public Module {
 // Host tensors go to the device and back in every call; buffers stay for the next one.
 class DeviceModule final : public Module {
  public:
-  explicit DeviceModule(const codegen::Package& package) : package_(package), device_(open_device(package.target)), kernels_(device_->load(package)) {
-    for (const codegen::Buffer& buffer : package_.buffers) bytes_.push_back(buffer.count() * lang::bytes(buffer.dtype));
+  explicit DeviceModule(const codegen::Package& package)
+      : target_(package.target), buffers_(package.buffers), workspace_(package.workspace), device_(open_device(package.target)), kernels_(device_->load(package)) {
+    name = package.name;
+    inputs = package.inputs;
+    outputs = package.outputs;
   }
 
   // After fork() the device belongs to the parent: its memory is not ours to release.
@@ -39,19 +44,19 @@ class DeviceModule final : public Module {
   }
 
   void run(void* const* in, void* const* out) const override {
-    if (generation() != generation_) throw device_of_parent(package_.target);
+    if (generation() != generation_) throw device_of_parent(target_);
     std::unique_ptr<std::vector<Memory>> held = spare_.take();
     if (!held) held = new_memory();
     std::vector<Memory>& memory = *held;
     const std::size_t ins = inputs.size();
-    for (std::size_t k = 0; k < ins; ++k) copy_in(memory[k], inputs[k], in[k], bytes_[k]);
+    for (std::size_t k = 0; k < ins; ++k) copy_in(memory[k], inputs[k], in[k], buffers_[k].bytes);
     device_->run(*kernels_, memory);
-    for (std::size_t k = 0; k < outputs.size(); ++k) copy_out(outputs[k], out[k], memory[ins + k], bytes_[ins + k]);
+    for (std::size_t k = 0; k < outputs.size(); ++k) copy_out(outputs[k], out[k], memory[ins + k], buffers_[ins + k].bytes);
     spare_.give(std::move(held));
   }
 
  private:
-  // A package of a device is specialised to row-major buffers; a strided host tensor is packed on the way.
+  // The buffers of a device are row-major; a strided host tensor is packed on the way.
   void copy_in(const Memory& to, const Port& port, void* data, std::int64_t bytes) const {
     const Tensor tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr};
     if (tensor.is_row_major()) return device_->copy_in(to, data, bytes);
@@ -67,14 +72,19 @@ class DeviceModule final : public Module {
   }
   std::unique_ptr<std::vector<Memory>> new_memory() const {
     auto memory = std::make_unique<std::vector<Memory>>();
-    for (const std::int64_t bytes : bytes_) memory->push_back(device_->allocate(bytes));
+    const std::size_t ports = inputs.size() + outputs.size();
+    for (std::size_t k = 0; k < ports; ++k) memory->push_back(device_->allocate(buffers_[k].bytes));
+    if (buffers_.size() == ports) return memory;
+    const Memory workspace = device_->allocate(workspace_);
+    for (std::size_t k = ports; k < buffers_.size(); ++k) memory->push_back(device_->part(workspace, buffers_[k].offset, buffers_[k].bytes));
     return memory;
   }
 
-  codegen::Package package_;
+  std::string target_;
+  std::vector<codegen::Place> buffers_;
+  std::int64_t workspace_;
   std::shared_ptr<Device> device_;
   std::shared_ptr<const Kernels> kernels_;
-  std::vector<std::int64_t> bytes_;
   Spare<std::vector<Memory>> spare_;
   int generation_ = generation();
 };
@@ -100,35 +110,28 @@ Port port_of(const poly::Tensor& tensor) {
   return port;
 }
 
-codegen::Until until_for(const codegen::Target& target) { return target.family == codegen::Target::Family::Reference ? codegen::Until::Bound : codegen::Until::Package; }
+codegen::Until until_for(const codegen::Target& target) { return target.family == codegen::Target::Family::Reference ? codegen::Until::Bound : codegen::Until::Lowered; }
 
 std::shared_ptr<const Module> load_reference(const poly::Program& program, const codegen::Request& request) {
   return with_ports(std::make_shared<ReferenceModule>(program), program, request);
 }
 
-std::shared_ptr<const Module> load_device(const codegen::Package& package, const codegen::Request& request) {
-  auto module = std::make_shared<DeviceModule>(package);
-  module->name = package.name;
-  ports_of(package, request, *module);
+std::shared_ptr<const Module> load_device(const codegen::Package& package) { return std::make_shared<DeviceModule>(package); }
+
+std::shared_ptr<const Module> load(const codegen::Package& package, int threads) {
+  if (package.form != codegen::Package::Code::Objects) return load_device(package);
+  if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features); !why.empty())
+    throw machine_error(messages::no_device, package.target, why).hint("`--emit=asm` and `--emit=object` need no such machine");
+  return load_cpu(package, threads);
+}
+
+std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request, codegen::Package* package) {
+  if (request.target.family == codegen::Target::Family::Reference) return load_reference(stages.bounded ? *stages.bounded : *stages.bound, request);
+  if (has_threads(request.target)) open_device(request.target.name)->check_compiler();  // that it is not there is said before code is made for it
+  codegen::Package made = assemble(*stages.lowered, request);
+  std::shared_ptr<const Module> module = request.target.name == "cpu" ? load_cpu(made, request.threads_hint) : load(made, request.threads_hint);
+  if (package) *package = std::move(made);
   return module;
-}
-
-void ports_of(const codegen::Package& package, const codegen::Request& request, Module& module) {
-  const auto inputs = static_cast<std::size_t>(package.inputs), outputs = static_cast<std::size_t>(package.outputs);
-  for (std::size_t k = 0; k < inputs + outputs; ++k) {
-    const codegen::Buffer& buffer = package.buffers[k];
-    (k < inputs ? module.inputs : module.outputs).push_back({without_mark(buffer.name), buffer.dtype, buffer.shape, buffer.strides});
-    if (const auto asked = request.strides.find(buffer.name); k < inputs && asked != request.strides.end()) module.inputs.back().strides = asked->second;
-  }
-  for (const auto& [k, strides] : request.output_strides) module.outputs.at(k).strides = strides;
-}
-
-std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request) {
-  switch (request.target.family) {
-    case codegen::Target::Family::Reference: return load_reference(stages.bounded ? *stages.bounded : *stages.bound, request);
-    case codegen::Target::Family::Cpu: return load_cpu(*stages.package, request);
-    default: return load_device(*stages.package, request);
-  }
 }
 
 }  // namespace tilec::runtime

@@ -12,18 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "codegen/package.h"
 #include "codegen/pipeline.h"
 #include "runtime/parallel.h"
 #include "runtime/tensor.h"
 
 namespace tilec::runtime {
 
-// An input or output as the module was specialised: the pointer given to run() is of element 0.
-struct Port {
-  std::string name;                                    // without mark
-  DType dtype = DType::F32;
-  std::vector<std::int64_t> shape, strides;            // strides in elements
-};
+using codegen::Port;
 
 class Module {
  public:
@@ -33,19 +29,20 @@ class Module {
   virtual void run(void* const* inputs, void* const* outputs) const = 0;
 };
 
-// `stages` reach as far as until_for(target) says.
-std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request);
+// What was compiled for the request's target, as a Module; `stages` reach as far as until_for(target) says. `package`, unless null,
+// becomes what can be saved; the interpreter has none.
+std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request, codegen::Package* package = nullptr);
+// A package of any origin. RuntimeError E0520 where this machine does not run it.
+std::shared_ptr<const Module> load(const codegen::Package& package, int threads);
 codegen::Until until_for(const codegen::Target& target);
 
 // The interpreter over a bound Program; its magnitudes are for --check.
 std::shared_ptr<const Module> load_reference(const poly::Program& program, const codegen::Request& request);
-// Machine code in this process (cpu.cpp), and a GPU or PoCL behind a Device.
-std::shared_ptr<const Module> load_cpu(const codegen::Package& package, const codegen::Request& request);
-std::shared_ptr<const Module> load_device(const codegen::Package& package, const codegen::Request& request);
+// Machine code in this process (cpu.cpp), and a GPU or PoCL behind a Device. `threads`: 1, or 0 for the pool of the process.
+std::shared_ptr<const Module> load_cpu(const codegen::Package& package, int threads);
+std::shared_ptr<const Module> load_device(const codegen::Package& package);
 
 Port port_of(const poly::Tensor& tensor);              // row-major
-// Strides as asked for, else the package's.
-void ports_of(const codegen::Package& package, const codegen::Request& request, Module& module);
 std::string without_mark(const std::string& name);     // `#a` is `a` to the API
 
 }  // namespace tilec::runtime

@@ -185,14 +185,6 @@ std::vector<std::string> Npz::names() const {
 
 Tensor Npz::read(std::size_t position) const { return parse_npy(archive_.unpack(position), path_ + ":" + names().at(position)); }
 
-std::vector<std::pair<std::string, Tensor>> read_npz(const std::string& path) {
-  const Npz archive(path);
-  std::vector<std::pair<std::string, Tensor>> members;
-  const std::vector<std::string> names = archive.names();
-  for (std::size_t k = 0; k < names.size(); ++k) members.emplace_back(names[k], archive.read(k));
-  return members;
-}
-
 void write_npy(const std::string& path, const Tensor& tensor) { write_file(path, npy_bytes(tensor, path)); }
 
 void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& members) {

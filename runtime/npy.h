@@ -14,14 +14,13 @@
 namespace tilec::runtime {
 
 Tensor read_npy(const std::string& path);              // row-major; a Fortran-ordered file is a strided view of what it holds
-std::vector<std::pair<std::string, Tensor>> read_npz(const std::string& path);  // members without `.npy`, in order of the archive
 
 // An archive of which some members are wanted: the others are not unpacked.
 class Npz {
  public:
   explicit Npz(const std::string& path);
   Npz(const Npz&) = delete;
-  std::vector<std::string> names() const;
+  std::vector<std::string> names() const;                // without `.npy`, in order of the archive
   Tensor read(std::size_t position) const;
 
  private:

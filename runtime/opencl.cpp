@@ -14,19 +14,18 @@
 #include <chrono>
 #include <mutex>
 
-#include "codegen/simt/emit.h"
+#include "runtime/fork.h"
 #include "runtime/library.h"
 #include "runtime/saved.h"
 
 namespace tilec::runtime {
 namespace {
 
-using codegen::simt::Dialect;
-using codegen::simt::Launch;
+using codegen::Launch;
 
 #define TILEC_OPENCL_FUNCTIONS(X)                                                                                                \
   X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext) X(clReleaseContext)           \
-  X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clCreateBuffer) X(clReleaseMemObject) X(clEnqueueWriteBuffer)              \
+  X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clCreateBuffer) X(clCreateSubBuffer) X(clReleaseMemObject) X(clEnqueueWriteBuffer)              \
   X(clEnqueueReadBuffer) X(clCreateProgramWithSource) X(clBuildProgram) X(clGetProgramBuildInfo) X(clReleaseProgram)            \
   X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clFinish)
 
@@ -35,6 +34,7 @@ struct Api {
   TILEC_OPENCL_FUNCTIONS(X)
 #undef X
   std::string missing;                                 // empty: all functions are there
+  int owner = generation();                            // the process whose threads the drivers have
 };
 
 Api find_loader() {
@@ -52,6 +52,8 @@ Api find_loader() {
 }
 
 const Api& api() { return found_once<Api, find_loader>(); }
+
+bool is_parents() { return api().missing.empty() && api().owner != generation(); }
 
 std::string error_name(cl_int error) {
   switch (error) {
@@ -121,12 +123,9 @@ std::vector<Found> find_devices(std::string& why) {
   return found;
 }
 
-// One launch: what Step says, with the compiled kernel.
 struct Compiled {
   cl_kernel kernel = nullptr;
   Launch launch;
-  std::vector<int> buffers;
-  std::string name;
 };
 
 // What the kernels and buffers of a device keep alive.
@@ -164,6 +163,7 @@ class OpenCl : public Device {
   explicit OpenCl(const Found& found);
   std::string describe() const override { return q_->description; }
   Memory allocate(std::int64_t bytes) override;
+  Memory part(const Memory& whole, std::int64_t offset, std::int64_t bytes) override;
   void copy_in(const Memory& to, const void* from, std::int64_t bytes) override;
   void copy_out(void* to, const Memory& from, std::int64_t bytes) override;
   std::shared_ptr<const Kernels> load(const codegen::Package& package) override;
@@ -171,8 +171,9 @@ class OpenCl : public Device {
   void wait() override;
 
  private:
-  void build(OpenClKernels& kernels);
-  Compiled compiled(const OpenClKernels& kernels, const codegen::Step& step);
+  void build(OpenClKernels& kernels, const std::string& source);
+  Compiled compiled(const OpenClKernels& kernels, const Launch& launch);
+  Memory owned(cl_mem memory) const;
   void start(const Compiled& step, std::span<const Memory> memory);
 
   std::shared_ptr<Queue> q_ = std::make_shared<Queue>();
@@ -202,6 +203,20 @@ Memory OpenCl::allocate(std::int64_t bytes) {
   cl_mem memory = api().clCreateBuffer(q_->context, CL_MEM_READ_WRITE, size, nullptr, &error);
   if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_INVALID_BUFFER_SIZE) throw machine_error(messages::device_memory, bytes, q_->description);
   check(error, "clCreateBuffer", q_->description);
+  return owned(memory);
+}
+
+// OpenCL keeps the whole as long as a part of it lives.
+Memory OpenCl::part(const Memory& whole, std::int64_t offset, std::int64_t bytes) {
+  const std::lock_guard lock(q_->mutex);
+  cl_int error = CL_SUCCESS;
+  const cl_buffer_region region{static_cast<std::size_t>(offset), static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))};
+  cl_mem memory = api().clCreateSubBuffer(static_cast<cl_mem>(whole.get()), CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
+  check(error, "clCreateSubBuffer", q_->description);
+  return owned(memory);
+}
+
+Memory OpenCl::owned(cl_mem memory) const {
   return Memory(memory, [q = q_](void* m) {
     const std::lock_guard release(q->mutex);
     api().clReleaseMemObject(static_cast<cl_mem>(m));
@@ -220,8 +235,8 @@ void OpenCl::copy_out(void* to, const Memory& from, std::int64_t bytes) {
   check(api().clEnqueueReadBuffer(q_->queue, static_cast<cl_mem>(from.get()), CL_TRUE, 0, static_cast<std::size_t>(bytes), to, 0, nullptr, nullptr), "clEnqueueReadBuffer", q_->description);
 }
 
-void OpenCl::build(OpenClKernels& kernels) {
-  const char* text = kernels.source.c_str();
+void OpenCl::build(OpenClKernels& kernels, const std::string& source) {
+  const char* text = source.c_str();
   cl_int error = CL_SUCCESS;
   kernels.program = api().clCreateProgramWithSource(q_->context, 1, &text, nullptr, &error);
   check(error, "clCreateProgramWithSource", q_->description);
@@ -231,11 +246,11 @@ void OpenCl::build(OpenClKernels& kernels) {
   std::string log(size, '\0');
   if (size > 0) api().clGetProgramBuildInfo(kernels.program, q_->device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
   while (!log.empty() && log.back() == '\0') log.pop_back();
-  throw machine_error(messages::device_compile, q_->description, save_text(kernels.source, ".cl"), log);
+  throw machine_error(messages::device_compile, q_->description, save_text(source, ".cl"), log);
 }
 
-Compiled OpenCl::compiled(const OpenClKernels& kernels, const codegen::Step& step) {
-  Compiled c{nullptr, codegen::simt::launch(step.loops, Dialect::OpenCl), step.buffers, codegen::simt::symbol(step.kernel)};
+Compiled OpenCl::compiled(const OpenClKernels& kernels, const Launch& launch) {
+  Compiled c{nullptr, launch};
   if (static_cast<std::size_t>(c.launch.threads) > q_->largest_group) {
     throw machine_error(messages::unsupported_on_device, q_->description, fmt::format("groups of {} work items (it has {})", c.launch.threads, q_->largest_group));
   }
@@ -243,7 +258,7 @@ Compiled OpenCl::compiled(const OpenClKernels& kernels, const codegen::Step& ste
     throw machine_error(messages::unsupported_on_device, q_->description, fmt::format("{} bytes of local memory for a work group (it has {})", c.launch.shared, q_->shared_memory));
   }
   cl_int error = CL_SUCCESS;
-  c.kernel = api().clCreateKernel(kernels.program, c.name.c_str(), &error);
+  c.kernel = api().clCreateKernel(kernels.program, launch.kernel.c_str(), &error);
   check(error, "clCreateKernel", q_->description);
   return c;
 }
@@ -251,22 +266,22 @@ Compiled OpenCl::compiled(const OpenClKernels& kernels, const codegen::Step& ste
 std::shared_ptr<const Kernels> OpenCl::load(const codegen::Package& package) {
   auto kernels = std::make_shared<OpenClKernels>();
   kernels->queue = q_;
-  if (package.steps.empty()) return kernels;
-  kernels->source = codegen::simt::emit(package, Dialect::OpenCl);
-  if (!q_->has_double && kernels->source.find("#pragma OPENCL EXTENSION cl_khr_fp64") != std::string::npos) throw machine_error(messages::unsupported_on_device, q_->description, "64-bit floats");
+  if (package.launches.empty()) return kernels;
+  const std::string& source = package.code.at(0);
+  if (!q_->has_double && source.find("#pragma OPENCL EXTENSION cl_khr_fp64") != std::string::npos) throw machine_error(messages::unsupported_on_device, q_->description, "64-bit floats");
   {
     const std::lock_guard lock(q_->building);
-    build(*kernels);
+    build(*kernels, source);
   }
   const std::lock_guard lock(q_->mutex);
-  for (const codegen::Step& step : package.steps) kernels->steps.push_back(compiled(*kernels, step));
+  for (const Launch& launch : package.launches) kernels->steps.push_back(compiled(*kernels, launch));
   return kernels;
 }
 
 void OpenCl::start(const Compiled& step, std::span<const Memory> memory) {
   if (std::any_of(step.launch.grid, step.launch.grid + 3, [](std::int64_t n) { return n == 0; })) return;
-  for (std::size_t i = 0; i < step.buffers.size(); ++i) {
-    auto buffer = static_cast<cl_mem>(memory[static_cast<std::size_t>(step.buffers[i])].get());
+  for (std::size_t i = 0; i < step.launch.buffers.size(); ++i) {
+    auto buffer = static_cast<cl_mem>(memory[static_cast<std::size_t>(step.launch.buffers[i])].get());
     check(api().clSetKernelArg(step.kernel, static_cast<cl_uint>(i), sizeof buffer, &buffer), "clSetKernelArg", q_->description);
   }
   const auto threads = static_cast<std::size_t>(step.launch.threads);
@@ -298,15 +313,20 @@ void OpenCl::wait() {
 
 std::vector<OpenClDevice> opencl_devices(std::string& why) {
   std::vector<OpenClDevice> devices;
+  if (is_parents()) {
+    why = std::string(used_by_parent);
+    return devices;
+  }
   for (const Found& f : find_devices(why))
     devices.push_back({f.description, static_cast<std::int64_t>(fact<cl_ulong>(f.device, CL_DEVICE_LOCAL_MEM_SIZE)), static_cast<std::int64_t>(fact<std::size_t>(f.device, CL_DEVICE_MAX_WORK_GROUP_SIZE))});
   return devices;
 }
 
 std::shared_ptr<Device> open_opencl(std::size_t position) {
+  const std::string target = position == 0 ? "opencl" : fmt::format("opencl:{}", position);
+  if (is_parents()) throw device_of_parent(target);
   std::string why;
   const std::vector<Found> found = find_devices(why);
-  const std::string target = position == 0 ? "opencl" : fmt::format("opencl:{}", position);
   if (found.empty()) throw machine_error(messages::no_device, target, why).hint("install an OpenCL driver, for a CPU `apt-get install pocl-opencl-icd`");
   if (position >= found.size()) {
     throw machine_error(messages::no_device, target, fmt::format("{} OpenCL device{} here", found.size(), found.size() == 1 ? " is" : "s are")).hint("`tilec targets` lists them");

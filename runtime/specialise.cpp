@@ -158,6 +158,11 @@ void run(const Module& module, const std::vector<Tensor>& inputs, const std::vec
   module.run(in.data(), out.data());
 }
 
+codegen::Request as_compiled(codegen::Request request) {
+  if (has_threads(request.target)) request.strides.clear(), request.output_strides.clear();
+  return request;
+}
+
 std::size_t usual_kernels() {
   std::size_t count = 128;
   if (const char* text = std::getenv("TILEC_KERNELS")) {
@@ -258,6 +263,13 @@ void Callable::refuse_type(const poly::Tensor& tensor, const std::string& name, 
       .hint(fmt::format("convert it to `{}`", lang::name(tensor.dtype)));
 }
 
+// Of the last derivative. A pair is compiled before anybody has one: it lies row-major.
+bool Callable::is_cotangent(const std::string& name) const {
+  codegen::Ports ports{input_names(), result_names()};
+  for (std::size_t k = 0; k + 1 < request_.derivatives.size(); ++k) ports = codegen::derived(ports, request_.derivatives[k]);
+  return std::ranges::count(ports.inputs, name) == 0;
+}
+
 std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
@@ -268,7 +280,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     const std::string name = without_mark(tensor.name);
     const Argument* argument = find(arguments, name);
     if (argument == nullptr) {
-      if (!is_read(*program, id)) continue;  // what is asked for does not need it
+      if (request.half != codegen::Request::Half::Both ? is_cotangent(name) : !is_read(*program, id)) continue;  // what is asked for does not need it
       diagnostics.report(tensor.span, messages::missing_input, name).hint(fmt::format("give it as `{}=…`", name));
       fits = false;
       continue;
@@ -345,10 +357,7 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   const auto pass_on = [&] { for (const lang::Diagnostic& d : said.all()) diagnostics.add(d); };
   const std::optional<codegen::Request> request = request_for(arguments, results, said);
   if (!request) return pass_on(), nullptr;
-  codegen::Request compiled = *request;
-  const bool packs = request->target.family == Family::OpenCl || request->target.family == Family::Cuda;
-  if (packs) compiled.strides.clear(), compiled.output_strides.clear();                   // a device module packs on the way: one kernel for all strides
-  std::optional<codegen::Stages> stages = codegen::compile(file_, compiled, until_for(request->target), said);
+  std::optional<codegen::Stages> stages = codegen::compile(file_, as_compiled(*request), until_for(request->target), said);
   pass_on();
   if (!stages) return nullptr;
   auto made = std::make_shared<Specialisation>();

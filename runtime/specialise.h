@@ -37,6 +37,9 @@ struct Specialisation {
   codegen::Stages stages;                              // how it came about; empty when it was found in the cache
 };
 
+// A device module packs on the way, so its kernels are compiled for row-major tensors, whatever the strides of the caller's.
+codegen::Request as_compiled(codegen::Request request);
+
 // How many specialisations a program keeps where its caller does not say: TILEC_KERNELS, else 128.
 std::size_t usual_kernels();
 // The value of an argument without a tensor.
@@ -73,6 +76,7 @@ class Callable {
   void refuse_type(const poly::Tensor& tensor, const std::string& name, poly::DType given, lang::Diagnostics& diagnostics) const;
   bool bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
   bool names_differ(lang::Diagnostics& diagnostics) const;
+  bool is_cotangent(const std::string& name) const;
   bool check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
   void keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const;

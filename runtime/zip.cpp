@@ -98,16 +98,6 @@ std::string inflate_raw(std::string_view packed, std::uint64_t size, const std::
   return bytes;
 }
 
-std::uint32_t checksum(std::string_view bytes) {
-  uLong crc = crc32(0, nullptr, 0);
-  while (!bytes.empty()) {
-    const std::string_view part = bytes.substr(0, 1U << 30);
-    crc = crc32(crc, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part.size()));
-    bytes.remove_prefix(part.size());
-  }
-  return static_cast<std::uint32_t>(crc);
-}
-
 void put(std::string& out, std::uint64_t value, int width) {
   for (int k = 0; k < width; ++k) out += static_cast<char>((value >> (8 * k)) & 255);
 }
@@ -219,6 +209,16 @@ std::string write_zip(const std::vector<ZipMember>& members) {
   put(out, 0xffffffff, 4);
   put(out, 0, 2);
   return out;
+}
+
+std::uint32_t checksum(std::string_view bytes) {
+  uLong crc = crc32(0, nullptr, 0);
+  while (!bytes.empty()) {
+    const std::string_view part = bytes.substr(0, 1U << 30);
+    crc = crc32(crc, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part.size()));
+    bytes.remove_prefix(part.size());
+  }
+  return static_cast<std::uint32_t>(crc);
 }
 
 }  // namespace tilec::runtime

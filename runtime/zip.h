@@ -27,6 +27,8 @@ class ZipArchive {
   std::vector<Packed> members_;
 };
 
+std::uint32_t checksum(std::string_view bytes);        // CRC-32, as zip has it
+
 std::vector<ZipMember> read_zip(std::string_view file, const std::string& path);
 std::string write_zip(const std::vector<ZipMember>& members);
 

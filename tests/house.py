@@ -14,7 +14,7 @@ VENDORS = [  # what is included, which files may
     (r"boost/", r"lang/grammar\.cpp"),
     (r"isl/", r"poly/(solve|lattice)\.cpp"),
     (r"gmp(xx)?\.h", r"poly/(solve|lattice)\.cpp"),
-    (r"llvm(-c)?/", r"codegen/llvm/.*|runtime/jit\.(cpp|h)"),
+    (r"llvm(-c)?/", r"codegen/llvm/.*"),
     (r"cuda(\.h|_runtime)", r"runtime/cuda\.cpp"),
     (r"nvrtc\.h", r"runtime/nvrtc\.cpp"),
     (r"CL/", r"runtime/opencl\.cpp"),

@@ -8,6 +8,7 @@
 #include <llvm/Transforms/Utils/Cloning.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -145,17 +146,19 @@ Module emit(const std::vector<const Loops*>& kernels, const Target& target, cons
 }
 
 std::vector<std::string> objects(const std::vector<const Loops*>& kernels, const Target& target) {
-  const std::size_t count = std::min<std::size_t>(kernels.size(), std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::future<std::string>> others;
-  const auto share = [&](std::size_t first) {
-    std::vector<const Loops*> some;
-    for (std::size_t k = first; k < kernels.size(); k += count) some.push_back(kernels[k]);
-    return emit(some, target).object;
+  std::vector<std::string> out(std::min<std::size_t>(kernels.size(), 8));  // of any machine the same, so that packages are
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t part = next++; part < out.size(); part = next++) {
+      std::vector<const Loops*> some;
+      for (std::size_t k = part; k < kernels.size(); k += out.size()) some.push_back(kernels[k]);
+      out[part] = emit(some, target).object;
+    }
   };
-  for (std::size_t t = 1; t < count; ++t) others.push_back(std::async(std::launch::async, share, t));
-  std::vector<std::string> out;
-  if (count > 0) out.push_back(share(0));
-  for (std::future<std::string>& other : others) out.push_back(other.get());
+  std::vector<std::future<void>> others;
+  for (std::size_t t = 1; t < std::min<std::size_t>(out.size(), std::thread::hardware_concurrency()); ++t) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& other : others) other.get();
   return out;
 }
 

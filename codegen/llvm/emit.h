@@ -1,4 +1,4 @@
-// Loops → LLVM IR → machine code. The only room that includes LLVM, with runtime/jit.cpp.
+// Loops → LLVM IR → machine code. The only room that includes LLVM.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct Module {
 struct Options { bool ir = false, assembly = false, object = true; };
 Module emit(const std::vector<const Loops*>& kernels, const Target& target, const Options& options = {});
 
-// The same machine code as several objects, made by as many threads: what a process loads at once.
+// The same machine code as several objects, made by several threads.
 std::vector<std::string> objects(const std::vector<const Loops*>& kernels, const Target& target);
 
 // What LLVM knows of a CPU: of x86-64 (`x86-64-v3`, `znver5`) or AArch64 (`aarch64`, `neoverse-n1`); the empty name is this machine's.
@@ -35,7 +35,7 @@ struct Cpu {
 };
 std::optional<Cpu> cpu_named(std::string_view name);
 
-// Why code for a target does not run in this process: "this machine lacks avx512f"; empty if it does.
-std::string cannot_run(const Target& target);
+// What code for a target may rely on: avx2, fma … A CPU without one of them does not run it.
+std::vector<std::string> features_of(const Target& target);
 
 }  // namespace tilec::codegen::llvm_backend

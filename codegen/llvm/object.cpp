@@ -137,13 +137,13 @@ std::optional<Cpu> cpu_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::string cannot_run(const Target& target) {
-  const llvm::Triple here(host_triple()), there(target.triple);
-  if (here.getArch() != there.getArch()) return "this machine is " + here.getArchName().str() + ", its code is " + there.getArchName().str();
-  if (target.name == "cpu") return {};
-  for (const std::string& feature : hidden_features(Subtarget(target.triple, target.arch)))
-    if (used_by_arithmetic(feature)) return "this machine lacks " + feature;
-  return {};
+std::vector<std::string> features_of(const Target& target) {
+  const Subtarget cpu(target.triple, target.arch);
+  const std::string without = "," + target.features + ",";
+  std::vector<std::string> features;
+  for (const llvm::SubtargetFeatureKV& feature : cpu.info->getAllProcessorFeatures())
+    if (const std::string name = feature.Key; cpu.has(name) && used_by_arithmetic(name) && without.find(",-" + name + ",") == std::string::npos) features.push_back(name);
+  return features;
 }
 
 Machine machine(const Target& target) {

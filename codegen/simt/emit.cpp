@@ -536,7 +536,7 @@ std::string emit(const std::vector<const Loops*>& kernels, Dialect dialect) {
   return head + unit.scalars.helpers() + unit.tables + unit.kernels;
 }
 
-std::string emit(const Package& package, Dialect dialect) {
+std::string emit(const Lowered& package, Dialect dialect) {
   std::vector<const Loops*> kernels;
   std::map<std::string, std::string> printed;          // kernel → what it prints as
   for (const Step& step : package.steps) {

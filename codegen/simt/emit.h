@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "codegen/loops.h"
-#include "codegen/package.h"
+#include "codegen/lowered.h"
 
 namespace tilec::codegen::simt {
 
@@ -24,7 +24,7 @@ enum class Dialect { Cuda, OpenCl };
 std::string emit(const std::vector<const Loops*>& kernels, Dialect dialect);
 
 // The whole package as one translation unit; steps with equal Loops share a kernel. `--emit=cuda`, `--emit=opencl`.
-std::string emit(const Package& package, Dialect dialect);
+std::string emit(const Lowered& package, Dialect dialect);
 
 // How a kernel that `emit` printed must be started: read off the extents of its Block and Thread loops.
 // A chain of up to three Block loops takes an axis each, the innermost x; siblings are ranges of one axis.

@@ -142,6 +142,11 @@ TILEC_API tilec_status tilec_gradient(const tilec_program* program, const char* 
 TILEC_API tilec_status tilec_jvp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
                                  tilec_program** tangent);
 
+/* Values and gradients in one: a program whose inputs are those of tilec_gradient, and whose outputs are the program's outputs and then
+ * the gradient's. What both need is computed once. It is not differentiated further. */
+TILEC_API tilec_status tilec_value_and_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
+                                                tilec_program** both);
+
 TILEC_API void tilec_program_destroy(tilec_program* program);
 
 /* Names in order: of inputs (a gradient's cotangents last) and of outputs. NULL past the end. */
@@ -196,6 +201,13 @@ TILEC_API tilec_status tilec_kernel_input(const tilec_kernel* kernel, size_t pos
 TILEC_API size_t tilec_kernel_output_count(const tilec_kernel* kernel);
 TILEC_API tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, tilec_port* port);
 
+/* Forward and backward as two kernels, for when cotangents come later. `forward` takes the program's inputs and gives its outputs, then what
+ * backward needs of the values in between; `backward` takes, by name, some of the inputs, outputs and kept values, then the cotangents (row-major),
+ * and gives the gradients. What is kept and what is computed again is decided from exact counts ([[save]] and [[recompute]] in the text decide for
+ * their tensor). Ports tell names, types and shapes; memory that goes from one to the other must not change in between. */
+TILEC_API tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
+                                 const tilec_argument* arguments, size_t argument_count, tilec_kernel** forward, tilec_kernel** backward);
+
 /* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k, aligned to its element (E0556).
  * An input that shares memory with an output is copied first, so the call means what it means with memory apart. Outputs that share
  * memory are refused (E0552), and at tilec_specialize an output whose strides make elements meet (E0553). */
@@ -208,12 +220,20 @@ TILEC_API tilec_status tilec_run(const tilec_program* program, const tilec_argum
 /* Element types and shapes of the outputs, without compiling: a kernel that can only be asked for its ports. */
 TILEC_API tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_kernel** ports);
 
+/* ---- Packages: kernels that were saved --------------------------------------------------------------------------------------- */
+
+/* A package is what tilec_emit(program, "package", …) gives for the shapes, types and strides of its arguments: machine code, or text of a
+ * device, with all that running it takes. Loading and running need no compiler, and a tilec that was built without one has it too. The same
+ * program, options and version give the same bytes. TILEC_DEVICE_ERROR: bytes that are no package, of another version, cut off or changed
+ * (E0534), or made for a CPU or device that is not here (E0520). `threads` as in tilec_options. */
+TILEC_API tilec_status tilec_load(const char* bytes, size_t size, int threads, tilec_kernel** kernel);
+
 /* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct tilec_buffer tilec_buffer;
 
-/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl cuda ptx
- * cubin. Arguments may be left out as long as the stage needs no numbers. */
+/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda
+ * ptx cubin. Arguments may be left out as long as the stage needs no numbers. */
 TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stage, const tilec_argument* arguments, size_t argument_count,
                                   tilec_buffer** buffer);
 TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);

@@ -21,10 +21,12 @@ import numpy as _np
 from . import _library as _c
 from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, define_value as _define_value, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared
+from ._pair import Pair as _Pair
+from ._package import MAGIC as _MAGIC, Package, row_major as _row_major, write_whole as _write_whole
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, ProgramError, ProgramWarning, ShapeError, check as _check,
                      said as _said)
 
-__all__ = ["compile", "load", "Program", "Module", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
+__all__ = ["compile", "load", "Program", "Module", "Package", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
            "ProgramWarning", "Diagnostic", "version"]
 
 _LARGE = 2**63
@@ -56,10 +58,13 @@ class Program:
         self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
         self._cache: "dict[tuple, _Prepared]" = {}
+        self._pairs: "dict[tuple, _Pair]" = {}
+        self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given
         self._hear(_said())
 
     def __del__(self):
         if _c is not None and getattr(self, "_handle", None):
+            self._pairs.clear()
             self._cache.clear()                               # kernels first, so that the program is the last to hold them
             _c.lib.tilec_program_destroy(self._handle)
 
@@ -143,7 +148,46 @@ class Program:
         """
         return self._derivative(_c.lib.tilec_gradient, of, wrt)
 
-    vjp = grad
+    def value_and_grad(self, wrt: _Names = None, of: _Names = None) -> "Program":
+        """The program that computes the outputs and the gradient in one call: it is called as grad()'s, and returns this program's outputs,
+        then `dX` per input of `wrt`. What both need is computed once. The cotangent of a scalar output may be left out: it is 1, as for a loss.
+        It is not differentiated further: differentiate this program.
+        """
+        both = self._derivative(_c.lib.tilec_value_and_gradient, of, wrt)
+        both._ones = frozenset(both.inputs[len(self.inputs):])
+        return both
+
+    def vjp(self, *arguments, wrt: _Names = None, of: _Names = None, **named):
+        """Calls the program and gives what backward needs along: `O, backward = f.vjp(I, K); dI, dK = backward(dO)`.
+
+        The first result is what the call f(I, K) gives. `backward` takes the cotangents of the outputs `of` (default: all float ones), by
+        position or as `dO=`, and returns the gradients by the inputs `wrt` (default: all float ones): one as its array, several as a tuple.
+        The forward pass runs once. It keeps the values in between that cost more to compute again than to store; `backward.kept` names them
+        with their bytes. `backward` may be called more than once; arrays that were arguments or results must not change before. For a
+        gradient as a program, see grad().
+        """
+        values = self._as_arguments(self._by_position(arguments, named))
+        key = (tuple(_name_list(of)), tuple(_name_list(wrt))) + tuple((v.dtype, v.shape, v.strides) if isinstance(v, _np.ndarray) else type(v) for v in values)
+        sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
+        pair = self._pairs.get(key + sizes)
+        if pair is None:
+            pair = self._prepare_pair(values, _name_list(of), _name_list(wrt))
+            self._sizes = self._sizes | pair.sizes
+            sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
+            self._pairs[key + sizes] = pair
+            for old in list(self._pairs)[:-self._kernels]:
+                self._pairs.pop(old, None)
+        return pair(values)
+
+    def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:
+        block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None])
+        arrays = [(_ctypes.c_char_p * max(1, len(names)))(*[_encoded(what, n) for n in names]) for what, names in (("of=", of), ("wrt=", wrt))]
+        forward, backward = _ctypes.c_void_p(), _ctypes.c_void_p()
+        _check(_c.lib.tilec_vjp(self._handle, arrays[0], len(of), arrays[1], len(wrt), block.structs, block.count, _ctypes.byref(forward), _ctypes.byref(backward)))
+        said = _said()
+        pair = _Pair(forward.value, backward.value, self.inputs, self.outputs)
+        self._hear(said)
+        return pair
 
     def jvp(self, wrt: _Names = None, of: _Names = None) -> "Program":
         """The program that computes the tangents of the outputs `of` (default: all float ones) from the inputs and the tangents of the
@@ -160,8 +204,8 @@ class Program:
         return Program(handle.value, self._kernels, self)
 
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
-        """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops report-text llvm asm object opencl
-        cuda ptx cubin. Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
+        """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm
+        object opencl cuda ptx cubin. Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
         """
         given = list(zip(self.inputs, self._by_position(arguments, named))) if arguments or named else []
         block = _Block([(n, _as_argument(n, v)) for n, v in given if v is not None])
@@ -172,7 +216,14 @@ class Program:
             data = _ctypes.string_at(_c.lib.tilec_buffer_data(handle), _c.lib.tilec_buffer_size(handle))
         finally:
             _c.lib.tilec_buffer_destroy(handle)
-        return data if stage in ("object", "cubin") else data.decode()
+        return data if stage in ("package", "object", "cubin") else data.decode()
+
+    def save(self, path: "str | _os.PathLike[str]", *arguments, **named) -> None:
+        """Writes a package: what a call with arguments of these shapes and types runs, compiled for the program's target. tilec.load(path)
+        gives it back in a process that need not compile anything, as does `tilec run`. Arrays are taken as row-major.
+        """
+        given = _row_major([_as_argument(n, v) for n, v in zip(self.inputs, self._by_position(arguments, named))])
+        _write_whole(path, self.emit("package", *given))
 
     def _by_position(self, arguments: _typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
@@ -182,7 +233,7 @@ class Program:
             raise TypeError("%s takes %d arguments (%s) but %d were given" % (title, len(names), ", ".join(names), len(arguments)))
         unexpected = [n for n in named if n not in names]
         twice = [n for n in names[: len(arguments)] if n in named]
-        values = list(arguments) + [named.get(n) for n in names[len(arguments):]]
+        values = list(arguments) + [named.get(n, 1.0 if n in self._ones else None) for n in names[len(arguments):]]
         missing = [n for n, v in zip(names, values) if v is None and n not in named]
         if unexpected or twice or (missing and not self._derived):
             parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
@@ -299,8 +350,15 @@ def _function_names(data: bytes) -> list[str]:
 
 
 def load(path: "str | _os.PathLike[str]", **options):
-    """Compiles a file of Tile; see compile() for the options. Functions of a file that has several are its attributes."""
+    """Compiles a file of Tile; see compile() for the options. Functions of a file that has several are its attributes. Of a file that
+    Program.save() or `tilec build` wrote: the Package, for which threads= is the only option.
+    """
     path = _pathlib.Path(path)
+    with open(path, "rb") as file:
+        if file.read(len(_MAGIC)) == _MAGIC:
+            if set(options) - {"threads"}:
+                raise TypeError("%s is compiled already: %s= belong to Program.save()" % (path, "=, ".join(sorted(set(options) - {"threads"}))))
+            return Package(_MAGIC + file.read(), _fit("threads=", "", options.get("threads", 0), 0, 4096))
     return compile(path.read_text(encoding="utf-8"), name=str(path), **options)
 
 

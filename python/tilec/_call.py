@@ -76,15 +76,19 @@ class Block:
 class Prepared:
     """One specialised kernel and the ctypes blocks of a call to it."""
 
-    def __init__(self, handle: int, names: list[str]):
+    def __init__(self, handle: int, names: "list[str] | None" = None):  # None: those of the kernel, in its order
         self.handle = handle
         lib, port = _c.lib, _c.Port()
-        self.names, self.used = names, 0
         self.sources, self.outputs = [], []  # (position of the argument, dtype, shape) per kernel input; (name, dtype, shape) per output
+        self.port_names = []
         for k in range(lib.tilec_kernel_input_count(handle)):
             lib.tilec_kernel_input(handle, k, c.byref(port))
             name = port.name.decode()
-            self.sources.append((names.index(name) if name in names else None, numpy_type(port.dtype), tuple(port.shape[: port.ndim])))
+            self.port_names.append(name)
+            position = k if names is None else names.index(name) if name in names else None
+            self.sources.append((position, numpy_type(port.dtype), tuple(port.shape[: port.ndim])))
+        names = self.port_names if names is None else names
+        self.names, self.used = names, 0
         for k in range(lib.tilec_kernel_output_count(handle)):
             lib.tilec_kernel_output(handle, k, c.byref(port))
             self.outputs.append((port.name.decode(), numpy_type(port.dtype), tuple(port.shape[: port.ndim])))

@@ -14,6 +14,7 @@
 #ifdef TILEC_CPU
 #include "emulated.h"
 #endif
+#include "runtime/assemble.h"
 #include "runtime/device.h"
 #include "runtime/nvrtc.h"
 
@@ -31,7 +32,7 @@ struct Options {
 
 struct Ready {
   Case c;
-  codegen::Package package;
+  codegen::Lowered package;
   std::size_t first = 0;                               // of its buffers among all
 };
 
@@ -45,8 +46,8 @@ void fail(const Case& c, const std::string& what) {
 }
 
 // Kernels get the case's number, so all cases fit in one package.
-codegen::Package merged(std::vector<Ready>& all) {
-  codegen::Package together;
+codegen::Lowered merged(std::vector<Ready>& all) {
+  codegen::Lowered together;
   together.target = all.front().package.target;
   for (std::size_t k = 0; k < all.size(); ++k) {
     Ready& r = all[k];
@@ -74,8 +75,8 @@ void judge(const Ready& r, runtime::Device& device, const std::vector<runtime::M
 }
 
 void run_batch(std::vector<Ready>& batch, runtime::Device& device) {
-  const codegen::Package together = merged(batch);
-  const auto kernels = device.load(together);
+  const codegen::Lowered together = merged(batch);
+  const auto kernels = device.load(runtime::assemble(together, *codegen::target_named(together.target)));
   std::vector<runtime::Memory> memory;
   for (const codegen::Buffer& b : together.buffers) memory.push_back(device.allocate(b.count() * lang::bytes(b.dtype)));
   for (const Ready& r : batch)
@@ -89,7 +90,7 @@ void run_batch(std::vector<Ready>& batch, runtime::Device& device) {
 }
 
 void compile_batch(std::vector<Ready>& batch, const std::string& architecture) {
-  const codegen::Package together = merged(batch);
+  const codegen::Lowered together = merged(batch);
   if (together.steps.empty()) return;
   runtime::compile_cuda(codegen::simt::emit(together, codegen::simt::Dialect::Cuda), architecture, runtime::CudaOutput::Ptx);
   passes += static_cast<int>(batch.size());
@@ -124,9 +125,9 @@ template <class F> void series(int wanted, bool gradient, const Options& options
       codegen::Request request = c.request;
       request.target = target;
       lang::Diagnostics diagnostics;
-      auto stages = codegen::compile(c.file, request, codegen::Until::Package, diagnostics);
+      auto stages = codegen::compile(c.file, request, codegen::Until::Lowered, diagnostics);
       if (!stages) throw lang::InternalError("refused where the reference is not");
-      batch.push_back({std::move(c), std::move(*stages->package)});
+      batch.push_back({std::move(c), std::move(*stages->lowered)});
       ++made;
     } catch (const std::exception& e) {
       fail(c, e.what());
@@ -175,7 +176,7 @@ int main(int argc, char** argv) {
     const codegen::Target target = *codegen::target_named(options.target);
     if (const std::string missing = Emulated::missing(); !missing.empty()) {
       std::cout << "compiled only: " << missing << "\n";
-      return all(options, [&](std::vector<Ready>& batch) { object_of(merged(batch), target), passes += static_cast<int>(batch.size()); });
+      return all(options, [&](std::vector<Ready>& batch) { object_for(merged(batch), target), passes += static_cast<int>(batch.size()); });
     }
     Emulated device;
     return all(options, [&](std::vector<Ready>& batch) { run_batch(batch, device); });

@@ -14,6 +14,7 @@
 
 #include "codegen/llvm/emit.h"
 #include "codegen/target.h"
+#include "runtime/assemble.h"
 #include "runtime/device.h"
 
 namespace backends {
@@ -24,13 +25,10 @@ inline int elf_machine(const std::string& object) {
   return static_cast<unsigned char>(object[18]) | static_cast<unsigned char>(object[19]) << 8;
 }
 
-inline std::string object_of(const tilec::codegen::Package& package, const tilec::codegen::Target& target) {
-  std::vector<const tilec::codegen::Loops*> kernels;
-  std::set<std::string> seen;
-  for (const tilec::codegen::Step& step : package.steps) if (seen.insert(step.kernel).second) kernels.push_back(&step.loops);
-  std::string object = tilec::codegen::llvm_backend::emit(kernels, target).object;
-  if (elf_machine(object) != (target.triple.starts_with("aarch64") ? 183 : 62)) throw std::runtime_error("an object for another machine");
-  return object;
+// Compiles without running: throws where the objects are another machine's than the target's.
+inline void object_for(const tilec::codegen::Lowered& program, const tilec::codegen::Target& target) {
+  for (const std::string& object : tilec::runtime::assemble(program, target).code)
+    if (elf_machine(object) != (target.triple.starts_with("aarch64") ? 183 : 62)) throw std::runtime_error("an object for another machine");
 }
 
 class Emulated : public tilec::runtime::Device {
@@ -56,14 +54,23 @@ class Emulated : public tilec::runtime::Device {
     return Memory(block, block->data());
   }
 
+  Memory part(const Memory& whole, std::int64_t offset, std::int64_t bytes) override {
+    char* const place = static_cast<char*>(whole.get()) + offset;
+    sizes_[place] = bytes;
+    return Memory(whole, place);
+  }
+
   std::shared_ptr<const Kernels> load(const tilec::codegen::Package& package) override {
     auto kernels = std::make_shared<Linked>();
     char folder[] = "/tmp/tilec_emulated_XXXXXX";
     if (!mkdtemp(folder)) throw std::runtime_error("no temporary folder");
     kernels->folder = folder;
-    write(kernels->folder / "kernels.o", object_of(package, *tilec::codegen::target_named(package.target)));
+    for (std::size_t k = 0; k < package.code.size(); ++k) {
+      if (elf_machine(package.code[k]) != 183) throw std::runtime_error("an object for another machine");
+      write(kernels->folder / fmt::format("{}.o", k), package.code[k]);
+    }
     write(kernels->folder / "main.c", program_of(package));
-    shell(fmt::format("cd {} && aarch64-linux-gnu-gcc -O1 -static main.c kernels.o -o run -lm", folder));
+    shell(fmt::format("cd {} && aarch64-linux-gnu-gcc -O1 -static main.c *.o -o run -lm", folder));
     return kernels;
   }
 
@@ -96,7 +103,7 @@ class Emulated : public tilec::runtime::Device {
   static std::string program_of(const tilec::codegen::Package& package) {
     std::string declared, called;
     std::set<std::string> seen;
-    for (const tilec::codegen::Step& step : package.steps) {
+    for (const tilec::codegen::Launch& step : package.launches) {
       if (seen.insert(step.kernel).second) declared += fmt::format("void {}(void* const* views, const struct pool* pool);\n", step.kernel);
       std::string views;
       for (const int b : step.buffers) views += fmt::format("buffer[{}], ", b);

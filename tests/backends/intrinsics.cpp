@@ -21,7 +21,9 @@
 #endif
 #include "poly/bounds.h"
 #include "poly/verify.h"
+#include "runtime/assemble.h"
 #include "runtime/device.h"
+#include "runtime/machine.h"
 #include "runtime/module.h"
 #include "runtime/nvrtc.h"
 
@@ -37,7 +39,7 @@ struct Trial {
   std::vector<poly::Array> inputs;
   poly::Interpretation wanted;
   codegen::Request request;                            // strides of the inputs
-  codegen::Package package;
+  codegen::Lowered package;
 };
 
 void fail(const Trial& t, const std::string& what) {
@@ -226,12 +228,12 @@ std::string against_definition(const Trial& t) {
 // Not in this process: on row-major copies of the tensors.
 bool elsewhere(const codegen::Target& target) {
 #ifdef TILEC_CPU
-  if (target.family == codegen::Target::Family::Cpu) return !codegen::llvm_backend::cannot_run(target).empty();
+  if (target.family == codegen::Target::Family::Cpu) return !runtime::cannot_run(target.triple.substr(0, target.triple.find('-')), codegen::llvm_backend::features_of(target)).empty();
 #endif
   return codegen::has_threads(target);
 }
 
-codegen::Package package_of(const Trial& t, const codegen::Target& target) {
+codegen::Lowered package_of(const Trial& t, const codegen::Target& target) {
   codegen::Strides strides;
   for (const auto& tensor : t.program.tensors) {
     const auto given = t.request.strides.find(tensor.name);
@@ -243,7 +245,7 @@ codegen::Package package_of(const Trial& t, const codegen::Target& target) {
   std::string message;
   const auto groups = codegen::parse_groups(codegen::print(plan), plan.program, message);
   if (!groups || *groups != plan.groups) throw lang::InternalError("the plan does not read back: " + message);
-  codegen::Package package = codegen::lower(plan, fused.strides, target);
+  codegen::Lowered package = codegen::lower(plan, fused.strides, target);
   for (const auto& step : package.steps) codegen::verify(step.loops);
   return package;
 }
@@ -257,9 +259,7 @@ void judge(const Trial& t, const std::vector<runtime::Tensor>& outputs) {
 }
 
 void run_on_cpu(const Trial& t, const codegen::Target& target) {
-  codegen::Request request = t.request;
-  request.target = target;
-  const auto module = runtime::load_cpu(t.package, request);
+  const auto module = runtime::load_cpu(runtime::assemble(t.package, target), 0);
   std::vector<runtime::Tensor> inputs, outputs;
   std::vector<void*> in, out;
   for (std::size_t k = 0; k < t.inputs.size(); ++k) {
@@ -276,8 +276,8 @@ void run_on_cpu(const Trial& t, const codegen::Target& target) {
   judge(t, outputs);
 }
 
-codegen::Package merged(std::vector<Trial>& trials, std::vector<std::size_t>& first) {
-  codegen::Package together;
+codegen::Lowered merged(std::vector<Trial>& trials, std::vector<std::size_t>& first) {
+  codegen::Lowered together;
   together.target = trials.front().package.target;
   for (std::size_t k = 0; k < trials.size(); ++k) {
     first.push_back(together.buffers.size());
@@ -293,8 +293,8 @@ codegen::Package merged(std::vector<Trial>& trials, std::vector<std::size_t>& fi
 
 void run_on_device(std::vector<Trial>& trials, runtime::Device& device) {
   std::vector<std::size_t> first;
-  const codegen::Package together = merged(trials, first);
-  const auto kernels = device.load(together);
+  const codegen::Lowered together = merged(trials, first);
+  const auto kernels = device.load(runtime::assemble(together, *codegen::target_named(together.target)));
   std::vector<runtime::Memory> memory;
   for (const auto& b : together.buffers) memory.push_back(device.allocate(b.count() * lang::bytes(b.dtype)));
   for (std::size_t k = 0; k < trials.size(); ++k)
@@ -316,9 +316,9 @@ void run_on_device(std::vector<Trial>& trials, runtime::Device& device) {
 
 void compile_only(std::vector<Trial>& trials, const codegen::Target& target) {
   std::vector<std::size_t> first;
-  const codegen::Package together = merged(trials, first);
+  const codegen::Lowered together = merged(trials, first);
 #ifdef TILEC_CPU
-  if (target.family == codegen::Target::Family::Cpu) object_of(together, target);
+  if (target.family == codegen::Target::Family::Cpu) object_for(together, target);
 #endif
   if (!together.steps.empty() && codegen::has_threads(target)) runtime::compile_cuda(codegen::simt::emit(together, codegen::simt::Dialect::Cuda), target.arch, runtime::CudaOutput::Ptx);
   passes += static_cast<int>(trials.size());

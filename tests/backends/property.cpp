@@ -20,7 +20,7 @@
 #include "case.h"
 #include "codegen/llvm/emit.h"
 #include "guarded.h"
-#include "runtime/jit.h"
+#include "runtime/code.h"
 #include "runtime/parallel.h"
 
 using namespace backends;
@@ -100,23 +100,23 @@ Layout layout_of(Random& random, const Shape& shape, bool plain) {
 
 struct Ready {
   Case* c;
-  codegen::Package package;
+  codegen::Lowered package;
   std::size_t prefix;                                  // of its kernels' names
 };
 
 using EntryPoint = void (*)(void* const* views, const tilec_parallel* pool);
 
-std::optional<codegen::Package> package_of(Case& c, const codegen::Target& target) {
+std::optional<codegen::Lowered> package_of(Case& c, const codegen::Target& target) {
   codegen::Request request = c.request;
   request.target = target;
   lang::Diagnostics diagnostics;
   try {
     const auto start = std::chrono::steady_clock::now();
-    auto stages = codegen::compile(c.file, request, codegen::Until::Package, diagnostics);
+    auto stages = codegen::compile(c.file, request, codegen::Until::Lowered, diagnostics);
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     spent["pipeline"] += took;
     if (took > 1) fail(c, target.name, fmt::format("compiling took {:.2f} s", took));
-    if (stages) return std::move(*stages->package);
+    if (stages) return std::move(*stages->lowered);
     fail(c, target.name, "refused where the reference is not");
   } catch (const std::exception& e) {
     fail(c, target.name, e.what());
@@ -124,8 +124,8 @@ std::optional<codegen::Package> package_of(Case& c, const codegen::Target& targe
   return std::nullopt;
 }
 
-std::string run_once(const Ready& r, const tilec::runtime::Jit& jit, bool behind, const tilec_parallel* pool, std::vector<poly::Array>& got) {
-  const codegen::Package& p = r.package;
+std::string run_once(const Ready& r, const tilec::runtime::Code& code, bool behind, const tilec_parallel* pool, std::vector<poly::Array>& got) {
+  const codegen::Lowered& p = r.package;
   std::vector<std::unique_ptr<Guarded>> memory;
   std::vector<runtime::Tensor> tensors;
   for (std::size_t b = 0; b < p.buffers.size(); ++b) {
@@ -143,7 +143,7 @@ std::string run_once(const Ready& r, const tilec::runtime::Jit& jit, bool behind
     if (b < static_cast<std::size_t>(p.inputs)) runtime::from_array(r.c->inputs[b], tensors.back());
   }
   for (const codegen::Step& step : p.steps) {
-    void* const symbol = jit.symbol(fmt::format("q{}_{}", r.prefix, step.kernel));
+    void* const symbol = code.symbol(fmt::format("q{}_{}", r.prefix, step.kernel));
     if (!symbol) return "kernel " + step.kernel + " is missing";
     std::vector<void*> views;
     for (const int b : step.buffers) views.push_back(tensors[static_cast<std::size_t>(b)].data);
@@ -162,10 +162,10 @@ bool same_bits(const poly::Array& a, const poly::Array& b) {
   return a.integers == b.integers;
 }
 
-void judge(const Ready& r, const std::string& target, const tilec::runtime::Jit& jit, bool behind, const Options& options) {
+void judge(const Ready& r, const std::string& target, const tilec::runtime::Code& code, bool behind, const Options& options) {
   std::vector<poly::Array> got, again;
-  std::string wrong = run_once(r, jit, behind, runtime::serial_pool(), got);
-  if (wrong.empty()) wrong = run_once(r, jit, !behind, options.pool ? runtime::default_pool() : runtime::serial_pool(), again);
+  std::string wrong = run_once(r, code, behind, runtime::serial_pool(), got);
+  if (wrong.empty()) wrong = run_once(r, code, !behind, options.pool ? runtime::default_pool() : runtime::serial_pool(), again);
   for (std::size_t o = 0; o < got.size() && wrong.empty(); ++o) {
     wrong = compare(got[o], r.c->wanted.outputs[o], r.c->wanted.magnitudes[o]);
     if (wrong.empty() && !same_bits(got[o], again[o])) wrong = "two runs differ";
@@ -199,9 +199,9 @@ void run_batch(std::vector<Case>& cases, const std::string& name, const Options&
   std::vector<codegen::Loops> keep;
   const auto start = std::chrono::steady_clock::now();
   const auto alone = [&](std::vector<Ready> some) {
-    const auto jit = std::make_unique<tilec::runtime::Jit>(objects_of(some, target, keep));
+    const auto code = std::make_unique<tilec::runtime::Code>(objects_of(some, target, keep));
     spent["llvm " + name] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    for (const Ready& r : some) judge(r, name, *jit, r.c->number % 2 == (name == "cpu"), options);
+    for (const Ready& r : some) judge(r, name, *code, r.c->number % 2 == (name == "cpu"), options);
   };
   try {
     alone(batch);

@@ -1,7 +1,7 @@
 """Every program of regressions/, called as its first line says, and every program of samples/ on every backend, forward and gradient, at shapes that do not divide: `tilec run --check` compares
-with the interpreter. For CUDA the text is compiled by NVRTC and needs no GPU; machine code for the CPUs that this machine is not is emitted only.
+with the interpreter. For `cuda:sm_90a` the text is compiled by NVRTC and needs no GPU, `cuda` runs it on one; machine code for the CPUs that this machine is not is emitted only.
 
-    samples.py [--tilec PATH] [--targets cpu,cpu:x86-64-v3,cpu:aarch64,opencl,cuda:sm_90a] [WORD ...]
+    samples.py [--tilec PATH] [--targets cpu,cpu:x86-64-v3,cpu:aarch64,opencl,cuda,cuda:sm_90a] [WORD ...]
 
 Shapes come from the parameter list: each size name gets a number, the same wherever it stands. A target that this machine lacks
 (exit status 3) is left out.
@@ -58,7 +58,7 @@ def run(tilec, *words):
 def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--tilec", default=str(HERE.parent.parent / "build/cli/tilec"))
-    options.add_argument("--targets", default="cpu,cpu:x86-64-v3,cpu:aarch64,opencl,cuda:sm_90a")
+    options.add_argument("--targets", default="cpu,cpu:x86-64-v3,cpu:aarch64,opencl,cuda,cuda:sm_90a")
     options.add_argument("words", nargs="*")
     options = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -67,7 +67,7 @@ def main() -> int:
 
 def emitted_only(target: str) -> bool:
     arm = platform.machine() == "aarch64"
-    return target.startswith("cuda") or (target.startswith("cpu:") and (target == "cpu:aarch64") != arm)
+    return target.startswith("cuda:") or (target.startswith("cpu:") and (target == "cpu:aarch64") != arm)
 
 
 def check_regressions(options, report) -> None:

@@ -1,54 +1,10 @@
 /* The C API from C11: compile, infer, specialise, run, gradient, emit, and what is said of every kind of mistake. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "tilec/tilec.h"
-
-static int failures = 0;
-
-#define EXPECT(condition)                                                                \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
-      printf("%s:%d: not so: %s\n%s\n", __FILE__, __LINE__, #condition, tilec_last_error()); \
-      ++failures;                                                                        \
-    }                                                                                    \
-  } while (0)
+#include "expect.h"
 
 static const char matmul[] = "function matmul(A[M, K], B[K, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}\n";
-
-static DLTensor tensor(float* data, int64_t* shape, int64_t* strides, int rank) {
-  DLTensor t;
-  memset(&t, 0, sizeof t);
-  t.data = data;
-  t.device.device_type = kDLCPU;
-  t.ndim = rank;
-  t.dtype.code = kDLFloat;
-  t.dtype.bits = 32;
-  t.dtype.lanes = 1;
-  t.shape = shape;
-  t.strides = strides;
-  return t;
-}
-
-static tilec_argument by_position(const DLTensor* t) {
-  tilec_argument a;
-  memset(&a, 0, sizeof a);
-  a.kind = TILEC_TENSOR;
-  a.tensor = t;
-  return a;
-}
-
-static tilec_program* compiled(const char* text, const char* target) {
-  tilec_options options;
-  tilec_program* program = NULL;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  options.target = target;
-  options.file_name = "test.tile";
-  EXPECT(tilec_compile(text, strlen(text), &options, &program) == TILEC_OK);
-  return program;
-}
 
 static float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 0, 0, 1, 1, 1};
 static int64_t shape_a[2] = {2, 3}, shape_b[2] = {3, 2}, shape_c[2] = {2, 2};
@@ -57,13 +13,13 @@ static void a_product_runs(const char* target) {
   tilec_program* program = compiled(matmul, target);
   tilec_kernel* kernel = NULL;
   tilec_port port;
-  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2);
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL);
   tilec_argument arguments[2];
   float c[4] = {0};
   const void* in[2];
   void* out[1];
-  arguments[0] = by_position(&ta);
-  arguments[1] = by_position(&tb);
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
   EXPECT(strcmp(tilec_program_name(program), "matmul") == 0);
   EXPECT(tilec_input_count(program) == 2 && strcmp(tilec_input_name(program, 1), "B") == 0 && tilec_input_name(program, 2) == NULL);
   EXPECT(tilec_output_count(program) == 1 && strcmp(tilec_output_name(program, 0), "C") == 0);
@@ -83,11 +39,11 @@ static void strides_may_be_anything(void) {
   tilec_program* program = compiled(matmul, NULL);
   int64_t backwards[2] = {-3, -1}, spread[2] = {0, 0}, transposed[2] = {1, 2};
   float one = 1, c[4] = {0};
-  DLTensor ta = tensor(a + 5, shape_a, backwards, 2), tb = tensor(&one, shape_b, spread, 2), tc = tensor(c, shape_c, transposed, 2);
+  DLTensor ta = tensor(a + 5, 2, shape_a, backwards), tb = tensor(&one, 2, shape_b, spread), tc = tensor(c, 2, shape_c, transposed);
   tilec_argument arguments[2], result;
-  arguments[0] = by_position(&ta);
-  arguments[1] = by_position(&tb);
-  result = by_position(&tc);
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  result = argument(&tc);
   EXPECT(tilec_run(program, arguments, 2, &result, 1) == TILEC_OK);
   EXPECT(c[0] == 15 && c[1] == 6 && c[2] == 15 && c[3] == 6); /* column by column */
   tilec_program_destroy(program);
@@ -97,13 +53,13 @@ static void a_gradient_is_a_program(void) {
   tilec_program *program = compiled(matmul, NULL), *gradient = NULL;
   const char* wrt[1] = {"A"};
   float dc[4] = {1, 2, 3, 4}, da[6] = {0};
-  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2), tdc = tensor(dc, shape_c, NULL, 2), tda = tensor(da, shape_a, NULL, 2);
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tdc = tensor(dc, 2, shape_c, NULL), tda = tensor(da, 2, shape_a, NULL);
   tilec_argument arguments[3], result;
-  arguments[0] = by_position(&ta);
-  arguments[1] = by_position(&tb);
-  arguments[2] = by_position(&tdc);
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  arguments[2] = argument(&tdc);
   arguments[2].name = "dC";
-  result = by_position(&tda);
+  result = argument(&tda);
   EXPECT(tilec_gradient(program, NULL, 0, wrt, 1, &gradient) == TILEC_OK);
   EXPECT(tilec_input_count(gradient) == 3 && strcmp(tilec_input_name(gradient, 2), "dC") == 0);
   EXPECT(tilec_output_count(gradient) == 1 && strcmp(tilec_output_name(gradient, 0), "dA") == 0);
@@ -118,12 +74,12 @@ static void a_gradient_has_a_gradient(void) {
   const char *of[1] = {"dX"}, *wrt[1] = {"X"}, *old[1] = {"L"};
   int64_t shape[1] = {6};
   float one = 1, u[6] = {1, 0, 2, 0, 1, 0}, dx[6] = {0};
-  DLTensor tx = tensor(a, shape, NULL, 1), tl = tensor(&one, NULL, NULL, 0), tu = tensor(u, shape, NULL, 1), tdx = tensor(dx, shape, NULL, 1);
+  DLTensor tx = tensor(a, 1, shape, NULL), tl = tensor(&one, 0, NULL, NULL), tu = tensor(u, 1, shape, NULL), tdx = tensor(dx, 1, shape, NULL);
   tilec_argument arguments[3], result;
-  arguments[0] = by_position(&tx);
-  arguments[1] = by_position(&tl);
-  arguments[2] = by_position(&tu);
-  result = by_position(&tdx);
+  arguments[0] = argument(&tx);
+  arguments[1] = argument(&tl);
+  arguments[2] = argument(&tu);
+  result = argument(&tdx);
   EXPECT(tilec_gradient(program, NULL, 0, NULL, 0, &first) == TILEC_OK);
   EXPECT(tilec_gradient(first, of, 1, wrt, 1, &second) == TILEC_OK);
   EXPECT(tilec_input_count(second) == 3 && strcmp(tilec_input_name(second, 1), "dL") == 0 && strcmp(tilec_input_name(second, 2), "ddX") == 0);
@@ -143,11 +99,11 @@ static void results_can_be_added_to(const char* target) {
   float c[4] = {1, 2, 3, 4};
   const void* in[2];
   void* out[1];
-  DLTensor ta = tensor(a, shape_a, NULL, 2), tb = tensor(b, shape_b, NULL, 2), tc = tensor(c + 3, shape_c, backwards, 2);
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tc = tensor(c + 3, 2, shape_c, backwards);
   tilec_argument arguments[2], result;
-  arguments[0] = by_position(&ta);
-  arguments[1] = by_position(&tb);
-  result = by_position(&tc);
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  result = argument(&tc);
   result.kind = TILEC_ADD;
   EXPECT(tilec_run(program, arguments, 2, &result, 1) == TILEC_OK);
   EXPECT(c[3] == 8 && c[2] == 8 && c[1] == 12 && c[0] == 12); /* 4 5 10 11 from the last element on */
@@ -167,11 +123,11 @@ static void shapes_can_be_asked_for(void) {
   tilec_program* program = compiled("function (X, S) -> (Y) { Y = X * S; }", NULL);
   tilec_kernel* ports = NULL;
   tilec_port port;
-  DLTensor tx = tensor(a, shape_a, NULL, 2);
+  DLTensor tx = tensor(a, 2, shape_a, NULL);
   tilec_argument arguments[2];
   const void* in[2] = {a, a};
   void* out[1] = {b};
-  arguments[0] = by_position(&tx);
+  arguments[0] = argument(&tx);
   memset(&arguments[1], 0, sizeof arguments[1]);
   arguments[1].kind = TILEC_REAL;
   arguments[1].real = 0.5;
@@ -193,13 +149,109 @@ static void stages_can_be_read(void) {
   tilec_program_destroy(program);
 }
 
+static void packages_run(void) {
+  tilec_program* program = compiled(matmul, NULL);
+  tilec_buffer* buffer = NULL;
+  tilec_kernel *kernel = NULL, *damaged = NULL;
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL);
+  tilec_argument arguments[2];
+  float saved[8] = {0}, direct[8] = {0};
+  const void* in[2] = {a, b};
+  void* out[1] = {saved};
+  char* bytes;
+  size_t size;
+  arguments[0] = argument(&ta), arguments[1] = argument(&tb);
+  EXPECT(tilec_emit(program, "package", arguments, 2, &buffer) == TILEC_OK);
+  size = tilec_buffer_size(buffer);
+  bytes = malloc(size);
+  memcpy(bytes, tilec_buffer_data(buffer), size);
+  tilec_buffer_destroy(buffer);
+  EXPECT(tilec_load(bytes, size, 1, &kernel) == TILEC_OK);
+  EXPECT(tilec_kernel_input_count(kernel) == 2 && tilec_kernel_output_count(kernel) == 1);
+  bytes[size / 2] ^= 1;
+  EXPECT(tilec_load(bytes, size, 1, &damaged) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "E0534") != NULL && damaged == NULL);
+  EXPECT(tilec_load(bytes, size - 1, 1, &damaged) == TILEC_DEVICE_ERROR);
+  EXPECT(tilec_load(NULL, size, 1, &damaged) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_load(bytes, size, -1, &damaged) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_load(bytes, size, 1, NULL) == TILEC_ARGUMENT_ERROR);
+  free(bytes);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
+  tilec_kernel_destroy(kernel);
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_OK);
+  out[0] = direct;
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(saved, direct, sizeof saved) == 0);
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program);
+}
+
+/* Memory for the ports of a kernel, by name: what another kernel made has its place already. */
+struct named { char name[32]; float data[64]; };
+static int named_count;
+static struct named everything[16];
+
+static float* memory_of(const char* name) {
+  int k;
+  for (k = 0; k < named_count; ++k)
+    if (strcmp(everything[k].name, name) == 0) return everything[k].data;
+  snprintf(everything[named_count].name, sizeof everything[named_count].name, "%s", name);
+  return everything[named_count++].data;
+}
+
+static void run_by_name(const tilec_kernel* kernel) {
+  const void* in[16];
+  void* out[16];
+  tilec_port port;
+  size_t k;
+  for (k = 0; k < tilec_kernel_input_count(kernel); ++k) {
+    EXPECT(tilec_kernel_input(kernel, k, &port) == TILEC_OK);
+    in[k] = memory_of(port.name);
+  }
+  for (k = 0; k < tilec_kernel_output_count(kernel); ++k) {
+    EXPECT(tilec_kernel_output(kernel, k, &port) == TILEC_OK);
+    out[k] = memory_of(port.name);
+  }
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
+}
+
+static void forward_and_backward_are_a_pair(void) {
+  static const char text[] = "function f(X[N]) -> (L) { E = exp(X * 2.0); L[] = +(E[i] * E[i]); }";
+  tilec_program *program = compiled(text, NULL), *both = NULL, *again = NULL;
+  tilec_kernel *forward = NULL, *backward = NULL, *kernel = NULL;
+  static int64_t shape[1] = {5};
+  DLTensor tx = tensor(memory_of("X"), 1, shape, NULL), tl;
+  tilec_argument arguments[2];
+  int k;
+  double sum = 0;
+  for (k = 0; k < 5; ++k) memory_of("X")[k] = 0.1f * (float)k, sum += exp(0.4 * k);
+  arguments[0] = argument(&tx);
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, arguments, 1, &forward, &backward) == TILEC_OK);
+  run_by_name(forward);
+  EXPECT(fabs((double)memory_of("L")[0] - sum) < 1e-4);
+  memory_of("dL")[0] = 3;
+  run_by_name(backward);
+  for (k = 0; k < 5; ++k) EXPECT(fabs((double)memory_of("dX")[k] - 12 * exp(0.4 * k)) < 1e-3);
+  EXPECT(tilec_value_and_gradient(program, NULL, 0, NULL, 0, &both) == TILEC_OK && tilec_output_count(both) == 2 && strcmp(tilec_output_name(both, 1), "dX") == 0);
+  tl = tensor(memory_of("dL"), 0, NULL, NULL);
+  arguments[1] = argument(&tl);
+  EXPECT(tilec_specialize(both, arguments, 2, NULL, 0, &kernel) == TILEC_OK);
+  memory_of("L")[0] = 0, memory_of("dX")[4] = 0;
+  run_by_name(kernel);
+  EXPECT(fabs((double)memory_of("L")[0] - sum) < 1e-4 && fabs((double)memory_of("dX")[4] - 12 * exp(1.6)) < 1e-3);
+  EXPECT(tilec_gradient(both, NULL, 0, NULL, 0, &again) == TILEC_ARGUMENT_ERROR && again == NULL);
+  EXPECT(tilec_vjp(NULL, NULL, 0, NULL, 0, arguments, 1, &forward, &backward) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, arguments, 1, NULL, &backward) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_vjp(program, NULL, 1, NULL, 0, arguments, 1, &forward, &backward) == TILEC_ARGUMENT_ERROR);
+  tilec_kernel_destroy(forward), tilec_kernel_destroy(backward), tilec_kernel_destroy(kernel);
+  tilec_program_destroy(both), tilec_program_destroy(program);
+}
+
 static void mistakes_are_named(void) {
   static const char wrong[] = "function f(A[M, N]) -> (B) {\n  B[i: M] = +(A[i, j, k]);\n}\n";
   tilec_program* program = NULL;
   tilec_kernel* kernel = NULL;
   tilec_diagnostic d;
   tilec_options options;
-  DLTensor ta = tensor(a, shape_a, NULL, 2);
+  DLTensor ta = tensor(a, 2, shape_a, NULL);
   tilec_argument arguments[3];
   EXPECT(tilec_compile(wrong, strlen(wrong), NULL, &program) == TILEC_PROGRAM_ERROR && program == NULL);
   EXPECT(strstr(tilec_last_error(), "E0201") != NULL);
@@ -212,7 +264,7 @@ static void mistakes_are_named(void) {
   options.target = "abacus";
   EXPECT(tilec_compile(matmul, strlen(matmul), &options, &program) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "abacus") != NULL);
   program = compiled(matmul, NULL);
-  arguments[0] = arguments[1] = arguments[2] = by_position(&ta);
+  arguments[0] = arguments[1] = arguments[2] = argument(&ta);
   EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_ARGUMENT_ERROR); /* K is 3 and 2 */
   EXPECT(tilec_specialize(program, arguments, 1, NULL, 0, &kernel) == TILEC_TYPE_ERROR);     /* B is missing */
   EXPECT(tilec_specialize(program, arguments, 3, NULL, 0, &kernel) != TILEC_OK);
@@ -238,6 +290,8 @@ int main(void) {
   results_can_be_added_to("reference");
   shapes_can_be_asked_for();
   stages_can_be_read();
+  packages_run();
+  forward_and_backward_are_a_pair();
   mistakes_are_named();
   printf("%d expectations failed\n", failures);
   return failures != 0;

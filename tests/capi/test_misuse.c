@@ -1,20 +1,8 @@
 /* The C API as a hostile caller finds it: every entry point with every pointer NULL, every list too long, every enum value out of
  * range, memory that overlaps. Each is a status with a message that names what is wrong; nothing crashes, nothing is written. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "tilec/tilec.h"
-
-static int failures = 0;
-
-#define EXPECT(condition)                                                                      \
-  do {                                                                                         \
-    if (!(condition)) {                                                                        \
-      printf("%s:%d: not so: %s\n%s\n", __FILE__, __LINE__, #condition, tilec_last_error());   \
-      ++failures;                                                                              \
-    }                                                                                          \
-  } while (0)
+#include "expect.h"
 
 /* The call fails with the status, and its message has both words. */
 #define REFUSES(status, call, one, other)                                                                                  \
@@ -26,40 +14,6 @@ static const char scaled[] = "function (X[N], S, T) -> (Y) { Y[i: N / S] = =(X[S
 
 static float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {6, 5, 4, 3, 2, 1}, c[6], d[6];
 static int64_t six[1] = {6}, one_step[1] = {1};
-
-static DLTensor tensor(void* data, int32_t rank, int64_t* shape, int64_t* strides) {
-  DLTensor t;
-  memset(&t, 0, sizeof t);
-  t.data = data;
-  t.device.device_type = kDLCPU;
-  t.ndim = rank;
-  t.dtype.code = kDLFloat;
-  t.dtype.bits = 32;
-  t.dtype.lanes = 1;
-  t.shape = shape;
-  t.strides = strides;
-  return t;
-}
-
-static tilec_argument of(const DLTensor* t) {
-  tilec_argument argument;
-  memset(&argument, 0, sizeof argument);
-  argument.tensor = t;
-  return argument;
-}
-
-static tilec_program* compiled(const char* program_text) {
-  tilec_program* program = NULL;
-  EXPECT(tilec_compile(program_text, strlen(program_text), NULL, &program) == TILEC_OK);
-  return program;
-}
-
-static tilec_options defaults(void) {
-  tilec_options options;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  return options;
-}
 
 static tilec_status compile_with(const tilec_options* options) {
   tilec_program* program = NULL;
@@ -158,7 +112,7 @@ static void options_that_mean_nothing(void) {
 }
 
 static void null_pointers_of_derivatives(void) {
-  tilec_program *program = compiled(text), *made = NULL;
+  tilec_program *program = compiled(text, NULL), *made = NULL;
   const char* names[2] = {"A", NULL};
   const char* outputs[2] = {"C", NULL};
   tilec_status (*const derivative[2])(const tilec_program*, const char* const*, size_t, const char* const*, size_t, tilec_program**) = {tilec_gradient, tilec_jvp};
@@ -212,16 +166,16 @@ static tilec_status emit(const tilec_program* program, const tilec_argument* in,
   } while (0)
 
 static void arguments_of_every_kind(void) {
-  tilec_program *program = compiled(text), *sized = compiled(scaled);
+  tilec_program *program = compiled(text, NULL), *sized = compiled(scaled, NULL);
   DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, one_step), bad;
   tilec_argument in[3], three[3];
   int64_t negative[1] = {-6}, huge[2] = {(int64_t)1 << 40, (int64_t)1 << 40}, far[1] = {(int64_t)1 << 62}, most[1] = {INT64_MIN};
   int kind;
-  in[0] = of(&ta), in[1] = of(&tb);
+  in[0] = argument(&ta), in[1] = argument(&tb);
   EXPECT(specialise(program, in, 2, NULL, 0) == TILEC_OK && infer(program, in, 2) == TILEC_OK && emit(program, in, 2) == TILEC_OK);
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, NULL, 2, "E0554", "`arguments` is NULL");
   ALL_REFUSE(TILEC_TYPE_ERROR, in, 1, "E0510", "`B`");
-  in[2] = of(&ta);
+  in[2] = argument(&ta);
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 3, "E0511", "input 3");
   in[1].name = "A";
   ALL_REFUSE(TILEC_TYPE_ERROR, in, 2, "E0555", "`A`");
@@ -239,9 +193,9 @@ static void arguments_of_every_kind(void) {
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "input");
   in[1].kind = TILEC_INTEGER;
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0204", "`B`");
-  in[1] = of(NULL);
+  in[1] = argument(NULL);
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "NULL");
-  in[1] = of(&bad);
+  in[1] = argument(&bad);
   bad = tensor(b, -1, six, NULL);
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0559", "-1 dimensions");
   bad = tensor(b, 65, six, NULL);
@@ -275,7 +229,7 @@ static void arguments_of_every_kind(void) {
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0518", "`B`");
   ta = tensor(NULL, 0, NULL, NULL);
   ta.dtype.code = kDLInt;
-  three[0] = of(&tb), three[1] = of(&ta), three[2] = of(&tb);
+  three[0] = argument(&tb), three[1] = argument(&ta), three[2] = argument(&tb);
   three[2].tensor = NULL, three[2].kind = TILEC_REAL, three[2].real = 2;
   REFUSES(TILEC_ARGUMENT_ERROR, specialise(sized, three, 3, NULL, 0), "E0559", "`S`"); /* a size whose value is needed */
   three[1].kind = TILEC_REAL, three[1].real = 2;
@@ -287,14 +241,14 @@ static void arguments_of_every_kind(void) {
 }
 
 static void results_of_every_kind(void) {
-  tilec_program* program = compiled(text);
+  tilec_program* program = compiled(text, NULL);
   DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, NULL), tc = tensor(c, 1, six, NULL), td = tensor(d, 1, six, NULL), bad;
   tilec_argument in[2], out[3];
   int64_t five[1] = {5}, none[1] = {0};
   double wide[6];
   int kind;
   const int both = 2;
-  in[0] = of(&ta), in[1] = of(&tb), out[0] = of(&tc), out[1] = of(&td);
+  in[0] = argument(&ta), in[1] = argument(&tb), out[0] = argument(&tc), out[1] = argument(&td);
   EXPECT(tilec_run(program, in, 2, out, 2) == TILEC_OK && c[0] == 7 && d[0] == -5 && tilec_last_error()[0] == 0);
 #define BOTH_REFUSE(status, outs, one, other)                              \
   do {                                                                     \
@@ -304,7 +258,7 @@ static void results_of_every_kind(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, specialise(program, in, 2, NULL, 1), "E0554", "`results` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, NULL, 1), "E0554", "`results` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, out, 1), "E0558", "`D`");
-  out[2] = of(&tc);
+  out[2] = argument(&tc);
   BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 3, "E0511", "output 3");
   out[1].name = "C";
   BOTH_REFUSE(TILEC_TYPE_ERROR, 2, "E0555", "`C`");
@@ -316,11 +270,11 @@ static void results_of_every_kind(void) {
     memcpy(&out[1].kind, &kind, sizeof out[1].kind);
     BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "");
   }
-  out[1] = of(NULL);
+  out[1] = argument(NULL);
   BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "NULL");
   out[1].kind = TILEC_ADD;
   BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "NULL");
-  out[1] = of(&bad);
+  out[1] = argument(&bad);
   bad = tensor(wide, 1, six, NULL);
   bad.dtype.bits = 64;
   BOTH_REFUSE(TILEC_TYPE_ERROR, 2, "E0557", "`f64`");
@@ -342,7 +296,7 @@ static void results_of_every_kind(void) {
 }
 
 static void null_pointers_of_kernels(void) {
-  tilec_program* program = compiled(text);
+  tilec_program* program = compiled(text, NULL);
   tilec_kernel *kernel = NULL, *ports = NULL;
   tilec_port port;
   tilec_buffer* buffer = NULL;
@@ -351,7 +305,7 @@ static void null_pointers_of_kernels(void) {
   const void* from[2] = {a, b};
   void* to[2] = {c, d};
   float block[16] = {0};
-  in[0] = of(&ta), in[1] = of(&tb);
+  in[0] = argument(&ta), in[1] = argument(&tb);
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_specialize(NULL, in, 2, NULL, 0, &kernel), "E0554", "`program` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_specialize(program, in, 2, NULL, 0, NULL), "E0554", "`kernel` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(NULL, in, 2, NULL, 0), "E0554", "`program` is NULL");
@@ -400,7 +354,7 @@ static void an_input_may_lie_under_an_output(const char* target) {
   float block[24];
   int64_t shape[1] = {8}, back[1] = {-2};
   DLTensor tx = tensor(block, 1, shape, back), ty = tensor(block, 1, shape, NULL);
-  tilec_argument in = of(&tx), out = of(&ty);
+  tilec_argument in = argument(&tx), out = argument(&ty);
   int x, y, k;
   options.target = target;
   EXPECT(tilec_compile(running, strlen(running), &options, &program) == TILEC_OK);

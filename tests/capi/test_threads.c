@@ -1,34 +1,19 @@
 /* The C API from several threads at once: one program specialised and run by all of them, for the same shapes and for others, and
  * programs that each thread compiles, differentiates and destroys itself. `./dev sanitize` runs it under ThreadSanitizer. */
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tilec/tilec.h"
+#include "expect.h"
 
 enum { threads = 8, rounds = 6, most = 12 };
 
 static const char text[] = "function f(A[M, K], B[K, N], S) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j] * S);\n}\n";
 static tilec_program* shared;
 
-static DLTensor matrix(float* data, int64_t* shape) {
-  DLTensor t;
-  memset(&t, 0, sizeof t);
-  t.data = data;
-  t.device.device_type = kDLCPU;
-  t.ndim = 2;
-  t.dtype.code = kDLFloat;
-  t.dtype.bits = 32;
-  t.dtype.lanes = 1;
-  t.shape = shape;
-  return t;
-}
-
 /* C = 2·ones·ones of extents m, k, n: every element is 2·k. */
 static int product_is_right(const tilec_program* program, int64_t m, int64_t k, int64_t n) {
   float a[most * most], b[most * most], c[most * most];
   int64_t shape_a[2] = {m, k}, shape_b[2] = {k, n}, shape_c[2] = {m, n};
-  DLTensor ta = matrix(a, shape_a), tb = matrix(b, shape_b), tc = matrix(c, shape_c);
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tc = tensor(c, 2, shape_c, NULL);
   tilec_argument arguments[3], result;
   int64_t i;
   memset(arguments, 0, sizeof arguments);
@@ -45,23 +30,15 @@ static int product_is_right(const tilec_program* program, int64_t m, int64_t k, 
   return 1;
 }
 
-static tilec_program* compiled(void) {
-  tilec_options options;
-  tilec_program* program = NULL;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  return tilec_compile(text, strlen(text), &options, &program) == TILEC_OK ? program : NULL;
-}
-
 /* Its argument is where it counts its failures. */
-static void* work(void* failures) {
+static void* work(void* failed) {
   int64_t round;
   for (round = 0; round < rounds; ++round) {
-    tilec_program *own = compiled(), *gradient = NULL, *wrong = NULL;
-    *(int*)failures += !product_is_right(shared, 3, 4, 5) || !product_is_right(shared, 2 + round, 3, 4);
-    *(int*)failures += own == NULL || !product_is_right(own, 4, 4, 4);
-    *(int*)failures += own == NULL || tilec_gradient(own, NULL, 0, NULL, 0, &gradient) != TILEC_OK;
-    *(int*)failures += tilec_compile("function f(", 11, NULL, &wrong) != TILEC_PROGRAM_ERROR || strstr(tilec_last_error(), "E0") == NULL;
+    tilec_program *own = compiled(text, NULL), *gradient = NULL, *wrong = NULL;
+    *(int*)failed += !product_is_right(shared, 3, 4, 5) || !product_is_right(shared, 2 + round, 3, 4);
+    *(int*)failed += own == NULL || !product_is_right(own, 4, 4, 4);
+    *(int*)failed += own == NULL || tilec_gradient(own, NULL, 0, NULL, 0, &gradient) != TILEC_OK;
+    *(int*)failed += tilec_compile("function f(", 11, NULL, &wrong) != TILEC_PROGRAM_ERROR || strstr(tilec_last_error(), "E0") == NULL;
     tilec_program_destroy(gradient);
     tilec_program_destroy(own);
   }
@@ -70,14 +47,14 @@ static void* work(void* failures) {
 
 int main(void) {
   pthread_t thread[threads];
-  int failures[threads] = {0}, all = 0, k;
-  shared = compiled();
+  int failed[threads] = {0}, all = 0, k;
+  shared = compiled(text, NULL);
   if (shared == NULL) return 1;
   for (k = 0; k < threads; ++k)
-    if (pthread_create(&thread[k], NULL, work, &failures[k]) != 0) return 1;
+    if (pthread_create(&thread[k], NULL, work, &failed[k]) != 0) return 1;
   for (k = 0; k < threads; ++k) {
     pthread_join(thread[k], NULL);
-    all += failures[k];
+    all += failed[k];
   }
   tilec_program_destroy(shared);
   printf("%d failed\n%s", all, all ? tilec_last_error() : "");

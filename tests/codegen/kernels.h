@@ -7,7 +7,7 @@
 #include "codegen/llvm/emit.h"
 #include "codegen/loops.h"
 #include "codegen/target.h"
-#include "runtime/jit.h"
+#include "runtime/code.h"
 #include "runtime/parallel.h"
 
 namespace kernels {
@@ -103,8 +103,8 @@ class Run {
  public:
   explicit Run(const Loops& loops, const std::string& target = "cpu") {
     verify(loops);
-    jit_ = std::make_unique<tilec::runtime::Jit>(llvm_backend::emit({&loops}, *target_named(target)).object);
-    entry_ = reinterpret_cast<Entry>(jit_->symbol(loops.functions.back().name));
+    code_ = std::make_unique<tilec::runtime::Code>(llvm_backend::emit({&loops}, *target_named(target)).object);
+    entry_ = reinterpret_cast<Entry>(code_->symbol(loops.functions.back().name));
   }
   template <class... Pointers> void operator()(Pointers*... views) const { call(tilec::runtime::default_pool(), views...); }
   template <class... Pointers> void alone(Pointers*... views) const { call(nullptr, views...); }
@@ -115,7 +115,7 @@ class Run {
     entry_(all, pool);
   }
 
-  std::unique_ptr<tilec::runtime::Jit> jit_;
+  std::unique_ptr<tilec::runtime::Code> code_;
   Entry entry_ = nullptr;
 };
 

@@ -249,7 +249,7 @@ Steps fold_steps(const Loops& loops) {
   return walk.run(loops.functions.back().body);
 }
 
-Steps fold_steps(const Package& package) {
+Steps fold_steps(const Lowered& package) {
   Steps sum;
   for (const Step& step : package.steps) {
     const Steps one = fold_steps(step.loops);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/package.h"
+#include "codegen/lowered.h"
 
 namespace tilec::codegen {
 
@@ -20,7 +20,7 @@ struct Steps { std::int64_t steps = 0, idle = 0; };
 
 // Throws std::runtime_error where a bound or condition needs a number from memory that is no table's, or a Serial loop would not run.
 Steps fold_steps(const Loops& loops);
-Steps fold_steps(const Package& package);
+Steps fold_steps(const Lowered& package);
 
 // Conditions that stand in a loop without loops inside, printed. Masks (conditions on lanes) are no branches and not listed.
 std::vector<std::string> innermost_branches(const Loops& loops);

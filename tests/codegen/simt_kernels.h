@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "codegen/loops.h"
-#include "codegen/package.h"
+#include "codegen/lowered.h"
 #include "codegen/simt/emit.h"
 
 namespace tilec::test {

@@ -25,7 +25,7 @@ Stages compiled(const std::string& text, const std::map<std::string, std::int64_
   request.sizes = sizes;
   if (!wrt.empty()) request.derivatives.push_back({false, {}, wrt});
   request.target = *target_named(target);
-  auto stages = compile(*file, request, Until::Package, diagnostics);
+  auto stages = compile(*file, request, Until::Lowered, diagnostics);
   REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
   return std::move(*stages);
 }
@@ -59,11 +59,11 @@ void check_contraction(const Convolution& c, int rank, const char* target, const
   CAPTURE(wrt.size());
   const Stages stages = compiled(text_of(c, rank), sizes, target, wrt);
   const std::int64_t valid = valid_points(*stages.bounded);
-  const auto [executed, idle] = fold_steps(*stages.package);
+  const auto [executed, idle] = fold_steps(*stages.lowered);
   CHECK(valid == 8 * 32 * (rank == 1 ? c.useful : c.useful * c.useful));
   CHECK(executed >= valid);
   CHECK(static_cast<double>(executed) <= 1.01 * static_cast<double>(valid));
-  for (const Step& step : stages.package->steps)
+  for (const Step& step : stages.lowered->steps)
     for (const std::string& condition : innermost_branches(step.loops)) FAIL_CHECK(step.kernel << " tests `" << condition << "` in an innermost loop");
 }
 
@@ -72,10 +72,10 @@ void check_gradient(const Convolution& c, int rank, const char* target) {
   for (int r = 0; r < rank; ++r) sizes[fmt::format("X{}", r)] = c.extent, sizes[fmt::format("K{}", r)] = c.taps;
   const Stages stages = compiled(text_of(c, rank), sizes, target, {"I"});
   const std::int64_t valid = valid_points(*stages.bounded);
-  const auto [executed, idle] = fold_steps(*stages.package);
+  const auto [executed, idle] = fold_steps(*stages.lowered);
   CHECK(valid == 8 * 20 * (rank == 1 ? c.useful : c.useful * c.useful));
   CHECK(executed == valid);
-  for (const Step& step : stages.package->steps)
+  for (const Step& step : stages.lowered->steps)
     for (const std::string& condition : innermost_branches(step.loops)) FAIL_CHECK(step.kernel << " tests `" << condition << "` in an innermost loop");
   if (std::string(target) == "cpu:x86-64-v4")
     fmt::print("points {}-D stride {} dilation {} taps {} padding {}: executed {} valid {} idle {}\n", rank, c.stride, c.dilation, c.taps, c.padding, executed, valid, idle);
@@ -106,9 +106,9 @@ TEST_CASE("steps are counted as the loops turn, lanes as masks let them") {
 TEST_CASE("contractions run their points and no more") {
   for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3"}) {
     const Stages product = compiled("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 101}, {"N", 53}, {"K", 37}}, target);
-    CHECK(fold_steps(*product.package).steps == 101 * 53 * 37);
+    CHECK(fold_steps(*product.lowered).steps == 101 * 53 * 37);
     const Stages padded = compiled("function (I[X, Y], K[3, 3]) -> (O) { O[x, y: X, Y] = +(I[x + i - 1, y + j - 1] * K[i, j]); }", {{"X", 50}, {"Y", 70}}, target);
-    CHECK(fold_steps(*padded.package).steps == valid_points(*padded.bounded));
+    CHECK(fold_steps(*padded.lowered).steps == valid_points(*padded.bounded));
     CHECK(valid_points(*padded.bounded) == 148 * 208);
   }
 }

@@ -27,7 +27,7 @@ Stages compiled(const std::string& text, const Sizes& sizes, const Target& targe
   Request request;
   request.sizes = sizes;
   request.target = target;
-  auto stages = compile(*file, request, Until::Package, diagnostics);
+  auto stages = compile(*file, request, Until::Lowered, diagnostics);
   REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
   return std::move(*stages);
 }
@@ -97,7 +97,7 @@ TEST_CASE("the work of a scan is linear") {
                                   "Y[i, j: M, N] = +(X[i, k]), 2*k <= 3*j;", "Y[i, j: M, N] = +(X[i, k]), k >= 2*j;"}) {
       CAPTURE(statement);
       const Stages stages = compiled(fmt::format("function (X[M, N]) -> (Y) {{ {} }}", statement), {{"M", rows}, {"N", n}}, target);
-      const Steps steps = fold_steps(*stages.package);
+      const Steps steps = fold_steps(*stages.lowered);
       CHECK(steps.steps > 0);
       CHECK(steps.steps + steps.idle <= 16 * n * rows);      // as written: n / 2 each
     }

@@ -79,6 +79,7 @@ cl_int clReleaseContext(cl_context context) { return released("clReleaseContext"
 cl_command_queue clCreateCommandQueue(cl_context, cl_device_id, cl_command_queue_properties, cl_int* error) { return made<cl_command_queue>("clCreateCommandQueue", fake.current, error); }
 cl_int clReleaseCommandQueue(cl_command_queue queue) { return released("clReleaseCommandQueue", queue); }
 cl_mem clCreateBuffer(cl_context, cl_mem_flags, std::size_t bytes, void*, cl_int* error) { return made<cl_mem>("clCreateBuffer", fake.memory, error, bytes); }
+cl_mem clCreateSubBuffer(cl_mem, cl_mem_flags, cl_buffer_create_type, const void*, cl_int* error) { return made<cl_mem>("clCreateSubBuffer", fake.memory, error, 64 * 96 * 4); }
 cl_int clReleaseMemObject(cl_mem memory) { return released("clReleaseMemObject", memory); }
 cl_int clEnqueueWriteBuffer(cl_command_queue, cl_mem to, cl_bool, std::size_t, std::size_t bytes, const void* from, cl_uint, const cl_event*, cl_event*) {
   return std::memcpy(reinterpret_cast<Object*>(to)->data, from, bytes), fake.told("clEnqueueWriteBuffer");

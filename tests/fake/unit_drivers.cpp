@@ -15,6 +15,7 @@
 #include "fake.h"
 #include "lang/check.h"
 #include "lang/parse.h"
+#include "runtime/assemble.h"
 #include "runtime/cuda.h"
 #include "runtime/device.h"
 #include "runtime/nvrtc.h"
@@ -55,7 +56,7 @@ function f(X[M, K], B[K, N]) -> (C) {
 }
 )";
 
-codegen::Package package(std::int64_t M = 64, std::int64_t K = 96, std::int64_t N = 80, const char* text = program, const char* target = "cuda:sm_90a") {
+codegen::Lowered package(std::int64_t M = 64, std::int64_t K = 96, std::int64_t N = 80, const char* text = program, const char* target = "cuda:sm_90a") {
   lang::Diagnostics diagnostics;
   std::optional<lang::File> file = lang::parse({"f.tile", text}, diagnostics);
   REQUIRE(file);
@@ -63,17 +64,23 @@ codegen::Package package(std::int64_t M = 64, std::int64_t K = 96, std::int64_t 
   codegen::Request request;
   request.sizes = {{"M", M}, {"K", K}, {"N", N}};
   request.target = *runtime::target_here(target);
-  std::optional<codegen::Stages> stages = codegen::compile(*file, request, codegen::Until::Package, diagnostics);
+  std::optional<codegen::Stages> stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
   REQUIRE(stages);
-  return *stages->package;
+  return *stages->lowered;
+}
+
+std::shared_ptr<const runtime::Kernels> loaded(runtime::Device& device, const codegen::Lowered& p) {
+  device.check_compiler();
+  return device.load(runtime::assemble(p, *codegen::target_named(p.target)));
 }
 
 // A call from the first look at the driver to the result.
-void whole_call(const codegen::Package& p, bool timed) {
+void whole_call(const codegen::Lowered& p, bool timed) {
   const auto device = p.target == "opencl" ? runtime::open_opencl(0) : runtime::open_cuda("cuda");
-  const auto kernels = device->load(p);
+  const auto kernels = loaded(*device, p);
   std::vector<Memory> memory;
   for (const codegen::Buffer& b : p.buffers) memory.push_back(device->allocate(b.count() * lang::bytes(b.dtype)));
+  const Memory part = device->part(memory[0], 512, 512);
   std::vector<float> host(static_cast<std::size_t>(p.buffers[0].count()), 1.0f);
   device->copy_in(memory[0], host.data(), static_cast<std::int64_t>(host.size() * sizeof(float)));
   std::vector<double> milliseconds;
@@ -130,7 +137,7 @@ TEST_CASE("without a GPU, the message says so") {
 }
 
 TEST_CASE("an NVRTC that does not work is E0524, and is looked for again") {
-  const codegen::Package p = package();
+  const codegen::Lowered p = package();
   nvrtc().fail("nvrtcVersion", 0, 999, true);
   CHECK(fault_of([&] { whole_call(p, false); }).code == "E0524");
   nvrtc().failing.clear();
@@ -139,7 +146,7 @@ TEST_CASE("an NVRTC that does not work is E0524, and is looked for again") {
 }
 
 TEST_CASE("each call of the driver and of NVRTC may fail: it is named, nothing stays alive, and the next call works") {
-  const codegen::Package p = package();
+  const codegen::Lowered p = package();
   REQUIRE(p.steps.size() >= 2);
   for (const bool timed : {false, true}) {
     cuda().calls.clear(), nvrtc().calls.clear();
@@ -172,7 +179,7 @@ TEST_CASE("each call of the driver and of NVRTC may fail: it is named, nothing s
 }
 
 TEST_CASE("each call of OpenCL may fail: it is told, nothing stays alive, and the next call works") {
-  const codegen::Package p = package(64, 96, 80, program, "opencl");
+  const codegen::Lowered p = package(64, 96, 80, program, "opencl");
   for (const bool timed : {false, true}) {
     opencl().calls.clear();
     whole_call(p, timed);
@@ -196,7 +203,7 @@ TEST_CASE("each call of OpenCL may fail: it is told, nothing stays alive, and th
 }
 
 TEST_CASE("OpenCL: a refused text, no room, little local memory and no device are told apart") {
-  const codegen::Package p = package(64, 96, 80, program, "opencl");
+  const codegen::Lowered p = package(64, 96, 80, program, "opencl");
   opencl().fail("clBuildProgram", 0, -11);
   CHECK(fault_of([&] { whole_call(p, false); }).code == "E0521");
   opencl().fail("clCreateBuffer", 1, -4);
@@ -205,7 +212,7 @@ TEST_CASE("OpenCL: a refused text, no room, little local memory and no device ar
   CHECK(fault_of([&] { whole_call(p, false); }).code == "E0520");
   opencl().devices = 1;
   constexpr const char* sorted = "function f(X[M, K]) -> (Y) { Y = argsort(X); }";
-  const codegen::Package large = package(3, 3000, 0, sorted, "opencl");
+  const codegen::Lowered large = package(3, 3000, 0, sorted, "opencl");
   opencl().shared = 16384;
   const lang::Diagnostic fault = fault_of([&] { whole_call(large, false); });
   CHECK(fault.code == "E0525");
@@ -219,7 +226,7 @@ TEST_CASE("OpenCL: a refused text, no room, little local memory and no device ar
 }
 
 TEST_CASE("memory that is not there is E0523 with its bytes, and what was taken before is given back") {
-  const codegen::Package p = package();
+  const codegen::Lowered p = package();
   const long long all = cuda().bytes_left;
   cuda().bytes_left = 64 * 96 * 4 + 1000;
   const lang::Diagnostic fault = fault_of([&] { whole_call(p, false); });
@@ -230,7 +237,7 @@ TEST_CASE("memory that is not there is E0523 with its bytes, and what was taken 
 }
 
 TEST_CASE("a driver older than NVRTC is E0526, before anything is compiled") {
-  const codegen::Package p = package();
+  const codegen::Lowered p = package();
   cuda().version = 12040;
   const int before = nvrtc().calls["nvrtcCompileProgram"];
   const lang::Diagnostic fault = fault_of([&] { whole_call(p, false); });
@@ -260,7 +267,7 @@ TEST_CASE("`cuda` is planned for the GPU that is here") {
 
 TEST_CASE("a kernel that wants more shared memory than the GPU has is E0525, not a failing launch") {
   constexpr const char* sorted = "function f(X[M, K]) -> (Y) { Y = argsort(X); }";
-  const codegen::Package p = package(3, 12000, 0, sorted);
+  const codegen::Lowered p = package(3, 12000, 0, sorted);
   std::int64_t shared = 0;
   for (const codegen::Step& s : p.steps) shared = std::max(shared, codegen::simt::launch(s.loops, codegen::simt::Dialect::Cuda).shared);
   REQUIRE(shared > 101376);
@@ -276,9 +283,9 @@ TEST_CASE("a kernel that wants more shared memory than the GPU has is E0525, not
 TEST_CASE("nothing is launched for nothing") {
   for (const auto& [M, K, N] : {std::tuple(0, 96, 80), std::tuple(64, 96, 0), std::tuple(0, 0, 0)}) {
     cuda().launches = 0;
-    const codegen::Package p = package(M, K, N);
+    const codegen::Lowered p = package(M, K, N);
     const auto device = runtime::open_cuda("cuda");
-    const auto kernels = device->load(p);
+    const auto kernels = loaded(*device, p);
     std::vector<Memory> memory;
     for (const codegen::Buffer& b : p.buffers) memory.push_back(device->allocate(b.count() * lang::bytes(b.dtype)));
     device->copy_in(memory[0], nullptr, 0);
@@ -290,18 +297,18 @@ TEST_CASE("nothing is launched for nothing") {
 }
 
 TEST_CASE("others launch while a package is compiled") {
-  const codegen::Package p = package();
+  const codegen::Lowered p = package();
   const auto device = runtime::open_cuda("cuda");
-  const auto kernels = device->load(p);
+  const auto kernels = loaded(*device, p);
   std::vector<Memory> memory;
   for (const codegen::Buffer& b : p.buffers) memory.push_back(device->allocate(b.count() * lang::bytes(b.dtype)));
-  const codegen::Package other = package(64, 96, 80, program, "opencl");
+  const codegen::Lowered other = package(64, 96, 80, program, "opencl");
   const auto second = runtime::open_opencl(0);
-  const auto others = second->load(other);
+  const auto others = loaded(*second, other);
   std::vector<Memory> its;
   for (const codegen::Buffer& b : other.buffers) its.push_back(second->allocate(b.count() * lang::bytes(b.dtype)));
   opencl().closed = true;
-  auto building = std::async(std::launch::async, [&] { return second->load(other); });
+  auto building = std::async(std::launch::async, [&] { return loaded(*second, other); });
   while (opencl().compiling == 0) std::this_thread::yield();
   auto launching = std::async(std::launch::async, [&] { second->run(*others, its), second->wait(); });
   CHECK(launching.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
@@ -310,7 +317,7 @@ TEST_CASE("others launch while a package is compiled") {
   launching.get();
 
   nvrtc().closed = true;
-  auto loading = std::async(std::launch::async, [&] { return device->load(p); });
+  auto loading = std::async(std::launch::async, [&] { return loaded(*device, p); });
   while (nvrtc().compiling == 0) std::this_thread::yield();
   auto running = std::async(std::launch::async, [&] { device->run(*kernels, memory), device->wait(); });
   CHECK(running.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
@@ -331,7 +338,7 @@ TEST_CASE("no more texts are compiled at once than there are cores, and the firs
 }
 
 TEST_CASE("several threads open, load, run and drop at once") {
-  const codegen::Package p = package();
+  const codegen::Lowered p = package();
   std::vector<std::jthread> threads;
   std::atomic<int> good = 0;
   for (int t = 0; t < 8; ++t)

@@ -43,14 +43,19 @@ template <class F> void refused_or(F f) {
   }
 }
 
+void use_members(const std::string& path) {
+  const Npz archive(path);
+  for (std::size_t k = 0; k < archive.names().size(); ++k) use(archive.read(k));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   refused_or([&] { use(read_npy(path_of(bytes))); });
-  refused_or([&] { for (const auto& [name, tensor] : read_npz(path_of(bytes))) use(tensor); });
+  refused_or([&] { use_members(path_of(bytes)); });
   const std::string archive = write_zip({{"A.npy", std::string(bytes)}, {"B", std::string(bytes.substr(size / 2))}});
   if (read_zip(archive, "archive").at(0).bytes != bytes) std::fprintf(stderr, "FUZZ: an archive reads back as another\n"), std::abort();
-  refused_or([&] { for (const auto& [name, tensor] : read_npz(path_of(archive))) use(tensor); });
+  refused_or([&] { use_members(path_of(archive)); });
   return 0;
 }

@@ -188,7 +188,7 @@ void same_result(const poly::Program& program, const std::vector<poly::Array>& g
 
 #ifdef TILEC_CPU
 void run_on_cpu(const codegen::Stages& stages, const codegen::Request& request, const std::vector<poly::Array>& inputs, const poly::Interpretation& wanted) {
-  const std::shared_ptr<const runtime::Module> module = runtime::load_cpu(*stages.package, request);
+  const std::shared_ptr<const runtime::Module> module = runtime::load_cpu(*stages.lowered, request);
   std::vector<runtime::Tensor> in, out = runtime::allocate_outputs(*module);
   for (const poly::Array& array : inputs) {
     in.push_back(runtime::allocate("input", array.dtype, array.shape));
@@ -221,7 +221,7 @@ void compile(const lang::File& file, codegen::Request request, std::uint64_t see
     if (!rebounded) fail("the bounded program has no bounds once it is read back:\n" + poly::print(again) + lang::render(faults, {}));
     if (is_small(*rebounded, 40'000)) same_result(*rebounded, poly::interpret(*rebounded, inputs).outputs, wanted, "read back");
   }
-  const std::optional<codegen::Stages> stages = codegen::compile(file, request, codegen::Until::Package, diagnostics);
+  const std::optional<codegen::Stages> stages = codegen::compile(file, request, codegen::Until::Lowered, diagnostics);
   if (!stages) fail("refused after bounds: " + lang::render(diagnostics, {source}));
   static_cast<void>(reread(*stages->reduced, "reduced program"));
   if (runs && is_small(*stages->reduced, 40'000)) same_result(*stages->reduced, poly::interpret(*stages->reduced, inputs).outputs, wanted, "reduced");
@@ -229,9 +229,9 @@ void compile(const lang::File& file, codegen::Request request, std::uint64_t see
   const std::string plan = codegen::print(*stages->plan);
   const auto groups = codegen::parse_groups(plan, stages->plan->program, message);
   if (!groups || *groups != stages->plan->groups) fail("the plan does not read back: " + message + "\n" + plan);
-  static_cast<void>(runtime::emit(*runtime::stage_named("loops"), file, *stages, request.target));
-  if (request.target.family == codegen::Target::Family::OpenCl) static_cast<void>(runtime::emit(*runtime::stage_named("opencl"), file, *stages, request.target));
-  if (request.target.family == codegen::Target::Family::Cuda) static_cast<void>(runtime::emit(*runtime::stage_named("cuda"), file, *stages, request.target));
+  static_cast<void>(runtime::emit(*runtime::stage_named("loops"), file, *stages, request));
+  if (request.target.family == codegen::Target::Family::OpenCl) static_cast<void>(runtime::emit(*runtime::stage_named("opencl"), file, *stages, request));
+  if (request.target.family == codegen::Target::Family::Cuda) static_cast<void>(runtime::emit(*runtime::stage_named("cuda"), file, *stages, request));
 #ifdef TILEC_CPU
   static const bool never = std::getenv("FUZZ_NO_RUN") != nullptr, always = std::getenv("FUZZ_RUN") != nullptr;
   if (runs && target == "cpu:x86-64-v3" && !never && (always || engine() % 8 == 0)) run_on_cpu(*stages, request, inputs, wanted);

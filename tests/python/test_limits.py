@@ -147,6 +147,63 @@ def test_fork_within_a_thread_that_compiles_does_not_wait_for_itself():
     assert done.stdout == "failed []\n", done.stderr
 
 
+def in_a_process(script: str) -> str:
+    """What it prints. `refused(call)`: whether the call says that the device is the parent's."""
+    head = """
+import os, signal, threading, numpy as np, tilec
+a = np.ones((300, 300), np.float32)
+text = "function (A[M, K]) -> (C) { C[i, j: M, M] = +(A[i, k] * A[j, k] + %d.0); }"
+def refused(call):
+    try: call()
+    except tilec.DeviceError as fault: return "fork" in str(fault)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", head + script], env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_fork_beside_a_kernel_of_a_device():
+    """The child runs and compiles for the CPU, and is told by every way to the device that it is not there."""
+    out = in_a_process("""
+f, g = tilec.compile(text % 0, target="opencl"), tilec.compile(text % 0)
+try: f(a)
+except tilec.DeviceError: print("failed []"); raise SystemExit
+stop = False
+def runs():
+    while not stop: f(a)
+threads = [threading.Thread(target=runs) for _ in range(2)]
+for t in threads: t.start()
+failed = []
+for k in range(6):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        good = (g(a) == 300).all() and (tilec.compile(text % k)(a) == 300 * (k + 1)).all()
+        good = good and refused(lambda: f(a)) and refused(lambda: f(a[:5])) and refused(lambda: tilec.compile(text % 9, target="opencl")(a)) and refused(lambda: tilec.compile(text % 9, target="opencl:0")(a))
+        os._exit(0 if good else 1)
+    failed += [k] if os.waitpid(child, 0)[1] else []
+stop = True
+for t in threads: t.join()
+print("failed", failed)
+""")
+    assert out == "failed []\n"
+
+
+def test_a_device_that_was_planned_for_only_stays_with_the_parent():
+    out = in_a_process("""
+f = tilec.compile(text % 0, target="opencl")
+f.emit("plan", a)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    try: f(a)
+    except tilec.DeviceError as fault: os._exit(0 if "fork" in str(fault) or "not installed" in str(fault) or "no OpenCL" in str(fault) else 1)
+    os._exit(1)
+print(os.waitpid(child, 0)[1])
+""")
+    assert out == "0\n"
+
+
 def test_a_device_stays_with_the_parent():
     script = """
 import os, numpy as np, tilec

@@ -40,6 +40,12 @@ tilec::poly::Array counted(DType dtype, const std::vector<std::int64_t>& shape) 
   return array;
 }
 
+// Every member, unpacked and dropped.
+void read_members(const std::string& path) {
+  const Npz archive(path);
+  for (std::size_t k = 0; k < archive.names().size(); ++k) static_cast<void>(archive.read(k));
+}
+
 std::size_t files_in(const Folder& folder) { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator())); }
 struct stat status_of(const std::string& path) {
   struct stat status {};
@@ -120,10 +126,9 @@ TEST_CASE("archives come back, stored") {
   from_array(counted(DType::I32, {5}), a);
   from_array(counted(DType::F64, {2, 2}), b);
   write_npz(folder / "x.npz", {{"a", a}, {"b", b}});
-  const auto members = read_npz(folder / "x.npz");
-  REQUIRE(members.size() == 2);
-  CHECK(members[1].first == "b");
-  CHECK(to_array(members[1].second).reals == to_array(b).reals);
+  const Npz archive(folder / "x.npz");
+  REQUIRE(archive.names() == std::vector<std::string>{"a", "b"});
+  CHECK(to_array(archive.read(1)).reals == to_array(b).reals);
 }
 
 TEST_CASE("a file that ends anywhere is a named fault, never a crash") {
@@ -136,7 +141,7 @@ TEST_CASE("a file that ends anywhere is a named fault, never a crash") {
     const std::string whole = read_text(folder / name);
     for (std::size_t length = 0; length < whole.size(); ++length) {
       write_file(folder / "cut", whole.substr(0, length));
-      const std::string code = code_of([&] { name[3] == 'y' ? static_cast<void>(read_npy(folder / "cut")) : static_cast<void>(read_npz(folder / "cut")); });
+      const std::string code = code_of([&] { name[3] == 'y' ? static_cast<void>(read_npy(folder / "cut")) : read_members(folder / "cut"); });
       CHECK_MESSAGE((code == "E0503" || code == "E0504" || code == "E0506" || code == "E0508"), name << " cut at " << length << " gives " << code);
     }
   }
@@ -152,7 +157,7 @@ TEST_CASE("a damaged byte is a fault or another value, never a crash") {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
     write_file(folder / "bad.npz", damaged);
-    static_cast<void>(code_of([&] { static_cast<void>(read_npz(folder / "bad.npz")); }));
+    static_cast<void>(code_of([&] { read_members(folder / "bad.npz"); }));
   }
 }
 
@@ -301,7 +306,7 @@ TEST_CASE("only files are read, at once and as far as they are sane") {
   for (const std::string& path : {folder / "pipe", folder.path, std::string("/dev/zero"), std::string("/proc/self/mem"), folder / "none", folder / "large"}) {
     CHECK_MESSAGE(code_of([&] { static_cast<void>(read_text(path)); }) == "E0501", path);
     CHECK_MESSAGE(code_of([&] { static_cast<void>(read_regular_text(path)); }) == "E0501", path);
-    const std::string npy = code_of([&] { static_cast<void>(read_npy(path)); }), npz = code_of([&] { static_cast<void>(read_npz(path)); });
+    const std::string npy = code_of([&] { static_cast<void>(read_npy(path)); }), npz = code_of([&] { read_members(path); });
     CHECK_MESSAGE(npy == (path == folder / "large" ? "E0503" : "E0501"), path);
     CHECK_MESSAGE(npz == (path == folder / "large" ? "E0506" : "E0501"), path);
   }
@@ -315,7 +320,7 @@ TEST_CASE("of a .npy as much is read as its header promises, and a .npz fits the
   write_npz(folder / "x.npz", {{"x", tensor}});
   for (const char* name : {"x.npy", "x.npz"}) REQUIRE(::truncate((folder / name).c_str(), 1LL << 42) == 0);
   CHECK(to_array(read_npy(folder / "x.npy")).reals == to_array(tensor).reals);
-  CHECK(code_of([&] { static_cast<void>(read_npz(folder / "x.npz")); }) == "E0512");
+  CHECK(code_of([&] { read_members(folder / "x.npz"); }) == "E0512");
 }
 
 TEST_CASE("an output is no input and no other output, by whatever name") {

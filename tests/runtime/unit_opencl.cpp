@@ -9,6 +9,7 @@
 #include <cstring>
 #include <random>
 
+#include "runtime/assemble.h"
 #include "runtime/opencl.h"
 #include "tests/codegen/simt_kernels.h"
 
@@ -17,9 +18,11 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
+codegen::Package made(const codegen::Lowered& program) { return runtime::assemble(program, *codegen::target_named("opencl")); }
+
 // Kernels and their buffers, run together once.
 struct Session {
-  codegen::Package package;
+  codegen::Lowered package;
   std::vector<Bytes> bytes;
 
   template <class T> int add(const std::vector<T>& values) {
@@ -39,7 +42,7 @@ struct Session {
     return values;
   }
   void run(runtime::Device& device) {
-    const auto kernels = device.load(package);
+    const auto kernels = device.load(made(package));
     std::vector<runtime::Memory> memory;
     for (const Bytes& b : bytes) {
       memory.push_back(device.allocate(static_cast<std::int64_t>(b.size())));
@@ -462,9 +465,9 @@ TEST_CASE("kernels agree with plain C++") {
 }
 
 TEST_CASE("a name that Loops never bound is our bug, not the machine's") {
-  codegen::Package package;
+  codegen::Lowered package;
   package.steps.push_back(step({{kernel("broken", {{"X", DType::F32, Direction::Out}}, {store("X", std::int64_t{0}, typed("gone", DType::F32))})}, {}}, {0}));
-  CHECK_THROWS_AS(device->load(package), lang::InternalError);
+  CHECK_THROWS_AS(device->load(made(package)), lang::InternalError);
 }
 
 // The code of the RuntimeError that f throws.
@@ -483,17 +486,17 @@ TEST_CASE("faults of the machine are named") {
   const auto memory = device->allocate(64);
   const std::vector<float> values(1000);
   CHECK(code_of([&] { device->copy_in(memory, values.data(), 4000); }) == "E0522");
-  codegen::Package package;
+  codegen::Lowered package;
   package.steps.push_back(step({{kernel("crowd", {{"X", DType::F32, Direction::Out}}, {loop("t", Kind::Thread, 1 << 20, {store("X", var("t"), number(DType::F32, 0))})})}, {}}, {0}));
-  CHECK(code_of([&] { device->load(package); }) == "E0525");
+  CHECK(code_of([&] { device->load(made(package)); }) == "E0525");
 }
 
 TEST_CASE("a package without steps, a grid without blocks, a buffer without bytes") {
-  codegen::Package package;
-  CHECK_NOTHROW(device->run(*device->load(package), {}));
+  codegen::Lowered package;
+  CHECK_NOTHROW(device->run(*device->load(made(package)), {}));
   package.steps.push_back(step({{kernel("nothing", {{"X", DType::F32, Direction::Out}}, {loop("i", Kind::Block, 0, {loop("t", Kind::Thread, 4, {store("X", var("i"), number(DType::F32, 0))})})})}, {}}, {0}));
   const std::vector<runtime::Memory> memory = {device->allocate(0)};
-  CHECK_NOTHROW(device->run(*device->load(package), memory));
+  CHECK_NOTHROW(device->run(*device->load(made(package)), memory));
 }
 
 }  // namespace tilec::test

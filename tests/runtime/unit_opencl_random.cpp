@@ -12,6 +12,7 @@
 #include "lang/parse.h"
 #include "lang/render.h"
 #include "poly/interpret.h"
+#include "runtime/assemble.h"
 #include "runtime/opencl.h"
 #include "runtime/tensor.h"
 
@@ -159,7 +160,7 @@ struct Case {
   bool gradient;
   poly::Interpretation wanted;
   std::vector<poly::Array> inputs;
-  codegen::Package package;
+  codegen::Lowered package;
   std::size_t first = 0;                               // of its buffers in the merged package
 };
 
@@ -175,7 +176,7 @@ std::optional<Case> compiled(Generator& generator, std::string& refusals) {
     request.signature.inputs = generator.inputs;
     if (c.gradient) request.derivatives.emplace_back();
     request.target = *codegen::target_named("opencl");
-    stages = codegen::compile(*file, request, codegen::Until::Package, diagnostics);
+    stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
   }
   if (!stages) {
     refusals += c.text + lang::render(diagnostics, {source}, {}) + "\n";
@@ -184,12 +185,12 @@ std::optional<Case> compiled(Generator& generator, std::string& refusals) {
   const poly::Program& program = *stages->bounded;
   for (const poly::TensorId id : program.inputs) c.inputs.push_back(generator.array(program.tensor(id)));
   c.wanted = poly::interpret(program, c.inputs);
-  c.package = std::move(*stages->package);
+  c.package = std::move(*stages->lowered);
   return c;
 }
 
 // Kernels get the case's number, so all cases fit in one package.
-void merge(codegen::Package& all, Case& c, std::size_t number) {
+void merge(codegen::Lowered& all, Case& c, std::size_t number) {
   c.first = all.buffers.size();
   for (const codegen::Buffer& b : c.package.buffers) all.buffers.push_back(b);
   for (codegen::Step step : c.package.steps) {
@@ -242,7 +243,7 @@ int run(runtime::Device& device) {
   fmt::print("seed {}, {} programs\n", seed, cases_wanted);
   Generator generator(static_cast<std::uint64_t>(seed));
   std::vector<Case> cases;
-  codegen::Package all;
+  codegen::Lowered all;
   std::string refusals;
   std::int64_t tried = 0;
   for (; static_cast<std::int64_t>(cases.size()) < cases_wanted && tried < 4 * cases_wanted; ++tried) {
@@ -252,7 +253,7 @@ int run(runtime::Device& device) {
     merge(all, cases.back(), cases.size());
   }
   if (std::getenv("TILEC_SHOW")) fmt::print("{}", refusals);
-  const auto kernels = device.load(all);
+  const auto kernels = device.load(runtime::assemble(all, *codegen::target_named("opencl")));
   std::vector<runtime::Memory> memory;
   for (const codegen::Buffer& b : all.buffers) memory.push_back(guarded(device, b.count() * lang::bytes(b.dtype)));
   for (const Case& c : cases) {

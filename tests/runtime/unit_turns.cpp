@@ -12,7 +12,7 @@
 #include "codegen/pipeline.h"
 #include "lang/check.h"
 #include "lang/parse.h"
-#include "runtime/jit.h"
+#include "runtime/code.h"
 #include "runtime/parallel.h"
 
 namespace tilec {
@@ -20,13 +20,13 @@ namespace {
 
 constexpr std::int64_t length = 1 << 16, parts = 4, bytes = length * 4, part = bytes / parts;  // keys and positions of 4 bytes
 
-codegen::Package argsort() {
+codegen::Lowered argsort() {
   lang::Diagnostics diagnostics;
   const std::optional<lang::File> file = lang::parse({"f.tile", "function f(f32 X[N]) -> (Y) { Y = argsort(X); }"}, diagnostics);
   codegen::Request request;
   request.sizes = {{"N", length}};
   request.target = *codegen::target_named("cpu");
-  return *codegen::compile(*file, request, codegen::Until::Package, diagnostics)->package;
+  return *codegen::compile(*file, request, codegen::Until::Lowered, diagnostics)->lowered;
 }
 
 sigjmp_buf stray;
@@ -69,7 +69,7 @@ struct Watch {
 
 TEST_CASE("a part of a row that is sorted alone reads nothing that another part writes") {
   for (const int s : {SIGSEGV, SIGBUS}) signal(s, on_signal);
-  const codegen::Package package = argsort();
+  const codegen::Lowered package = argsort();
   REQUIRE(package.steps.size() == 1);
   Watch watch;
   std::vector<void*> memory;
@@ -81,11 +81,11 @@ TEST_CASE("a part of a row that is sorted alone reads nothing that another part 
   auto* x = static_cast<float*>(memory[0]);
   std::mt19937 random(1);
   for (std::int64_t k = 0; k < length; ++k) x[k] = static_cast<float>(random() % 1000);
-  const runtime::Jit jit({codegen::llvm_backend::emit({&package.steps[0].loops}, *codegen::target_named("cpu")).object});
+  const runtime::Code code(codegen::llvm_backend::emit({&package.steps[0].loops}, *codegen::target_named("cpu")).object);
   std::vector<void*> views;
   for (const int b : package.steps[0].buffers) views.push_back(memory[static_cast<std::size_t>(b)]);
   const tilec_parallel pool{&watch, Watch::run};
-  reinterpret_cast<void (*)(void* const*, const tilec_parallel*)>(jit.symbol(package.steps[0].kernel))(views.data(), &pool);
+  reinterpret_cast<void (*)(void* const*, const tilec_parallel*)>(code.symbol(package.steps[0].kernel))(views.data(), &pool);
   CHECK(watch.loops > 1);
   CHECK(watch.strays == 0);
   const auto* y = static_cast<const std::int32_t*>(memory[1]);

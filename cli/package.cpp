@@ -1,0 +1,110 @@
+// `tilec build FILE -o f.tilec` saves what was compiled; `tilec run f.tilec NAME=VALUE…` runs it without a compiler.
+#include "cli/package.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/call.h"
+#include "cli/results.h"
+#include "lang/nearest.h"
+#include "runtime/error.h"
+#include "runtime/package_file.h"
+#include "runtime/specialise.h"
+
+namespace tilec::cli {
+
+namespace {
+
+namespace messages = lang::messages;
+using runtime::Port;
+using runtime::Tensor;
+
+// What belongs to the text, which is not there any more.
+void refuse_options(const Options& options) {
+  const auto compiled = [](bool given, const char* option) {
+    if (given) throw UsageError{fmt::format("{} belongs to a file of Tile, and a package is compiled already", option), "give it to `tilec build`"};
+  };
+  compiled(options.function.has_value(), "--function");
+  compiled(!options.sizes.empty(), "--size");
+  compiled(!options.defines.empty(), "--define");
+  compiled(!options.derivatives.empty(), "--grad and --forward");
+  compiled(options.target_given, "--target");
+  compiled(options.checked, "--checked");
+  compiled(options.time, "--time");
+  if (options.check || options.grad_check) throw UsageError{fmt::format("{} compares with the interpreter, which needs the text", options.check ? "--check" : "--grad-check"), "run the file of Tile"};
+}
+
+const Port* port_named(const std::vector<Port>& ports, const std::string& name) {
+  const auto at = std::ranges::find(ports, name, &Port::name);
+  return at == ports.end() ? nullptr : &*at;
+}
+
+[[noreturn]] void unknown_word(const std::string& name, const runtime::Module& module) {
+  std::vector<std::string> known;
+  for (const auto* ports : {&module.inputs, &module.outputs}) for (const Port& port : *ports) known.push_back(port.name);
+  const std::optional<std::string> near = lang::nearest(name, known);
+  throw runtime::argument_error(messages::unknown_argument, name, module.name.empty() ? "the package" : module.name)
+      .hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) { return shape.empty() ? "a scalar" : runtime::print_shape(shape); }
+
+void check_port(const Port& port, const runtime::Argument* given) {
+  if (port.strides != runtime::row_major(port.shape)) throw runtime::argument_error(messages::wrong_layout, port.name, fmt::format("{}", fmt::join(port.strides, ", ")));
+  if (!given) throw runtime::argument_error(messages::missing_input, port.name).hint(fmt::format("give it as `{}=…`", port.name));
+  const std::vector<std::int64_t> shape = given->tensor ? given->tensor->shape : std::vector<std::int64_t>{};
+  if (shape != port.shape) throw runtime::argument_error(messages::wrong_shape, port.name, shape_text(port.shape), shape_text(shape));
+}
+
+bool is_read(const codegen::Package& package, std::size_t input) {
+  return std::ranges::any_of(package.launches, [&](const codegen::Launch& launch) { return std::ranges::count(launch.buffers, static_cast<int>(input)) > 0; });
+}
+
+}  // namespace
+
+int build_command(const Options& options) {
+  if (options.output.empty()) throw UsageError{"where should the package go?", fmt::format("write `tilec build {} -o f.tilec`", only_file(options))};
+  Options emitted = options;
+  emitted.stage = "package";
+  return emit_command(emitted);
+}
+
+bool is_package_file(const std::string& path) {
+  try {
+    return path != "-" && runtime::is_package(runtime::DataFile(path).read(64));
+  } catch (const runtime::RuntimeError&) {
+    return false;                                        // who reads it as a text says why
+  }
+}
+
+int run_package(const Options& options, const std::vector<Word>& words) {
+  refuse_options(options);
+  const std::string& path = options.words[0];
+  runtime::Files files;
+  files.reads(path);
+  const codegen::Package package = runtime::package_from(runtime::DataFile(path).rest(), path);
+  const std::shared_ptr<const runtime::Module> module = runtime::load(package, options.threads);
+  std::vector<runtime::Argument> inputs;
+  std::vector<std::string> read;
+  std::vector<Word> written;
+  for (const Word& word : words) {
+    if (const Port* port = port_named(module->inputs, word.name)) inputs.push_back(argument_of(word, port->dtype, {options.seed, {}, &read}));
+    else if (port_named(module->outputs, word.name)) written.push_back(word);
+    else unknown_word(word.name, *module);
+  }
+  for (const std::string& file : read) files.reads(file);
+  for (std::size_t k = 0; k < package.inputs.size(); ++k) {
+    const auto given = std::ranges::find(inputs, package.inputs[k].name, &runtime::Argument::name);
+    if (given != inputs.end() || is_read(package, k)) check_port(package.inputs[k], given == inputs.end() ? nullptr : &*given);
+  }
+  const std::vector<OutputFile> results = output_files(written, files);
+  const std::vector<Tensor> from = runtime::bind_inputs(*module, inputs), to = runtime::allocate_outputs(*module);
+  runtime::run(*module, from, to);
+  write_outputs(*module, to, results);
+  if (!options.quiet) print_summaries(*module, to, written);
+  return success;
+}
+
+}  // namespace tilec::cli

@@ -1,0 +1,99 @@
+#include "runtime/assemble.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/simt/emit.h"
+#include "codegen/workspace.h"
+#include "runtime/error.h"
+#include "runtime/module.h"
+#include "runtime/nvrtc.h"
+#ifdef TILEC_CPU
+#include "codegen/llvm/emit.h"
+#endif
+
+namespace tilec::runtime {
+
+namespace {
+
+using codegen::Package;
+using codegen::Target;
+using codegen::simt::Dialect;
+
+#ifdef TILEC_CPU
+void add_machine_code(Package& package, const codegen::Lowered& program, const Target& target) {
+  package.form = Package::Code::Objects;
+  package.architecture = target.triple.substr(0, target.triple.find('-'));
+  package.features = codegen::llvm_backend::features_of(target);
+  package.code = codegen::llvm_backend::objects(kernels_of(program), target);
+}
+#else
+void add_machine_code(Package&, const codegen::Lowered&, const Target&) { throw machine_error(messages::target_not_built, "cpu"); }
+#endif
+
+void add_cubins(Package& package, const codegen::Lowered& program, const Target& target) {
+  package.form = Package::Code::Cubins;
+  package.architecture = target.arch;
+  std::vector<std::string> texts;
+  for (const codegen::Loops* kernel : kernels_of(program)) texts.push_back(codegen::simt::emit(std::vector{kernel}, Dialect::Cuda));
+  for (CudaObject& object : compile_cuda(texts, target.arch)) package.code.push_back(std::move(object.cubin));
+}
+
+void add_code(Package& package, const codegen::Lowered& program, const Target& target) {
+  if (program.steps.empty()) return;
+  if (target.family == Target::Family::Cpu) return add_machine_code(package, program, target);
+  if (target.family == Target::Family::Cuda) return add_cubins(package, program, target);
+  package.form = Package::Code::OpenCl;
+  package.code = {codegen::simt::emit(program, Dialect::OpenCl)};
+}
+
+codegen::Launch launch_of(const codegen::Step& step, const Target& target) {
+  if (target.family == Target::Family::Cpu) return {step.kernel, step.buffers};
+  const codegen::simt::Launch how = codegen::simt::launch(step.loops, target.family == Target::Family::Cuda ? Dialect::Cuda : Dialect::OpenCl);
+  return {codegen::simt::symbol(step.kernel), step.buffers, 0, {how.grid[0], how.grid[1], how.grid[2]}, how.threads, how.shared, how.dynamic_shared};
+}
+
+}  // namespace
+
+std::vector<const codegen::Loops*> kernels_of(const codegen::Lowered& program) {
+  std::vector<const codegen::Loops*> kernels;
+  std::vector<std::string_view> seen;
+  for (const codegen::Step& step : program.steps) {
+    if (std::ranges::count(seen, step.kernel) > 0) continue;
+    seen.push_back(step.kernel);
+    kernels.push_back(&step.loops);
+  }
+  return kernels;
+}
+
+Package assemble(const codegen::Lowered& program, const Target& target) {
+  Package package;
+  package.name = program.name;
+  package.target = target.name;
+  const codegen::Workspace workspace = codegen::workspace_of(program);
+  package.workspace = workspace.bytes;
+  const auto inputs = static_cast<std::size_t>(program.inputs), ports = inputs + static_cast<std::size_t>(program.outputs);
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const codegen::Buffer& buffer = program.buffers[b];
+    package.buffers.push_back({buffer.count() * lang::bytes(buffer.dtype), workspace.offsets[b]});
+    if (b < ports) (b < inputs ? package.inputs : package.outputs).push_back({without_mark(buffer.name), buffer.dtype, buffer.shape, buffer.strides});
+  }
+  std::map<std::string_view, std::int64_t> code;         // of each kernel
+  for (const codegen::Step& step : program.steps) {
+    package.launches.push_back(launch_of(step, target));
+    const auto at = code.try_emplace(step.kernel, static_cast<std::int64_t>(code.size())).first;
+    if (target.family == Target::Family::Cuda) package.launches.back().code = at->second;
+  }
+  add_code(package, program, target);
+  return package;
+}
+
+Package assemble(const codegen::Lowered& program, const codegen::Request& request) {
+  Package package = assemble(program, request.target);
+  for (std::size_t k = 0; k < package.inputs.size(); ++k)
+    if (const auto asked = request.strides.find(program.buffers[k].name); asked != request.strides.end()) package.inputs[k].strides = asked->second;
+  for (const auto& [k, strides] : request.output_strides) package.outputs.at(k).strides = strides;
+  return package;
+}
+
+}  // namespace tilec::runtime

@@ -1,0 +1,140 @@
+"""Programs saved in one process and run in another, by Python and by the command."""
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+
+import tilec
+
+CONV = """function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) {
+  O[n, y, x, co: N, H/3, W/3, CO] = +(I[n, 3*y + 2*j, 3*x + 2*i, ci] * K[j, i, ci, co]);
+}"""
+
+
+def command(*arguments):
+    return subprocess.run(["tilec", *map(str, arguments)], capture_output=True, text=True)
+
+
+def arrays(seed=0):
+    draw = np.random.default_rng(seed)
+    return draw.standard_normal((2, 12, 12, 3)).astype(np.float32), draw.standard_normal((3, 3, 3, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "opencl"])
+def test_a_saved_program_and_its_gradient_give_what_they_gave(tmp_path, target):
+    conv = tilec.compile(CONV, target=target)
+    image, kernel = arrays()
+    wanted = conv(image, kernel)
+    conv.save(tmp_path / "conv.tilec", image, kernel)
+    gradient = conv.grad()
+    gradient.save(tmp_path / "grad.tilec", image, kernel, wanted)
+    np.testing.assert_array_equal(tilec.load(tmp_path / "conv.tilec")(image, kernel), wanted)
+    for a, b in zip(tilec.load(tmp_path / "grad.tilec")(image, kernel, dO=wanted), gradient(image, kernel, wanted)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_another_process_runs_it(tmp_path):
+    image, kernel = arrays()
+    conv = tilec.compile(CONV)
+    conv.save(tmp_path / "conv.tilec", image, kernel)
+    np.save(tmp_path / "i.npy", image), np.save(tmp_path / "k.npy", kernel)
+    done = command("run", tmp_path / "conv.tilec", "I=%s" % (tmp_path / "i.npy"), "K=%s" % (tmp_path / "k.npy"), "O=%s" % (tmp_path / "o.npy"))
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), conv(image, kernel))
+
+
+def test_the_command_builds_what_python_loads(tmp_path):
+    source = tmp_path / "conv.tile"
+    source.write_text(CONV)
+    image, kernel = arrays()
+    sizes = "N=2,H=12,W=12,CI=3,KH=3,KW=3,CO=4"
+    for _ in range(2):
+        assert command("build", source, "--size", sizes, "-o", tmp_path / "conv.tilec").returncode == 0
+        assert command("build", source, "--size", sizes, "-o", tmp_path / "again.tilec").returncode == 0
+    assert (tmp_path / "conv.tilec").read_bytes() == (tmp_path / "again.tilec").read_bytes()
+    np.testing.assert_array_equal(tilec.load(tmp_path / "conv.tilec")(image, kernel), tilec.compile(CONV)(image, kernel))
+    assert command("build", source, "--size", sizes, "--grad", "--wrt", "K", "-o", tmp_path / "dk.tilec").returncode == 0
+    assert tilec.load(tmp_path / "dk.tilec").outputs == ("dK",)
+
+
+def test_what_a_package_is_given_must_fit(tmp_path):
+    path = tmp_path / "f.tilec"
+    scale = tilec.compile("function (X[N, M], S) -> (Y) { Y = X * S; }")
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    scale.save(path, x.T.copy().T, 2.0)                       # a strided example is taken as row-major
+    f = tilec.load(path, threads=1)
+    np.testing.assert_array_equal(f(x.T.copy().T, 2.0), 2 * x)
+    np.testing.assert_array_equal(f(S=3.0, X=x[::1, ::1]), 3 * x)
+    out = np.empty((4, 3), np.float32).T
+    assert f(x, 2.0, out=out) is out
+    np.testing.assert_array_equal(out, 2 * x)
+    with pytest.raises(tilec.ShapeError, match=r"X is \[3, 4\] but is given \[4, 3\]"):
+        f(x.T, 2.0)
+    with pytest.raises(tilec.ArgumentTypeError, match="X is float32 but is given float64"):
+        f(x.astype(np.float64), 2.0)
+    for arguments in [(x,), (x, 2.0, 3.0)]:
+        with pytest.raises(TypeError, match=r"the package takes \(X, S\)"):
+            f(*arguments)
+    with pytest.raises(ValueError, match="out= for Y"):
+        f(x, 2.0, out=np.empty((3, 4), np.float64))
+    with pytest.raises(TypeError, match="target="):
+        tilec.load(path, target="cpu")
+    assert "float32 X[3, 4]" in repr(f)
+    np.save(tmp_path / "x.npy", x)
+    good = "X=%s" % (tmp_path / "x.npy")
+    assert "tilec build" in command("run", path, good, "S=1", "--grad").stderr
+    assert "E0517" in command("run", path, "X=ones:4x3", "S=1").stderr
+    assert "E0510" in command("run", path, good).stderr
+    assert "did you mean `X`" in command("run", path, good, "x=1", "S=1").stderr
+    assert "E0532" in command("run", path, good, "S=1", "Y=%s" % path).stderr
+
+
+def test_files_that_are_no_packages_are_refused(tmp_path):
+    path = tmp_path / "f.tilec"
+    tilec.compile("function (X[N]) -> (Y) { Y = X; }").save(path, np.ones(3, np.float32))
+    data = path.read_bytes()
+    for bad in (data[:40], data[:-1], data + b"x", data[:60] + bytes([data[60] ^ 1]) + data[61:], data[:14] + b"9" + data[15:]):
+        path.write_bytes(bad)
+        with pytest.raises(tilec.DeviceError) as fault:
+            tilec.load(path)
+        assert fault.value.code == "E0534"
+        done = command("run", path, "X=ones:3")
+        assert done.returncode == 3 and "E0534" in done.stderr
+    assert command("build", "nothing.tile", "-o", path).returncode == 3
+
+
+def test_what_cannot_be_saved_says_so(tmp_path):
+    for options in ({"target": "reference"}, {"checked": True}):
+        f = tilec.compile("function (X[N, 2], i32 I[M]) -> (Y) { Y = gather(X, I); }", **options)
+        with pytest.raises(tilec.Error) as fault:
+            f.save(tmp_path / "f.tilec", np.ones((3, 2), np.float32), np.zeros(2, np.int32))
+        assert fault.value.code == "E0535"
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(OSError):
+        tilec.compile("function (X[N]) -> (Y) { Y = X; }").save(tmp_path / "no/f.tilec", np.ones(3, np.float32))
+
+
+def test_the_command_line_refuses_strides(tmp_path):
+    x = np.ones((3, 4), np.float32)
+    (tmp_path / "f.tilec").write_bytes(tilec.compile("function (X[N, M]) -> (Y) { Y = X * 2; }").emit("package", x.T))
+    assert "E0536" in command("run", tmp_path / "f.tilec", "X=ones:4x3").stderr
+
+
+def test_threads_share_a_package(tmp_path):
+    square = tilec.compile("function (A[N, N]) -> (C) { B[i, j: N, N] = +(A[i, k] * A[k, j]); C[i, j: N, N] = +(B[i, k] * A[k, j]); }")
+    draw = np.random.default_rng(1)
+    inputs = [draw.standard_normal((40, 40)).astype(np.float32) for _ in range(8)]
+    square.save(tmp_path / "s.tilec", inputs[0])
+    f, wanted, wrong = tilec.load(tmp_path / "s.tilec"), [square(a) for a in inputs], []
+
+    def work(k):
+        for _ in range(30):
+            if not np.array_equal(f(inputs[k]), wanted[k]):
+                wrong.append(k)
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -1,0 +1,171 @@
+// Packages as bytes: the same ones again, and nothing that was cut or changed is loaded.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/workspace.h"
+#include "lang/check.h"
+#include "lang/parse.h"
+#include "runtime/assemble.h"
+#include "runtime/error.h"
+#include "runtime/module.h"
+#include "runtime/package_file.h"
+
+namespace tilec {
+namespace {
+
+constexpr const char* program = R"(
+function f(X[M, K], B[K, N], S) -> (C, Y) {
+  Z[i: M] = +(X[i, k]);
+  Y[i, k: M, K] = =(X[i, k] / Z[i] * S);
+  C[i, j: M, N] = +(Y[i, k] * B[k, j]);
+}
+)";
+
+codegen::Lowered lowered(const char* text, const std::map<std::string, std::int64_t>& sizes, const char* target, codegen::Request& request) {
+  lang::Diagnostics diagnostics;
+  std::optional<lang::File> file = lang::parse({"f.tile", text}, diagnostics);
+  REQUIRE(file);
+  REQUIRE(lang::check(*file, diagnostics));
+  request.sizes = sizes;
+  request.signature.inputs = {{"S", poly::DType::F32, std::vector<poly::Size>{}, std::nullopt, false}};
+  request.target = *codegen::target_named(target);
+  std::optional<codegen::Stages> stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
+  REQUIRE(stages);
+  return *stages->lowered;
+}
+
+codegen::Package package(const char* target, std::int64_t M = 5) {
+  codegen::Request request;
+  const codegen::Lowered made = lowered(program, {{"M", M}, {"K", 7}, {"N", 6}}, target, request);
+  return runtime::assemble(made, request);
+}
+
+std::string fault_of(std::string_view bytes) {
+  try {
+    static_cast<void>(runtime::package_from(bytes, "f.tilec"));
+  } catch (const runtime::RuntimeError& fault) {
+    CHECK(fault.diagnostic.code == "E0534");
+    return fault.diagnostic.message;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a package is what its bytes say, and the same program gives the same bytes") {
+  for (const char* target : {"cpu", "cpu:aarch64", "opencl"}) {
+    const codegen::Package made = package(target);
+    const std::string bytes = runtime::to_bytes(made);
+    CHECK(runtime::is_package(bytes));
+    CHECK(runtime::package_from(bytes, "f.tilec") == made);
+    CHECK(runtime::to_bytes(package(target)) == bytes);
+    CHECK(made.inputs.size() == 3);
+    CHECK(made.outputs.size() == 2);
+  }
+}
+
+TEST_CASE("a package that was loaded computes what the program says") {
+  const codegen::Package loaded = runtime::package_from(runtime::to_bytes(package("cpu")), "f.tilec");
+  const auto module = runtime::load(loaded, 1);
+  std::vector<float> x(35), b(42, 0.5f), c(30), y(35);
+  for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(k + 1);
+  float s = 3;
+  void* in[] = {x.data(), b.data(), &s};
+  void* out[] = {c.data(), y.data()};
+  module->run(in, out);
+  for (const float value : c) CHECK(value == doctest::Approx(1.5));  // rows of Y sum to S
+  CHECK(y[0] == doctest::Approx(3.0 / 28));
+}
+
+TEST_CASE("every byte counts: a package that was cut, grew or has one byte changed is refused") {
+  const std::string bytes = runtime::to_bytes(package("opencl"));
+  for (std::size_t size = 0; size < bytes.size(); ++size) CHECK(!fault_of(bytes.substr(0, size)).empty());
+  CHECK(fault_of(bytes + '\0').find("something follows it") != std::string::npos);
+  for (std::size_t at = 0; at < bytes.size(); ++at)
+    for (const int change : {0x01, 0xff}) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ change);
+      CHECK(!fault_of(changed).empty());
+    }
+  CHECK(fault_of("").find("cut off") != std::string::npos);
+  CHECK(fault_of("function (X[N]) -> (Y) { Y = X; }").find("begins otherwise") != std::string::npos);
+  std::string newer = bytes;
+  newer[14] = '2';
+  CHECK(fault_of(newer).find("another version") != std::string::npos);
+}
+
+TEST_CASE("fields that do not fit one another are refused, whatever the checksum says") {
+  const auto refused = [](auto change) {
+    codegen::Package made = package("opencl");
+    change(made);
+    return !fault_of(runtime::to_bytes(made)).empty();
+  };
+  CHECK(!refused([](codegen::Package&) {}));
+  CHECK(refused([](codegen::Package& p) { p.launches[0].buffers[0] = 1000; }));
+  CHECK(refused([](codegen::Package& p) { p.launches[0].code = 1; }));
+  CHECK(refused([](codegen::Package& p) { p.launches[0].grid[1] = -1; }));
+  CHECK(refused([](codegen::Package& p) { p.buffers.resize(2); }));
+  CHECK(refused([](codegen::Package& p) { p.buffers[0].bytes += 4; }));
+  CHECK(refused([](codegen::Package& p) { p.inputs[0].shape[0] = -5; }));
+  CHECK(refused([](codegen::Package& p) { p.inputs[0].strides.pop_back(); }));
+  CHECK(refused([](codegen::Package& p) { p.workspace = -1; }));
+  CHECK(refused([](codegen::Package& p) { p.buffers.push_back({64, 512}); }));
+}
+
+TEST_CASE("code for another machine, or for features that this one lacks, is refused by name") {
+  const auto fault = [](codegen::Package made, auto change) {
+    change(made);
+    try {
+      static_cast<void>(runtime::load(made, 1));
+    } catch (const runtime::RuntimeError& why) {
+      return why.diagnostic.code + " " + why.diagnostic.message;
+    }
+    return std::string();
+  };
+  CHECK(fault(package("cpu"), [](codegen::Package&) {}).empty());
+  const std::string other = fault(package("cpu"), [](codegen::Package& p) { p.architecture = "riscv64"; });
+  CHECK(other.find("E0520") == 0);
+  CHECK(other.find("riscv64") != std::string::npos);
+  const std::string lacking = fault(package("cpu"), [](codegen::Package& p) { p.features.push_back("avx999"); });
+  CHECK(lacking.find("this machine lacks avx999") != std::string::npos);
+}
+
+TEST_CASE("parts of the workspace that live at one time are apart, and the others share") {
+  constexpr const char* chain = R"(
+function f(X[N, N], S) -> (Y) {
+  A[i, j: N, N] = +(X[i, k] * X[k, j]);
+  B[i, j: N, N] = +(A[i, k] * A[k, j]);
+  C[i, j: N, N] = +(B[i, k] * B[k, j]);
+  D[i, j: N, N] = +(C[i, k] * C[k, j]);
+  E[i, j: N, N] = +(D[i, k] * D[k, j]);
+  Y[i, j: N, N] = +(E[i, k] * X[k, j]);
+}
+)";
+  codegen::Request request;
+  const codegen::Lowered made = lowered(chain, {{"N", 200}}, "cpu", request);
+  const codegen::Workspace workspace = codegen::workspace_of(made);
+  std::int64_t all = 0;
+  for (std::size_t a = 0; a < made.buffers.size(); ++a) {
+    if (made.buffers[a].role != codegen::Buffer::Role::Scratch) continue;
+    all += made.buffers[a].count() * lang::bytes(made.buffers[a].dtype);
+    for (std::size_t b = 0; b < a; ++b) {
+      if (made.buffers[b].role != codegen::Buffer::Role::Scratch) continue;
+      const auto in_use = [&](std::size_t step, std::size_t buffer) {
+        bool before = false, after = false;
+        for (std::size_t s = 0; s < made.steps.size(); ++s)
+          if (std::ranges::count(made.steps[s].buffers, static_cast<int>(buffer)) > 0) (s <= step ? before : after) = true, after |= s == step;
+        return before && after;
+      };
+      const auto end = [&](std::size_t buffer) { return workspace.offsets[buffer] + made.buffers[buffer].count() * lang::bytes(made.buffers[buffer].dtype); };
+      for (std::size_t step = 0; step < made.steps.size(); ++step)
+        if (in_use(step, a) && in_use(step, b)) CHECK((workspace.offsets[a] >= end(b) || workspace.offsets[b] >= end(a)));
+    }
+  }
+  CHECK(workspace.bytes < all);
+  CHECK(workspace.bytes > 0);
+}
+
+}  // namespace tilec
