@@ -50,8 +50,8 @@ codegen::Plan plan_of(const std::string& text, const Sizes& sizes, int derivativ
 // Different ones: what is compiled.
 std::size_t kernels_of(const std::string& text, const Sizes& sizes) {
   std::set<std::string> names;
-  const codegen::Package package = *stages_of(text, sizes, 1, codegen::Until::Package).package;
-  for (const codegen::Step& step : package.steps) names.insert(step.kernel);
+  const codegen::Lowered lowered = *stages_of(text, sizes, 1, codegen::Until::Lowered).lowered;
+  for (const auto& step : lowered.steps) names.insert(step.kernel);
   return names.size();
 }
 
