@@ -82,6 +82,18 @@ std::map<std::string, Sizes> shapes_in(std::string_view text) {
   return shapes;
 }
 
+// Past the end is a token that nothing looks for: half a statement has fewer than its beginning promises.
+struct Reachable : Tokens {
+  Reachable& operator=(Tokens tokens) {
+    Tokens::operator=(std::move(tokens));
+    return *this;
+  }
+  const Token& operator[](std::size_t i) const {
+    static const Token none{" "};
+    return i < size() ? Tokens::operator[](i) : none;
+  }
+};
+
 class Repair {
  public:
   Repair(std::string_view statement, std::string_view before, std::string_view function) : text_(statement), shapes_(shapes_in(before)) {
@@ -111,7 +123,7 @@ class Repair {
   std::map<std::string, Sizes> shapes_;
   std::set<std::string, std::less<>> words_;
   std::vector<std::string> before_;                    // statements in front of it
-  Tokens t_;
+  Reachable t_;
   std::size_t equals_ = 0;                             // the `=` of the assignment; t_.size(): none
 
   // ---- the text and its tokens ----
@@ -247,7 +259,7 @@ class Repair {
 
   // ---- the left side ----
 
-  bool has_element() const { return equals_ < t_.size() && equals_ > 0 && is(equals_ - 1, "]"); }
+  bool has_element() const { return equals_ < t_.size() && equals_ > 0 && is(equals_ - 1, "]") && element() > 0 && word(element() - 1); }
   std::size_t element() const { return opening(equals_ - 1); }
 
   // Indices of the left side that stand alone, with their sizes where these are written.
