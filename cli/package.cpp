@@ -52,21 +52,9 @@ const Port* port_named(const std::vector<Port>& ports, const std::string& name) 
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return shape.empty() ? "a scalar" : runtime::print_shape(shape); }
 
-// A number takes the type for which the code was compiled, if it has its value.
-void check_number(const Port& port, const runtime::Argument& given) {
-  if (lang::is_float(port.dtype)) return;
-  if (!given.is_integer) throw runtime::argument_error(messages::given_type, port.name, lang::name(port.dtype), "a real number");
-  const Tensor place = runtime::allocate(port.name, port.dtype, {});
-  runtime::from_array(runtime::number_of(given), place);
-  const poly::Array back = runtime::to_array(place);
-  const bool same_sign = given.large ? port.dtype == lang::DType::U64 : given.integer >= 0 || lang::is_signed(port.dtype);
-  if (back.integers.at(0) != given.integer || !same_sign) throw runtime::argument_error(messages::does_not_fit, fmt::format("the number given for `{}`", port.name), lang::name(port.dtype));
-}
-
 void check_port(const Port& port, const runtime::Argument* given) {
   if (port.strides != runtime::row_major(port.shape)) throw runtime::argument_error(messages::wrong_layout, port.name, fmt::format("{}", fmt::join(port.strides, ", ")));
   if (!given) throw runtime::argument_error(messages::missing_input, port.name).hint(fmt::format("give it as `{}=…`", port.name));
-  if (!given->tensor) check_number(port, *given);
   const std::vector<std::int64_t> shape = given->tensor ? given->tensor->shape : std::vector<std::int64_t>{};
   if (shape != port.shape) throw runtime::argument_error(messages::wrong_shape, port.name, shape_text(port.shape), shape_text(shape));
 }
