@@ -190,6 +190,7 @@ class Rows {
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && (has_threads(target_) || rows != rows_)) return false;
     if (cycles(s) > worth_sharing || !s.kernel_name.empty() || has_slice(program_, s)) return false;
+    if (std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); })) return false;
     if (!dependent && reads_alike(s)) return true;
     return std::none_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
   }
