@@ -152,6 +152,7 @@ bool is_within(const Run& a, const Run& b) try {
 
 // By the narrowest row that says so: others keep it, and what stands beside it, inside a tensor.
 std::optional<Run> run_of(const Statement& statement, const poly::Affine& element) {
+  if (!element.divisor.is(1)) return std::nullopt;       // 2/2 is a constant, too
   if (element.is_constant()) return Run{element.constant, std::nullopt};
   poly::Affine alone = element;
   alone.constant = 0;
