@@ -13,7 +13,7 @@ namespace tilec::cli {
 namespace {
 
 int format_one(const Options& options, const std::string& path) {
-  const lang::Source source{path == "-" ? "<stdin>" : path, runtime::read_text(path)};
+  const lang::Source source{path == "-" ? "<stdin>" : path, text_of(path)};
   lang::Diagnostics diagnostics;
   const std::optional<lang::File> file = lang::parse(source, diagnostics);
   show(diagnostics, {source}, options);

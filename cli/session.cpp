@@ -16,6 +16,7 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/find.h"
+#include "runtime/package_file.h"
 #include "runtime/target_hint.h"
 
 namespace tilec::cli {
@@ -79,8 +80,14 @@ codegen::Target target_of(const std::string& name) {
   throw runtime::argument_error(runtime::messages::unknown_target, name).hint(runtime::target_hint(name));
 }
 
+std::string text_of(const std::string& path) {
+  std::string text = runtime::read_text(path);
+  if (!runtime::is_package(text)) return text;
+  throw UsageError{fmt::format("`{}` is a package, not a text", path), path == "-" ? "save it to a file, and write `tilec run FILE NAME=VALUE…`" : fmt::format("write `tilec run {} NAME=VALUE…`", path)};
+}
+
 Session::Session(const Options& given, const std::string& path) : options(given) {
-  const std::string text = with_near_file(path, [&] { return runtime::read_text(path); });
+  const std::string text = with_near_file(path, [&] { return text_of(path); });
   file = lang::load({path == "-" ? "<stdin>" : path, text}, runtime::find_in(options.include), sources, diagnostics);
   files.reads(path);
   for (std::size_t k = 1; k < sources.size(); ++k) files.reads(sources[k].name);

@@ -31,6 +31,7 @@ struct Session {
   int report() const;                                  // prints the diagnostics; program_error or success
 };
 
+std::string text_of(const std::string& path);          // of a program; UsageError for a package
 std::string only_file(const Options& options);         // the one file a command works on, or UsageError
 codegen::Target target_of(const std::string& name);    // UsageError with the nearest target
 void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options);

@@ -111,19 +111,6 @@ void name_ports(Program& program, const Program& before, const autodiff::Request
   rename(program, wanted);
 }
 
-// One Program that gives both. Names of the derivative's ports were chosen beside those of the values (derived), its other tensors step aside.
-Program with_values(const Program& program, const Program& derivative) {
-  Program both = autodiff::joined(program, derivative);
-  std::vector<std::pair<TensorId, std::string>> wanted;
-  for (std::size_t k = program.inputs.size(); k < both.inputs.size(); ++k) wanted.emplace_back(both.inputs[k], derivative.tensor(derivative.inputs.at(k)).name);
-  for (std::size_t k = 0; k < derivative.outputs.size(); ++k) {
-    const TensorId id = both.outputs.at(program.outputs.size() + k);
-    if (std::find(both.inputs.begin(), both.inputs.end(), id) == both.inputs.end()) wanted.emplace_back(id, derivative.tensor(derivative.outputs[k]).name);
-  }
-  rename(both, wanted);
-  return poly::simplify(both);
-}
-
 }  // namespace
 
 Ports derived(const Ports& ports, const Derivative& derivative) { return derived(ports, derivative, {}); }
@@ -136,7 +123,23 @@ std::optional<Program> differentiate(const Program& program, const Derivative& d
   if (!result) return std::nullopt;
   result = poly::simplify(*result);
   name_ports(*result, program, *resolved, derivative);
-  return derivative.values ? with_values(program, *result) : *result;
+  return derivative.values ? poly::simplify(together(program, *result)) : *result;
+}
+
+Program together(const Program& program, const Program& derivative) {
+  Program both = autodiff::joined(program, derivative);
+  std::set<std::string> ports;                           // of the program: they keep their names
+  for (const std::string& name : names(program, program.inputs)) ports.insert(autodiff::without_mark(name));
+  for (const std::string& name : names(program, program.outputs)) ports.insert(autodiff::without_mark(name));
+  std::vector<std::pair<TensorId, std::string>> wanted;
+  const auto want = [&](TensorId id, const std::string& name) {
+    const bool input = std::find(program.inputs.begin(), program.inputs.end(), id) != program.inputs.end();
+    if (!input && !ports.contains(autodiff::without_mark(name))) wanted.emplace_back(id, name);
+  };
+  for (std::size_t k = program.inputs.size(); k < both.inputs.size(); ++k) want(both.inputs[k], derivative.tensor(derivative.inputs.at(k)).name);
+  for (std::size_t k = 0; k < derivative.outputs.size(); ++k) want(both.outputs.at(program.outputs.size() + k), derivative.tensor(derivative.outputs[k]).name);
+  rename(both, wanted);
+  return both;
 }
 
 Program restricted(const Program& program, const std::vector<std::string>& outputs) {

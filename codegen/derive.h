@@ -33,6 +33,10 @@ Ports derived(const Ports& ports, const Derivative& derivative);
 // The derivative of a Program, simplified. nullopt: errors are in `diagnostics`.
 std::optional<poly::Program> differentiate(const poly::Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics);
 
+// One Program that gives the outputs of both. Ports of the derivative have its names where no port of the program has them; other tensors
+// and indices step aside.
+poly::Program together(const poly::Program& program, const poly::Program& derivative);
+
 // The same Program for some of its outputs only (all of a name, in the Program's order): what the others need is gone.
 poly::Program restricted(const poly::Program& program, const std::vector<std::string>& outputs);
 

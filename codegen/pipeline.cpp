@@ -112,7 +112,7 @@ lang::Span span_of(const Program& program) {
 std::optional<autodiff::Split> split_of(const Program& program, const Program& derivative, const Request& request, lang::Diagnostics& diagnostics) {
   lang::Diagnostics own;
   std::optional<autodiff::Split> result;
-  if (auto joint = poly::bind(autodiff::joined(program, restricted(derivative, request.outputs)), request.sizes, own))
+  if (auto joint = poly::bind(together(program, restricted(derivative, request.outputs)), request.sizes, own))
     if (joint = poly::bounds(poly::simplify(*joint), own); joint) result = autodiff::split(*joint, program.inputs.size(), program.outputs.size(), {}, own);
   for (const lang::Diagnostic& d : own.all())
     if (d.severity == lang::Severity::Error) diagnostics.add(d);

@@ -100,6 +100,7 @@ std::string read_limited(int file, const std::string& path) {
     if (done > longest_text) unreadable(path, fmt::format("a program is at most {} MiB long", longest_text >> 20));
     if (n == wanted) continue;
     text.resize(done);
+    if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte order mark, as some editors put it
     return text;
   }
 }

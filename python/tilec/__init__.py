@@ -65,7 +65,7 @@ class Program:
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
         self._cache: "dict[tuple, _Prepared]" = {}
         self._pairs: "dict[tuple, _Pair]" = {}
-        self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given
+        self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
         self._hear(_said())
 
     def __del__(self):

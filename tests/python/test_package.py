@@ -107,6 +107,20 @@ def test_files_that_are_no_packages_are_refused(tmp_path):
     assert command("build", "nothing.tile", "-o", path).returncode == 3
 
 
+def test_a_package_is_no_text(tmp_path):
+    path = tmp_path / "f.tilec"
+    tilec.compile("function (X[N]) -> (Y) { Y = X; }").save(path, np.ones(3, np.float32))
+    for words in (["check"], ["grad"], ["fmt"], ["explain"], ["--emit=plan"]):
+        done = command(*(words + [path] if words[0][0] != "-" else [path] + words))
+        assert done.returncode == 2 and "tilec run %s" % path in done.stderr, (words, done.stderr)
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path):
+    path = tmp_path / "f.tile"
+    path.write_bytes(b"\xef\xbb\xbffunction (X[N]) -> (Y) { Y = X; }\n")
+    assert command("check", path).returncode == 0
+
+
 def test_what_cannot_be_saved_says_so(tmp_path):
     for options in ({"target": "reference"}, {"checked": True}):
         f = tilec.compile("function (X[N, 2], i32 I[M]) -> (Y) { Y = gather(X, I); }", **options)

@@ -98,6 +98,15 @@ def test_names_of_values_and_gradients_are_apart():
     np.testing.assert_allclose(backward(np.ones_like(x), np.ones_like(x)), 3 + np.exp(x) * (1 + x), rtol=1e-5)
 
 
+def test_inner_names_step_aside_for_those_of_the_gradient():
+    f = tilec.compile("function f(X[N]) -> (Y) { dY = exp(X); dX = sin(dY); Y = dX * dY; }")
+    x = draw(4)
+    y, backward = f.vjp(x)
+    np.testing.assert_allclose(backward(dY=np.ones_like(x)), f.grad()(x, dY=np.ones_like(x)), rtol=1e-5)
+    assert "(dY) -> (dX)" in repr(backward)
+    assert f.value_and_grad().inputs == ("X", "dY") and f.value_and_grad().outputs == ("Y", "dX")
+
+
 def test_numbers_sizes_and_strides():
     f = tilec.compile("function (X[N, M], S, K) -> (Y) { Y[i, j: N, M] = +(exp(X[i, j + k] * S)), 0 <= k < K; }")
     x = draw(6, 8).T
