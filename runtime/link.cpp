@@ -118,7 +118,7 @@ class Linker::Reader {
   template <class T> std::vector<T> table(const Elf64_Shdr& section) const {
     const std::string_view all = bytes(section);
     std::vector<T> rows(all.size() / sizeof(T));
-    std::memcpy(static_cast<void*>(rows.data()), all.data(), rows.size() * sizeof(T));
+    if (!rows.empty()) std::memcpy(static_cast<void*>(rows.data()), all.data(), rows.size() * sizeof(T));
     return rows;
   }
   std::string name(const Elf64_Shdr& strings, std::uint32_t from) const {

@@ -207,7 +207,7 @@ TEST_CASE("a missing semicolon is one error, and the statements behind it are re
 }
 
 TEST_CASE("a file that is no text is one error") {
-  for (const std::string& bytes : {std::string("\x93NUMPY\x01\x00v\x00{'descr'", 20), std::string("PK\x03\x04\x14\x00", 6), std::string("\x7f" "ELF\x02\x01", 6), std::string("f\0u\0n\0", 6), std::string("\xff\xfe" "f\0", 4)}) {
+  for (const std::string& bytes : {std::string("\x93NUMPY\x01\x00v\x00{'descr'", 18), std::string("PK\x03\x04\x14\x00", 6), std::string("\x7f" "ELF\x02\x01", 6), std::string("f\0u\0n\0", 6), std::string("\xff\xfe" "f\0", 4)}) {
     const Compiled compiled = compile(bytes);
     REQUIRE(compiled.diagnostics.all().size() == 1);
     CHECK(compiled.diagnostics.all()[0].code == "E0136");
