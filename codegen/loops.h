@@ -64,7 +64,7 @@ struct Operation { Op op; std::vector<Expr> operands; DType type; bool operator=
 struct Convert { Expr operand; DType type; bool operator==(const Convert&) const = default; };             // a cast
 
 enum class Kind { Serial, Unroll, Vector, Parallel, Block, Thread };
-enum class Memory { Register, Local, Shared };        // Local: scratch of one Parallel turn (CPU stack or heap); Shared: of one block
+enum class Memory { Register, Local, Shared };        // Local: scratch of one Parallel turn (CPU: locals.h); Shared: of one block
 enum class Hint { Plain, Streaming, Async };          // Async: global to shared (CUDA cp.async; elsewhere plain)
 
 struct Stmt;

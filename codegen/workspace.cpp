@@ -15,19 +15,19 @@ struct Life { std::size_t buffer; std::int64_t bytes; std::size_t first, last; }
 
 std::vector<Life> lives_of(const Lowered& program) {
   std::vector<Life> lives;
-  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-    const Buffer& buffer = program.buffers[b];
-    if (buffer.role != Buffer::Role::Scratch) continue;
-    Life life{b, 0, program.steps.size(), 0};
-    for (std::size_t s = 0; s < program.steps.size(); ++s) {
-      if (std::ranges::count(program.steps[s].buffers, static_cast<int>(b)) == 0) continue;
-      life.first = std::min(life.first, s);
-      life.last = s;
+  std::vector<std::size_t> life(program.buffers.size(), program.buffers.size());  // of a buffer that has one, its position
+  for (std::size_t s = 0; s < program.steps.size(); ++s)
+    for (const int b : program.steps[s].buffers) {
+      const auto at = static_cast<std::size_t>(b);
+      if (at >= program.buffers.size() || program.buffers[at].role != Buffer::Role::Scratch) continue;  // kernels written by hand may come without buffers
+      const Buffer& buffer = program.buffers[at];
+      if (life[at] == program.buffers.size()) {
+        const std::int64_t bytes = std::max<std::int64_t>((poly::Exact(buffer.count()) * lang::bytes(buffer.dtype)).get(), 1);
+        life[at] = lives.size();
+        lives.push_back({at, (poly::Exact(bytes) + workspace_alignment - 1).get() / workspace_alignment * workspace_alignment, s, s});
+      }
+      lives[life[at]].last = s;
     }
-    const std::int64_t bytes = std::max<std::int64_t>((poly::Exact(buffer.count()) * lang::bytes(buffer.dtype)).get(), 1);
-    life.bytes = (poly::Exact(bytes) + workspace_alignment - 1).get() / workspace_alignment * workspace_alignment;
-    lives.push_back(life);
-  }
   return lives;
 }
 

@@ -128,24 +128,32 @@ std::shared_ptr<const Module> load_reference(const poly::Program& program, const
 
 std::shared_ptr<const Module> load_device(const codegen::Package& package) { return std::make_shared<DeviceModule>(package); }
 
-std::shared_ptr<const Module> load(const codegen::Package& package, int threads) {
-  if (package.form != codegen::Package::Code::Objects) return load_device(package);
+namespace {
+
+void check_machine(const codegen::Package& package) {
   if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features); !why.empty())
     throw machine_error(messages::no_device, package.target, why).hint("`--emit=asm` and `--emit=object` need no such machine");
+}
+
+}  // namespace
+
+std::shared_ptr<const Module> load(const codegen::Package& package, int threads) {
+  if (package.form != codegen::Package::Code::Objects) return load_device(package);
+  check_machine(package);
   try {
     return load_cpu(package, threads);
-  } catch (const lang::InternalError& fault) {
+  } catch (const lang::InternalError& fault) {           // the file is at fault, not we
     throw machine_error(messages::bad_package, package.name.empty() ? "the package" : package.name, fault.what());
   }
 }
 
-std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request, codegen::Package* package) {
+std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request) {
   if (request.target.family == codegen::Target::Family::Reference) return load_reference(stages.bounded ? *stages.bounded : *stages.bound, request);
   if (has_threads(request.target)) open_device(request.target.name)->check_compiler();  // that it is not there is said before code is made for it
-  codegen::Package made = assemble(*stages.lowered, request);
-  std::shared_ptr<const Module> module = request.target.name == "cpu" ? load_cpu(made, request.threads_hint) : load(made, request.threads_hint);
-  if (package) *package = std::move(made);
-  return module;
+  const codegen::Package package = assemble(*stages.lowered, request);
+  if (has_threads(request.target)) return load_device(package);
+  if (request.target.name != "cpu") check_machine(package);
+  return load_cpu(package, request.threads_hint);
 }
 
 }  // namespace tilec::runtime

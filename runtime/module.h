@@ -33,10 +33,9 @@ class Module {
   virtual void run_in(void* const* inputs, void* const* outputs, void*) const { run(inputs, outputs); }
 };
 
-// What was compiled for the request's target, as a Module; `stages` reach as far as until_for(target) says. `package`, unless null,
-// becomes what can be saved; the interpreter has none.
-std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request, codegen::Package* package = nullptr);
-// A package of any origin. RuntimeError E0520 where this machine does not run it.
+// What was compiled for the request's target; `stages` reach as far as until_for(target) says. E0520 where this machine does not run it.
+std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request);
+// A package that was saved: E0520 likewise, E0534 where its machine code is none.
 std::shared_ptr<const Module> load(const codegen::Package& package, int threads);
 codegen::Until until_for(const codegen::Target& target);
 

@@ -12,6 +12,7 @@
 #include <llvm/TargetParser/Triple.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -138,9 +139,14 @@ std::optional<Cpu> cpu_named(std::string_view name) {
 }
 
 std::vector<std::string> features_of(const Target& target) {
+  static std::mutex mutex;                               // LLVM takes half a millisecond to say, and every compilation asks
+  static std::map<std::string, std::vector<std::string>> known;
+  const std::lock_guard lock(mutex);
+  const auto [at, is_new] = known.try_emplace(target.triple + " " + target.arch + " " + target.features);
+  if (!is_new) return at->second;
   const Subtarget cpu(target.triple, target.arch);
   const std::string without = "," + target.features + ",";
-  std::vector<std::string> features;
+  std::vector<std::string>& features = at->second;
   for (const llvm::SubtargetFeatureKV& feature : cpu.info->getAllProcessorFeatures())
     if (const std::string name = feature.Key; cpu.has(name) && used_by_arithmetic(name) && without.find(",-" + name + ",") == std::string::npos) features.push_back(name);
   return features;

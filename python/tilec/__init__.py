@@ -183,14 +183,14 @@ class Program:
         values = self._as_arguments(self._by_position(arguments, named))
         key = (tuple(_name_list(of)), tuple(_name_list(wrt))) + tuple(map(_kind_of, values))
         sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
-        pair = self._pairs.get(key + sizes)
+        pair = self._pairs.pop(key + sizes, None)             # and in again, so that the first is the one not used for longest
         if pair is None:
             pair = self._prepare_pair(values, _name_list(of), _name_list(wrt))
             self._sizes = self._sizes | pair.sizes
             sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
-            self._pairs[key + sizes] = pair
-            for old in list(self._pairs)[:-self._kernels]:
-                self._pairs.pop(old, None)
+        self._pairs[key + sizes] = pair
+        for old in list(self._pairs)[:-self._kernels]:
+            self._pairs.pop(old, None)
         return pair(values)
 
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:

@@ -11,7 +11,7 @@ import threading
 import numpy as np
 
 from . import _library as _c
-from .errors import check
+from .errors import ArgumentTypeError, ShapeError, check
 
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _TYPES = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64, (1, 8): np.uint8, (1, 16): np.uint16,
@@ -71,6 +71,37 @@ class Block:
         shape, strides = (c.c_int64 * max(1, rank))(*array.shape), (c.c_int64 * max(1, rank))(*[s // size for s in array.strides])
         self.keep += [shape, strides, array]
         return _c.DLTensor(address(array), _c.DLDevice(1, 0), rank, dl_type(array.dtype), shape, strides, 0)
+
+
+def in_order(what: str, names, given, named) -> list:
+    """Values of all names, by position and then by name."""
+    values = list(given) + [named.pop(name) for name in names[len(given):] if name in named]
+    if named or len(values) != len(names):
+        raise TypeError("%s takes (%s); %d arguments were given%s"
+                        % (what, ", ".join(names), len(values), ", and unknown or repeated ones: " + ", ".join(named) if named else ""))
+    return values
+
+
+def as_compiled(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
+    """What as_argument() gave, as code that is compiled for one type and shape takes it: a number that the type has, or a row-major array."""
+    if isinstance(value, np.ndarray):
+        if value.dtype != dtype:
+            raise ArgumentTypeError("%s is %s but is given %s" % (name, dtype, value.dtype))
+        if value.shape == shape:
+            return np.require(value, requirements=["C", "A"])
+        given = list(value.shape) or "a scalar"
+    else:
+        if value is not None and not shape:
+            if dtype.kind in "iub" and (isinstance(value, float) or not fits(value, dtype)):
+                raise ArgumentTypeError("%s is %s but is given %r" % (name, dtype, value))
+            return value
+        given = "nothing" if value is None else "a number"
+    raise ShapeError("%s is %s but is given %s" % (name, list(shape) or "a scalar", given))
+
+
+def fits(number: int, dtype: np.dtype) -> bool:
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return low <= number <= high
 
 
 class Prepared:

@@ -8,8 +8,8 @@ import numpy as np
 
 from . import _library as _c
 from ._arguments import as_argument, as_outputs
-from ._call import Prepared
-from .errors import ArgumentTypeError, ShapeError, check
+from ._call import Prepared, as_compiled, in_order
+from .errors import check
 
 MAGIC = b"tilec package "
 
@@ -35,11 +35,8 @@ class Package:
         return "<tilec.Package (%s) -> (%s)>" % (ports(inputs), ports(self._prepared.outputs))
 
     def __call__(self, *arguments, out=None, **named):
-        values = list(arguments) + [named.pop(name) for name in self.inputs[len(arguments):] if name in named]
-        if named or len(values) != len(self.inputs):
-            raise TypeError("the package takes (%s); %d arguments were given%s"
-                            % (", ".join(self.inputs), len(values), ", and unknown or repeated ones: " + ", ".join(named) if named else ""))
-        taken = [self._input(name, value, dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
+        values = in_order("the package", self.inputs, arguments, named)
+        taken = [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
         if out is None:
             return self._prepared(taken, None)
         given = as_outputs(self.outputs, out)
@@ -58,26 +55,6 @@ class Package:
 
     def __reduce__(self):
         raise TypeError("a package is not pickled: send the file that it was loaded from")
-
-    @staticmethod
-    def _input(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
-        value = as_argument(name, value)
-        if not isinstance(value, np.ndarray):
-            if value is not None and not shape and dtype.kind in "iub" and (isinstance(value, float) or not fits(value, dtype)):
-                raise ArgumentTypeError("%s is %s but is given %r" % (name, dtype, value), [])
-            if shape or value is None:
-                raise ShapeError("%s is %s but is given %s" % (name, list(shape) or "a scalar", "nothing" if value is None else "a number"), [])
-            return value
-        if value.dtype != dtype:
-            raise ArgumentTypeError("%s is %s but is given %s" % (name, dtype, value.dtype), [])
-        if value.shape != shape:
-            raise ShapeError("%s is %s but is given %s" % (name, list(shape) or "a scalar", list(value.shape)), [])
-        return np.require(value, requirements=["C", "A"])
-
-
-def fits(number: int, dtype: np.dtype) -> bool:
-    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return low <= number <= high
 
 
 def row_major(values: typing.Sequence) -> list:

@@ -1,18 +1,15 @@
 """Forward and backward of one call, with what goes from one to the other."""
 from __future__ import annotations
 
-import numpy as np
-
 from ._arguments import as_argument
-from ._call import Prepared
-from .errors import ArgumentTypeError, ShapeError
+from ._call import Prepared, as_compiled, in_order
 
 
 class Pair:
     """Two kernels; calling it with arguments runs the first and gives its outputs and a Backward."""
 
     def __init__(self, forward: int, backward: int, inputs: "tuple[str, ...]", outputs: "tuple[str, ...]"):
-        self.used, self.inputs, self.count = 0, inputs, len(outputs)
+        self.inputs, self.count = inputs, len(outputs)
         self.forward, self.backward = Prepared(forward, inputs), Prepared(backward)
         self.names = [name for name, _, _ in self.forward.outputs]  # outputs, then what is kept
         given = set(inputs) | set(self.names)
@@ -48,23 +45,6 @@ class Backward:
 
     def __call__(self, *cotangents, **named):
         pair = self._pair
-        names = pair.cotangents
-        values = list(cotangents) + [named.pop(name) for name in names[len(cotangents):] if name in named]
-        if named or len(values) != len(names):
-            raise TypeError("backward takes (%s); %d cotangents were given%s" % (", ".join(names), len(values), ", and unknown or repeated ones: " + ", ".join(named) if named else ""))
-        given = dict(zip(names, values))
-        return pair.backward([self._cotangent(name, given[name], dtype, shape) if name in given else self._held[name]
+        given = dict(zip(pair.cotangents, in_order("backward", pair.cotangents, cotangents, named)))
+        return pair.backward([as_compiled(name, as_argument(name, given[name]), dtype, shape) if name in given else self._held[name]
                               for name, (_, dtype, shape) in zip(pair.wanted, pair.backward.sources)], None)
-
-    @staticmethod
-    def _cotangent(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
-        value = as_argument(name, value)
-        if isinstance(value, np.ndarray):
-            if value.dtype != dtype:
-                raise ArgumentTypeError("%s is %s but is given %s" % (name, dtype, value.dtype), [])
-            if value.shape == shape:
-                return np.require(value, requirements=["C", "A"])
-        elif not shape and value is not None:
-            return value
-        given = "nothing" if value is None else "a number" if not isinstance(value, np.ndarray) else list(value.shape) or "a scalar"
-        raise ShapeError("%s is %s but is given %s" % (name, list(shape) or "a scalar", given), [])

@@ -1,4 +1,4 @@
-// Hand-written Loops through the LLVM emitter and the JIT, against plain C++.
+// Hand-written Loops through the LLVM emitter and the linker, against plain C++.
 #include <doctest/doctest.h>
 
 #include <algorithm>
