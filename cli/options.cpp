@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "lang/nearest.h"
+#include "runtime/emit.h"
 
 namespace tilec::cli {
 
@@ -30,15 +31,18 @@ Examples:
   tilec explain conv.tile --size N=1,H=224,W=224                what becomes of each statement, and why
   tilec test conv.tile                                          run the cases in its comments
   tilec targets                                                 what this machine can run
+  tilec stages                                                  what each stage shows
 
-Commands: check  run  build  grad  test  explain  fmt  targets      `tilec COMMAND --help` shows a command's options
+Commands: check  run  build  grad  test  explain  fmt  targets  stages      `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
-Stages:   ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object cuda opencl ptx cubin
+Stages:   {}
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
-constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "test", "show"};
+constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "stages", "test", "show"};
+
+std::string help() { return fmt::format(fmt::runtime(overview), runtime::stage_names(110, "          ")); }
 
 // NAME=NUMBER, as --size and --define take it.
 template <class Number> std::pair<std::string, Number> assignment(const std::string& text, const char* option, const char* example) {
@@ -215,7 +219,7 @@ Parsed parse_options(int argc, char** argv) {
   Parsed parsed;
   Options& options = parsed.options;
   const std::string first = argc > 1 ? argv[1] : "--help";
-  if (first == "--help" || first == "-h" || first == "help") return {options, overview};
+  if (first == "--help" || first == "-h" || first == "help") return {options, help()};
   if (first == "--version") return {options, "tilec " TILEC_VERSION "\n"};
   const bool named = std::find(std::begin(commands), std::end(commands), first) != std::end(commands);
   if (!named && first[0] != '-' && !looks_like_file(first)) {
@@ -229,7 +233,7 @@ Parsed parse_options(int argc, char** argv) {
   try {
     app->parse(argc - skip, argv + skip);
   } catch (const CLI::CallForHelp&) {
-    return {options, named ? app->help() : std::string(overview) + "\n" + app->help()};
+    return {options, named ? app->help() : help() + "\n" + app->help()};
   } catch (const CLI::ParseError& fault) {
     throw UsageError{fault.what(), option_hint(*app, options, fault.what())};
   }

@@ -481,7 +481,7 @@ tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, v
 template <class Use> tilec_status emitted(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, const char* function, Use use) {
   const tilec_program& p = need(program, function, "program");
   const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
-  if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda ptx cubin");
+  if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are " + runtime::stage_names());
   const runtime::Callable& callable = *p.callable;
   lang::Diagnostics diagnostics;
   const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
@@ -491,11 +491,10 @@ template <class Use> tilec_status emitted(const tilec_program* program, const ch
     if (!found) return failed(diagnostics, callable.sources());
     request = *found;
   }
-  if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
-  request.split = stage->name == "report-text";
+  runtime::ask_for(*stage, request);
   if (stage->family && *stage->family != request.target.family) request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
   codegen::Stages stages;
-  if (stage->needs_program) {
+  if (stage->of != runtime::StageInfo::Of::Text) {
     auto computed = codegen::compile(callable.file(), stage->name == "package" ? runtime::as_compiled(request) : request, stage->until, diagnostics);
     if (!computed) return failed(diagnostics, callable.sources());
     stages = std::move(*computed);
@@ -743,6 +742,16 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
     *ports = new tilec_kernel{nullptr, reference->inputs, reference->outputs, std::nullopt};
     return TILEC_OK;
   });
+}
+
+const tilec_stage* tilec_stages(size_t* count) {
+  static const std::vector<tilec_stage> stages = [] {
+    std::vector<tilec_stage> all;
+    for (const runtime::StageInfo& stage : runtime::all_stages()) all.push_back({stage.name.data(), stage.what.data(), stage.family ? runtime::family_name(*stage.family) : nullptr, !stage.binary});
+    return all;
+  }();
+  if (count != nullptr) *count = stages.size();
+  return stages.data();
 }
 
 tilec_status tilec_emit(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, tilec_buffer** buffer) {

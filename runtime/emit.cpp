@@ -21,25 +21,34 @@ namespace {
 using codegen::Until;
 using Family = codegen::Target::Family;
 
+using codegen::Meaning;
+using Of = StageInfo::Of;
+
+constexpr auto every = std::nullopt;
+
 constexpr StageInfo stages_in_order[] = {
-    {"ast", Until::Contraction, std::nullopt, ".txt", false, false},
-    {"source", Until::Contraction, std::nullopt, ".tile", false, false},
-    {"contraction", Until::Contraction, std::nullopt, ".tile"},
-    {"gradient", Until::Gradient, std::nullopt, ".tile"},
-    {"bound", Until::Bound, std::nullopt, ".tile"},
-    {"bounded", Until::Bound, std::nullopt, ".tile"},
-    {"reduced", Until::Reduced, std::nullopt, ".tile"},
-    {"plan", Until::Plan, std::nullopt, ".plan"},
-    {"loops", Until::Lowered, std::nullopt, ".loops"},
-    {"package", Until::Lowered, std::nullopt, ".tilec", true},
-    {"report-text", Until::Lowered, std::nullopt, ".txt"},
-    {"llvm", Until::Lowered, Family::Cpu, ".ll"},
-    {"asm", Until::Lowered, Family::Cpu, ".s"},
-    {"object", Until::Lowered, Family::Cpu, ".o", true},
-    {"opencl", Until::Lowered, Family::OpenCl, ".cl"},
-    {"cuda", Until::Lowered, Family::Cuda, ".cu"},
-    {"ptx", Until::Lowered, Family::Cuda, ".ptx"},
-    {"cubin", Until::Lowered, Family::Cuda, ".cubin", true},
+    {"ast", Until::Contraction, every, ".txt", "the syntax tree", Of::Text},
+    {"source", Until::Contraction, every, ".tile", "the text in canonical form", Of::Text},
+    {"contraction", Until::Contraction, every, ".tile", "statements with their index maps and domains; calls are written out", Of::Program, false, &Meaning::contraction},
+    {"gradient", Until::Gradient, every, ".tile", "the last derivative that was asked for, else the gradient", Of::Derivative, false, &Meaning::gradient},
+    {"bound", Until::Bound, every, ".tile", "sizes are numbers", Of::Program, false, &Meaning::bound},
+    {"simplified", Until::Bound, every, ".tile", "constants folded, equal statements made one", Of::Program, false, &Meaning::simplified},
+    {"bounded", Until::Bound, every, ".tile", "each index has exact bounds, each access lies inside its tensor", Of::Program, false, &Meaning::bounded},
+    {"forward", Until::Bound, every, ".tile", "of a function and its gradient: what runs first, with what it keeps", Of::Pair},
+    {"backward", Until::Bound, every, ".tile", "of a function and its gradient: what runs then, from what was kept", Of::Pair},
+    {"reduced", Until::Reduced, every, ".tile", "one writer for each element, no point in vain", Of::Program, false, &Meaning::reduced},
+    {"rewritten", Until::Plan, every, ".tile", "rewritten for speed on the target"},
+    {"plan", Until::Plan, every, ".plan", "launches, blocks, lanes"},
+    {"loops", Until::Lowered, every, ".loops", "a loop nest for each launch"},
+    {"package", Until::Lowered, every, ".tilec", "what runs without the compiler", Of::Program, true},
+    {"report-text", Until::Lowered, every, ".txt", "operations, bytes, and what backward keeps"},
+    {"llvm", Until::Lowered, Family::Cpu, ".ll", "LLVM's text, optimised"},
+    {"asm", Until::Lowered, Family::Cpu, ".s", "assembly"},
+    {"object", Until::Lowered, Family::Cpu, ".o", "an object file", Of::Program, true},
+    {"opencl", Until::Lowered, Family::OpenCl, ".cl", "OpenCL C"},
+    {"cuda", Until::Lowered, Family::Cuda, ".cu", "CUDA C++"},
+    {"ptx", Until::Lowered, Family::Cuda, ".ptx", "what NVRTC makes of it"},
+    {"cubin", Until::Lowered, Family::Cuda, ".cubin", "machine code of the device", Of::Program, true},
 };
 
 std::string print_loops(const codegen::Lowered& package) {
@@ -82,14 +91,31 @@ const StageInfo* stage_named(std::string_view name) {
   return at == std::end(stages_in_order) ? nullptr : at;
 }
 
+std::string stage_names(std::size_t width, std::string_view indent) {
+  std::string text;
+  std::size_t column = 0;
+  for (const StageInfo& stage : stages_in_order) {
+    if (column != 0 && column + 1 + stage.name.size() > width) {
+      text += "\n" + std::string(indent);
+      column = 0;
+    }
+    text += (column != 0 ? " " : "") + std::string(stage.name);
+    column += (column != 0) + stage.name.size();
+  }
+  return text;
+}
+
+void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::Derivative& gradient) {
+  const bool pair = stage.of == Of::Pair;
+  if ((pair || stage.of == Of::Derivative) && request.derivatives.empty()) request.derivatives.push_back(gradient);
+  request.split = pair || stage.name == "report-text";
+}
+
 bool reached(const StageInfo& stage, const codegen::Stages& stages) {
-  if (!stage.needs_program) return true;
-  if (stage.name == "contraction") return stages.contraction.has_value();
-  if (stage.name == "gradient") return stages.gradient.has_value();
-  if (stage.name == "bound") return stages.bound.has_value();
-  if (stage.name == "bounded") return stages.bounded.has_value();
-  if (stage.name == "reduced") return stages.reduced.has_value();
-  if (stage.name == "plan") return stages.plan.has_value();
+  if (stage.of == Of::Text) return true;
+  if (stage.of == Of::Pair) return stages.split.has_value();
+  if (stage.program != nullptr) return (stages.*stage.program).has_value();
+  if (stage.until == Until::Plan) return stages.plan.has_value();
   if (stage.name == "report-text") return stages.lowered && (!stages.gradient || stages.split);
   return stages.lowered.has_value();
 }
@@ -97,13 +123,12 @@ bool reached(const StageInfo& stage, const codegen::Stages& stages) {
 std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Request& request) {
   const codegen::Target& target = request.target;
   if (!reached(stage, stages)) throw lang::InternalError("stage " + std::string(stage.name) + " was not computed");
+  if (stage.program != nullptr) return poly::print(*(stages.*stage.program));
   if (stage.name == "ast") return lang::dump(file);
   if (stage.name == "source") return lang::print(file);
-  if (stage.name == "contraction") return poly::print(*stages.contraction);
-  if (stage.name == "gradient") return poly::print(*stages.gradient);
-  if (stage.name == "bound") return poly::print(*stages.bound);
-  if (stage.name == "bounded") return poly::print(*stages.bounded);
-  if (stage.name == "reduced") return poly::print(*stages.reduced);
+  if (stage.name == "forward") return poly::print(stages.split->forward);
+  if (stage.name == "backward") return poly::print(stages.split->backward);
+  if (stage.name == "rewritten") return poly::print(stages.plan->program);
   if (stage.name == "plan") return codegen::print(*stages.plan);
   if (stage.name == "loops") return print_loops(*stages.lowered);
   if (stage.name == "report-text") return codegen::report(stages);
@@ -113,9 +138,11 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   return emit_cuda(stage.name, *stages.lowered, target);
 }
 
+const char* family_name(Family family) { return family == Family::Cpu ? "cpu" : family == Family::Cuda ? "cuda" : "opencl"; }
+
 std::string default_target(const StageInfo& stage, const std::string& target, bool given) {
   if (given || !stage.family) return target;
-  return *stage.family == Family::Cpu ? "cpu" : *stage.family == Family::Cuda ? "cuda" : "opencl";
+  return family_name(*stage.family);
 }
 
 }  // namespace tilec::runtime

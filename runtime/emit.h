@@ -2,6 +2,8 @@
 //
 //   stage_named("gradient")  ⇒  {"gradient", Until::Gradient, …};  emit(…)  ⇒  "function matmul_grad(f32 A[M, K], …"
 //
+// The table in emit.cpp is the one place that knows the stages: help, messages, C and Python read it.
+//
 // In:  a file and the Stages that codegen::compile made of it, at least up to `until`.   Out: the stage's text or bytes.
 #pragma once
 
@@ -16,21 +18,30 @@
 namespace tilec::runtime {
 
 struct StageInfo {
+  enum class Of { Text, Program, Derivative, Pair };   // what it shows: a parsed file alone, any Program, a derivative, a function and its gradient
+
   std::string_view name;
   codegen::Until until;
   std::optional<codegen::Target::Family> family;       // the target that has this stage; none: every target
   std::string_view suffix;                             // of the file --dump-to writes
+  std::string_view what;                               // a line for people
+  Of of = Of::Program;
   bool binary = false;
-  bool needs_program = true;                           // ast and source need a parsed file only
+  std::optional<poly::Program> codegen::Meaning::*program = nullptr;  // what it prints, where that is a member
 };
 
 std::span<const StageInfo> all_stages();               // in the order of work
 const StageInfo* stage_named(std::string_view name);   // null: none
+std::string stage_names(std::size_t width = std::string::npos, std::string_view indent = "");  // all of them, in lines
 
+// Asks for what the stage shows: a gradient where `request` has no derivative, and a pair.
+void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::Derivative& gradient = {});
 bool reached(const StageInfo& stage, const codegen::Stages& stages);  // was it computed?
 
 // RuntimeError when a tool outside is missing (ptx and cubin without NVRTC). `request`: what the stages were compiled for.
 std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Request& request);
+
+const char* family_name(codegen::Target::Family family);  // the target that a name without details means
 
 // `--emit=cuda` without --target means the stage's own target.
 std::string default_target(const StageInfo& stage, const std::string& target, bool given);

@@ -148,7 +148,7 @@ std::shared_ptr<const Module> load(const codegen::Package& package, int threads)
 }
 
 std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request) {
-  if (request.target.family == codegen::Target::Family::Reference) return load_reference(stages.bounded ? *stages.bounded : *stages.bound, request);
+  if (request.target.family == codegen::Target::Family::Reference) return load_reference(*stages.bounded, request);
   if (has_threads(request.target)) open_device(request.target.name)->check_compiler();  // that it is not there is said before code is made for it
   const codegen::Package package = assemble(*stages.lowered, request);
   if (has_threads(request.target)) return load_device(package);

@@ -262,8 +262,18 @@ TILEC_API tilec_status tilec_load(const char* bytes, size_t size, int threads, t
 
 typedef struct tilec_buffer tilec_buffer;
 
-/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda
- * ptx cubin. Arguments may be left out as long as the stage needs no numbers. */
+/* A stage of the compiler: `is_text` is 0 where it is bytes; `target` is the one that has it, or null: every target. */
+typedef struct tilec_stage {
+  const char* name;
+  const char* description;
+  const char* target;
+  int is_text;
+} tilec_stage;
+
+/* All stages, in the order of work; they live as long as the library. */
+TILEC_API const tilec_stage* tilec_stages(size_t* count);
+
+/* A stage as text or bytes, by its name. Arguments may be left out as long as the stage needs no numbers. */
 TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stage, const tilec_argument* arguments, size_t argument_count,
                                   tilec_buffer** buffer);
 TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);

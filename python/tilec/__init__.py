@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes as _ctypes
 import difflib as _difflib
+import functools as _functools
 import itertools as _itertools
 import os as _os
 import pathlib as _pathlib
@@ -28,7 +29,7 @@ from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, Internal
                      said as _said)
 
 __all__ = ["compile", "load", "Program", "Module", "Package", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
-           "OptionError", "ProgramWarning", "Diagnostic", "version"]
+           "OptionError", "ProgramWarning", "Diagnostic", "Stage", "stages", "version"]
 
 _LARGE = 2**63
 _Names = _typing.Union[str, _typing.Sequence[str], None]
@@ -218,8 +219,8 @@ class Program:
         return Program(handle.value, self._kernels, self)
 
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
-        """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm
-        object opencl cuda ptx cubin. Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
+        """A stage of the compiler by its name (tilec.stages()), as text, or as bytes where it is not text.
+        Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
         """
         given = list(zip(self.inputs, self._by_position(arguments, named))) if arguments or named else []
         block = _Block([(n, _as_argument(n, v)) for n, v in given if v is not None])
@@ -230,7 +231,7 @@ class Program:
             data = _ctypes.string_at(_c.lib.tilec_buffer_data(handle), _c.lib.tilec_buffer_size(handle))
         finally:
             _c.lib.tilec_buffer_destroy(handle)
-        return data if stage in ("package", "object", "cubin") else data.decode()
+        return data.decode() if stages()[stage].is_text else data
 
     def save(self, path: "str | _os.PathLike[str]", *arguments, **named) -> None:
         """Writes a package: what a call with arguments of these shapes and types runs, compiled for the program's target. tilec.load(path)
@@ -442,6 +443,23 @@ def load(path: "str | _os.PathLike[str]", **options):
                 raise TypeError("%s is compiled already: %s= belong to Program.save()" % (path, "=, ".join(sorted(set(options) - {"threads"}))))
             return Package(_MAGIC + file.read(), _fit("threads=", "", options.get("threads", 0), 0, 4096))
     return compile(path.read_text(encoding="utf-8"), name=str(path), **options)
+
+
+class Stage(_typing.NamedTuple):
+    """What Program.emit shows under a name; `target` is the one that has it, None: every target."""
+    name: str
+    description: str
+    target: "str | None"
+    is_text: bool
+
+
+@_functools.cache
+def stages() -> "dict[str, Stage]":
+    """All stages of the compiler by name, in the order of work."""
+    count = _ctypes.c_size_t()
+    rows = _c.lib.tilec_stages(_ctypes.byref(count))
+    made = [Stage(s.name.decode(), s.description.decode(), s.target.decode() if s.target else None, bool(s.is_text)) for s in rows[:count.value]]
+    return {stage.name: stage for stage in made}
 
 
 def version() -> str:
