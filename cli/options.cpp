@@ -74,7 +74,7 @@ std::pair<std::string, std::variant<double, std::string>> definition(const std::
   return {name, value};
 }
 
-struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0; std::string target, check, diagnostics = "text"; };
+struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0, vjp = 0; std::string target, check, diagnostics = "text"; };
 
 void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--function", options.function, "the function to compile, where the file has several")->type_name("NAME");
@@ -113,8 +113,9 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   }
   if (c == "show" || c == "grad") {
     app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
-    app->add_flag("--stats", options.stats, "registers, spills and shared memory of each kernel (cuda)");
   }
+  if (c == "show" || c == "grad" || c == "build") app->add_flag("--stats", options.stats, "memory, code and launches of what was compiled, and of CUDA kernels registers and spills");
+  if (c == "build") app->add_flag("--vjp", raw.vjp, "the function and its gradient as a pair: forward keeps what backward takes")->disable_flag_override();
   if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
   if (c == "run") {
     app->add_flag("--check", raw.check, "compare with the interpreter; where that takes long, up to 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
@@ -144,6 +145,18 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
+// A stage that has a derivative where none is asked for.
+bool makes_gradient(const std::string& name) {
+  const runtime::StageInfo* stage = runtime::stage_named(name);
+  return stage != nullptr && (stage->of == runtime::StageInfo::Of::Derivative || stage->of == runtime::StageInfo::Of::Pair);
+}
+
+// A pair is of the last derivative.
+void after_vjp(const CLI::Option& option) {
+  for (const char* name : {"--grad", "--forward", "--vjp"})
+    if (option.check_name(name)) throw UsageError{fmt::format("{} follows --vjp", name), "--vjp makes a pair of the last derivative: write it once, behind the others"};
+}
+
 // `--grad --of L --forward --wrt X`: --of and --wrt name tensors of the derivative that they follow; in front of all, of the first.
 void read_derivatives(const CLI::App& app, const Raw& raw, Options& options) {
   std::vector<codegen::Derivative>& derivatives = options.derivatives;
@@ -157,13 +170,15 @@ void read_derivatives(const CLI::App& app, const Raw& raw, Options& options) {
   };
   for (const CLI::Option* option : app.parse_order()) {
     const bool forward = option->check_name("--forward");
-    if (forward || option->check_name("--grad")) {
+    if (options.vjp) after_vjp(*option);
+    options.vjp = options.vjp || option->check_name("--vjp");
+    if (forward || option->check_name("--grad") || option->check_name("--vjp")) {
       derivatives.push_back(derivatives.empty() ? first : codegen::Derivative{});
       derivatives.back().forward = forward;
     } else if (option->check_name("--of")) name(&codegen::Derivative::of, raw.of.at(of++), "--of");
     else if (option->check_name("--wrt")) name(&codegen::Derivative::wrt, raw.wrt.at(wrt++), "--wrt");
   }
-  const bool makes_one = !derivatives.empty() || options.command == "grad" || options.stage == "gradient" || options.grad_check;
+  const bool makes_one = !derivatives.empty() || options.command == "grad" || makes_gradient(options.stage) || options.grad_check;
   if (!makes_one && of + wrt > 0) throw UsageError{fmt::format("{} belongs to a derivative, and none is asked for", of > 0 ? "--of" : "--wrt"), "write `--grad` or `--forward` in front of it"};
 }
 

@@ -776,6 +776,44 @@ tilec_status tilec_save(const tilec_program* program, const char* path, const ti
   });
 }
 
+tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, const char* path,
+                            const tilec_argument* arguments, size_t argument_count) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_save_vjp";
+    const tilec_program& p = need(program, function, "program");
+    static_cast<void>(need(path, function, "path"));
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    codegen::Request request = differentiated(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
+    request.half = codegen::Request::Half::Forward;      // the cotangents are nobody's arguments yet
+    const auto callable = shared_callable(p.callable->loaded(), request, p.callable->kernels());
+    lang::Diagnostics diagnostics;
+    const auto asked = check_names(p, in, Side::Input, diagnostics) ? callable->request_for(in, {}, diagnostics) : std::nullopt;
+    const auto pair = asked ? runtime::pair_of(callable->file(), runtime::as_compiled(*asked), diagnostics) : std::nullopt;
+    if (!pair) return failed(diagnostics, callable->sources());
+    runtime::write_file(path, runtime::to_bytes(*pair));
+    keep(diagnostics, callable->sources(), false);
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward) {
+  constexpr const char* function = "tilec_load_vjp";
+  return guarded([&] {
+    static_cast<void>(need(bytes, function, "bytes"));
+    static_cast<void>(need(forward, function, "forward"));
+    static_cast<void>(need(backward, function, "backward"));
+    if (threads < 0) misuse(function, fmt::format("`threads` is {}", threads));
+    const codegen::Package package = runtime::package_from({bytes, size}, "the package");
+    if (package.backward.empty()) throw runtime::argument_error(messages::no_pair, package.name.empty() ? "the package" : package.name).hint("build it with `tilec build --vjp`, or save it with `vjp=True`");
+    const runtime::Halves halves = runtime::load_halves(package, threads);
+    const auto kernel = [](const std::shared_ptr<const runtime::Module>& module) { return std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)}); };
+    auto first = kernel(halves.forward), second = kernel(halves.backward);
+    *forward = first.release();
+    *backward = second.release();
+    return TILEC_OK;
+  });
+}
+
 tilec_status tilec_load(const char* bytes, size_t size, int threads, tilec_kernel** kernel) {
   return guarded([&] {
     constexpr const char* function = "tilec_load";

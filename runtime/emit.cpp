@@ -1,5 +1,7 @@
 #include "runtime/emit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "codegen/report.h"
@@ -10,6 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/nvrtc.h"
 #include "runtime/package_file.h"
+#include "tilec/tilec.h"
 #ifdef TILEC_CPU
 #include "codegen/llvm/emit.h"
 #endif
@@ -57,11 +60,21 @@ std::string print_loops(const codegen::Lowered& package) {
   return text;
 }
 
-std::string package_bytes(const codegen::Stages& stages, const codegen::Request& request) {
+// FNV-1a
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t h = 0xcbf29ce484222325;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return h;
+}
+
+codegen::Package package_of(const lang::File& file, const codegen::Stages& stages, const codegen::Request& request) {
   if (request.target.family == Family::Reference) throw argument_error(messages::no_package, "the interpreter needs the compiler").hint("write `--target cpu`, `opencl` or `cuda`");
   if (!stages.checks.empty()) throw argument_error(messages::no_package, "`--checked` needs the text");
   if (!request.accumulate.empty()) throw argument_error(messages::no_package, "it adds to its results");
-  return to_bytes(assemble(*stages.lowered, request));
+  codegen::Package package = assemble(*stages.lowered, request);
+  package.compiler = fmt::format("{}.{}.{}", TILEC_VERSION_MAJOR, TILEC_VERSION_MINOR, TILEC_VERSION_PATCH);
+  package.source = hash(lang::print(file));
+  return package;
 }
 
 std::string emit_cpu(std::string_view stage, const codegen::Lowered& package, const codegen::Target& target) {
@@ -111,6 +124,19 @@ void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::D
   request.split = pair || stage.name == "report-text";
 }
 
+std::optional<codegen::Package> pair_of(const lang::File& file, codegen::Request request, lang::Diagnostics& diagnostics) {
+  std::optional<codegen::Package> pair;
+  for (const auto half : {codegen::Request::Half::Forward, codegen::Request::Half::Backward}) {
+    request.half = half;
+    const std::optional<codegen::Stages> stages = codegen::compile(file, request, Until::Lowered, diagnostics);
+    if (!stages) return std::nullopt;
+    codegen::Package package = package_of(file, *stages, request);
+    if (pair) pair->backward.push_back(std::move(package));
+    else pair = std::move(package), pair->kept = static_cast<std::int64_t>(pair->outputs.size() - stages->split->forward_outputs);
+  }
+  return pair;
+}
+
 bool reached(const StageInfo& stage, const codegen::Stages& stages) {
   if (stage.of == Of::Text) return true;
   if (stage.of == Of::Pair) return stages.split.has_value();
@@ -132,7 +158,7 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   if (stage.name == "plan") return codegen::print(*stages.plan);
   if (stage.name == "loops") return print_loops(*stages.lowered);
   if (stage.name == "report-text") return codegen::report(stages);
-  if (stage.name == "package") return package_bytes(stages, request);
+  if (stage.name == "package") return to_bytes(package_of(file, stages, request));
   if (stage.family == Family::Cpu) return emit_cpu(stage.name, *stages.lowered, target);
   if (stage.family == Family::OpenCl) return codegen::simt::emit(kernels_of(*stages.lowered), codegen::simt::Dialect::OpenCl);
   return emit_cuda(stage.name, *stages.lowered, target);

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/package.h"
 #include "codegen/pipeline.h"
 #include "lang/ast.h"
 
@@ -36,6 +37,10 @@ std::string stage_names(std::size_t width = std::string::npos, std::string_view 
 
 // Asks for what the stage shows: a gradient where `request` has no derivative, and a pair.
 void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::Derivative& gradient = {});
+// A function and its last derivative as one package: what runs forward, and behind it what takes the values that it keeps. Nothing when
+// the program is at fault; RuntimeError E0535 where a package cannot say what is asked.
+std::optional<codegen::Package> pair_of(const lang::File& file, codegen::Request request, lang::Diagnostics& diagnostics);
+
 bool reached(const StageInfo& stage, const codegen::Stages& stages);  // was it computed?
 
 // RuntimeError when a tool outside is missing (ptx and cubin without NVRTC). `request`: what the stages were compiled for.

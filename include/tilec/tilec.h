@@ -258,6 +258,12 @@ TILEC_API tilec_status tilec_save(const tilec_program* program, const char* path
  * (E0534), or made for a CPU or device that is not here (E0520). `threads` as in tilec_options. */
 TILEC_API tilec_status tilec_load(const char* bytes, size_t size, int threads, tilec_kernel** kernel);
 
+/* The same for a pair (tilec_vjp): one package with what runs forward and what runs backward, as `tilec build --vjp` writes it. tilec_load of it
+ * gives the function alone. tilec_load_vjp refuses a package that is no pair (E0539). */
+TILEC_API tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
+                                      const char* path, const tilec_argument* arguments, size_t argument_count);
+TILEC_API tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward);
+
 /* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct tilec_buffer tilec_buffer;

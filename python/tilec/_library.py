@@ -101,6 +101,8 @@ def _load() -> c.CDLL:
         "tilec_kernel_output": (c.c_int, [handle, count, c.POINTER(Port)]),
         "tilec_kernel_run": (c.c_int, [handle, handle, handle]),
         "tilec_save": (c.c_int, [handle, text, *arguments]),
+        "tilec_save_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, text, *arguments]),
+        "tilec_load_vjp": (c.c_int, [text, count, c.c_int, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_load": (c.c_int, [text, count, c.c_int, c.POINTER(handle)]),
         "tilec_stages": (c.POINTER(Stage), [c.POINTER(count)]),
         "tilec_emit": (c.c_int, [handle, text, *arguments, c.POINTER(handle)]),
