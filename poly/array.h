@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <numeric>
 #include <vector>
 
 #include "lang/type.h"
@@ -18,7 +16,11 @@ struct Array {
   std::vector<std::int64_t> shape;
   std::vector<double> reals;
   std::vector<std::int64_t> integers;
-  std::int64_t count() const { return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()); }
+  std::int64_t count() const {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : shape) count *= extent;
+    return count;
+  }
 };
 
 }  // namespace tilec::poly
