@@ -134,7 +134,14 @@ void check(const Package& p) {
   }
   is(p.kept >= 0 && p.kept <= size(p.outputs) && (p.kept == 0 || !p.backward.empty()), "it keeps what it does not make");
   is(p.backward.size() <= 1, "it has two backward passes");
-  for (const Package& backward : p.backward) check(backward);
+  for (const Package& backward : p.backward) {
+    check(backward);
+    for (const codegen::Port& port : backward.inputs)
+      for (const auto* ports : {&p.inputs, &p.outputs}) {
+        const auto same = std::ranges::find(*ports, port.name, &codegen::Port::name);
+        is(same == ports->end() || *same == port, "backward takes another tensor than there is");
+      }
+  }
 }
 
 std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {

@@ -16,7 +16,7 @@ CONV = """function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) {
 
 
 def command(*arguments):
-    return subprocess.run(["tilec", *map(str, arguments)], capture_output=True, text=True)
+    return subprocess.run([TILEC, *map(str, arguments)], capture_output=True, text=True)
 
 
 def arrays(seed=0):
