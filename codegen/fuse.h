@@ -10,11 +10,15 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "codegen/nest.h"
+#include "codegen/rewrite/directive.h"
 #include "codegen/target.h"
+#include "lang/diagnostic.h"
 
 namespace tilec::codegen {
 
@@ -30,8 +34,20 @@ struct Fused {
     bool blocks = false;
   };
   std::vector<Set> sets;
+  std::vector<Directive> directives;                   // that made it of the reduced Program, chosen or given
 };
+
+// What a plan says before its groups, each directive with its place.
+struct Given {
+  struct Said { Directive directive; lang::Span span; };
+  std::vector<Said> directives;
+  std::set<RewriteStage> stages;                       // of which something is said: nothing is chosen there
+};
+
 // `output_strides`: per position among the outputs, for those that need a copy of their own; absent: row-major.
 Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target);
+// What `given` does not say is chosen. Nothing where one of its directives does not apply (E0561).
+std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target, const Given& given,
+                          lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::codegen

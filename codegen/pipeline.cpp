@@ -13,6 +13,7 @@
 #include "codegen/asked_sizes.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
+#include "codegen/replay.h"
 #include "codegen/schedule.h"
 #include "codegen/share.h"
 #include "lang/messages.h"
@@ -151,6 +152,10 @@ void take_half(Stages& stages, Request::Half half) {
 namespace {
 
 std::optional<Stages> stages_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+  if (request.plan && request.target.family == Target::Family::Reference) {
+    diagnostics.report({}, lang::messages::plan_unused, "the interpreter").hint("choose a target that compiles: `cpu`, `opencl` or `cuda`");
+    return std::nullopt;
+  }
   Stages stages;
   Clock timed(stages.timings);
   stages.contraction = timed("build", [&] { return poly::build(file, request.signature, diagnostics); });
@@ -198,14 +203,20 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
   if (until == Until::Reduced) return stages;
 
   const lang::Span span = span_of(*stages.reduced);
-  const Fused fused = timed("fuse", [&] { return poly::located(span, [&] { return fuse(*stages.reduced, strides_of(*stages.reduced, request), request.output_strides, request.target); }); });
-  if (!offsets_fit(fused.program, fused.strides, diagnostics)) return std::nullopt;
+  const std::vector<PlanLine> lines = request.plan ? lines_of(request.plan->text, request.plan->source) : std::vector<PlanLine>();
+  const auto given = given_in(lines, diagnostics);
+  if (!given) return std::nullopt;
+  const std::optional<Fused> fused = timed("fuse", [&] {
+    return poly::located(span, [&] { return fuse(*stages.reduced, strides_of(*stages.reduced, request), request.output_strides, request.target, *given, diagnostics); });
+  });
+  if (!fused || !offsets_fit(fused->program, fused->strides, diagnostics)) return std::nullopt;
   // From here on no sum of a kernel leaves 64 bits.
-  stages.plan = timed("schedule", [&] { return poly::located(span, [&] { return schedule(fused, request.target); }); });
-  verify(*stages.plan, fused.strides);
+  stages.plan = timed("schedule", [&] { return poly::located(span, [&] { return schedule(*fused, request.target); }); });
+  verify(*stages.plan, fused->strides);
+  if (!replay(*stages.plan, *fused, lines, request.target, diagnostics)) return std::nullopt;
   if (until == Until::Plan) return stages;
 
-  stages.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); }); });
+  stages.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*stages.plan, fused->strides, request.target)); }); });
   for (const Step& step : stages.lowered->steps) verify(step.loops);
   return stages;
 }

@@ -44,6 +44,7 @@ struct Request {
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
   std::map<std::string, std::vector<std::int64_t>> strides;  // per input, in elements; absent: row-major
+  std::optional<PlanText> plan;                        // how it is compiled, or part of that: what it does not say is chosen
   std::map<std::size_t, std::vector<std::int64_t>> output_strides;  // per position among the outputs: one tensor may be several of them
 };
 
