@@ -74,6 +74,8 @@ int emit_command(const Options& options) {
   const bool only_dump = options.stage.empty() && !options.dump_to.empty();
   if (options.stage.empty() && !only_dump && !options.time) throw UsageError{fmt::format("what should be done with `{}`?", path), fmt::format("write `tilec run {}`, `tilec check {}` or `tilec {} --emit=contraction`", path, path, path)};
   const runtime::StageInfo& stage = stage_of(options.stage.empty() ? "loops" : options.stage);
+  if (!options.plan.empty() && stage.until < codegen::Until::Plan)
+    throw UsageError{fmt::format("--plan says nothing about `{}`", stage.name), "stages from `plan` on follow a plan: `--emit=plan`"};
   Session session(options, path);
   if (!session.file) return session.report();
   codegen::Request request = session.request();

@@ -87,6 +87,7 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--wrt", raw.wrt, "inputs that the derivative before it is taken by (default: all float ones)")->type_name("I,…")->allow_extra_args(false);
   app.add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
   app.add_option("--threads", options.threads, "threads of the cpu target (default: all)")->check(CLI::Range(1, 4096))->type_name("N");
+  if (options.command != "grad") app.add_option("--plan", options.plan, "compile as this file says, which --emit=plan prints; what it does not say is chosen")->type_name("FILE");
   app.add_option("--dump-to", options.dump_to, "write every stage to this folder")->type_name("DIR");
   app.add_flag("--time", options.time, "print how long each pass took");
 }

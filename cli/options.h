@@ -26,6 +26,7 @@ struct Options {
   std::string target = "cpu";
   bool target_given = false;
   std::string stage;                                   // --emit
+  std::string plan;                                    // a file; empty: all is chosen
   std::string output, dump_to;
   std::optional<std::string> filter;                   // of test
   bool time = false, check = false, grad_check = false, stats = false, in_place = false, json = false, quiet = false, verbose = false;

@@ -33,6 +33,7 @@ void refuse_options(const Options& options) {
   compiled(!options.defines.empty(), "--define");
   compiled(!options.derivatives.empty(), options.derivatives.empty() || !options.derivatives.front().forward ? "--grad" : "--forward");
   compiled(options.target_given, "--target");
+  compiled(!options.plan.empty(), "--plan");
   compiled(options.time, "--time");
   compiled(!options.dump_to.empty(), "--dump-to");
   if (options.checked) throw UsageError{"--checked reports places in the text, and a package has none", "run the file of Tile"};

@@ -7,6 +7,7 @@
 #include "codegen/clock.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
+#include "codegen/replay.h"
 #include "codegen/schedule.h"
 #include "codegen/share.h"
 #include "poly/exact.h"
@@ -79,14 +80,19 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   Chosen choice;
   Clock timed(timings);
   const lang::Span span = span_of(reduced);
-  const Fused fused = timed("fuse", [&] { return poly::located(span, [&] { return fuse(reduced, strides_of(reduced, request), request.output_strides, request.target); }); });
-  if (!offsets_fit(fused.program, fused.strides, diagnostics)) return std::nullopt;
+  const std::vector<PlanLine> lines = request.plan ? lines_of(request.plan->text, request.plan->source) : std::vector<PlanLine>();
+  const auto given = given_in(lines, diagnostics);
+  if (!given) return std::nullopt;
+  const Heard heard{timings, request.keeps_rewrites ? &choice.rewrites : nullptr};
+  const std::optional<Fused> fused = poly::located(span, [&] { return fuse(reduced, strides_of(reduced, request), request.output_strides, request.target, *given, heard, diagnostics); });
+  if (!fused || !offsets_fit(fused->program, fused->strides, diagnostics)) return std::nullopt;
   // From here on no sum of a kernel leaves 64 bits.
-  choice.plan = timed("schedule", [&] { return poly::located(span, [&] { return schedule(fused, request.target); }); });
-  verify(*choice.plan, fused.strides);
+  choice.plan = timed("schedule", [&] { return poly::located(span, [&] { return schedule(*fused, request.target); }); });
+  verify(*choice.plan, fused->strides);
+  if (!replay(*choice.plan, *fused, lines, request.target, diagnostics)) return std::nullopt;
   if (until == Until::Plan) return choice;
 
-  choice.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*choice.plan, fused.strides, request.target)); }); });
+  choice.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*choice.plan, fused->strides, request.target)); }); });
   for (const Step& step : choice.lowered->steps) verify(step.loops);
   return choice;
 }

@@ -1,11 +1,13 @@
 // What is chosen for one machine: from a reduced Program to kernels as Loops.
 //
-//   reduced ─fuse▶ rewritten ─schedule▶ plan ─lower▶ loops
+//   reduced ─inline▶ ─sums▶ ─scans▶ ─splits▶ ─copies▶ ─panels▶ ─rows▶ rewritten ─schedule▶ plan ─lower▶ loops
 //
 // Out: every stage up to `until`; nullopt when the program is at fault (the errors are in `diagnostics`).
 #pragma once
 
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codegen/lowered.h"
@@ -24,7 +26,8 @@ struct Chosen {
   Chosen& operator=(Chosen&&) noexcept;
   ~Chosen();
 
-  std::optional<Plan> plan;                            // its Program is the rewritten one
+  std::vector<std::pair<std::string_view, poly::Program>> rewrites;  // where the request keeps them: what each stage of the rewriting left
+  std::optional<Plan> plan;                            // its Program is what the last of them left
   std::optional<Lowered> lowered;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <string_view>
 #include <vector>
 
 #include "codegen/request.h"
@@ -13,10 +14,10 @@ namespace tilec::codegen {
 class Clock {
  public:
   explicit Clock(std::vector<Timing>& timings) : timings_(timings) {}
-  template <class F> auto operator()(const char* pass, F f) {
+  template <class F> auto operator()(std::string_view pass, F f) {
     const auto start = std::chrono::steady_clock::now();
     auto result = f();
-    timings_.push_back({pass, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()});
+    timings_.push_back({std::string(pass), std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()});
     return result;
   }
 

@@ -10,6 +10,10 @@
 namespace tilec::codegen {
 
 std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) try {
+  if (request.plan && request.target.family == Target::Family::Reference) {
+    diagnostics.report({}, lang::messages::plan_unused, "the interpreter").hint("choose a target that compiles: `cpu`, `opencl` or `cuda`");
+    return std::nullopt;
+  }
   std::optional<Meaning> meaning = meaning_of(file, request, until, diagnostics);
   if (!meaning) return std::nullopt;
   if (until < Until::Plan) return Stages{std::move(*meaning), {}};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/derive.h"
+#include "codegen/plan_text.h"
 #include "codegen/target.h"
 #include "poly/build.h"
 
@@ -30,10 +31,12 @@ struct Request {
   std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to, not written
   bool split = false;                                  // the last derivative and what it is of as two Programs, too
   enum class Half { Both, Forward, Backward } half = Half::Both;  // of a split: the one that is compiled
+  bool keeps_rewrites = false;                         // each stage of the rewriting is to be shown
   bool checked = false;                                // indices out of range are looked for, see Stages::checks
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
   std::map<std::string, std::vector<std::int64_t>> strides;  // per input, in elements; absent: row-major
+  std::optional<PlanText> plan;                        // how it is compiled, or part of that: what it does not say is chosen
   std::map<std::size_t, std::vector<std::int64_t>> output_strides;  // per position among the outputs: one tensor may be several of them
 };
 

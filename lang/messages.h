@@ -182,6 +182,12 @@ inline constexpr Message<Text, Text, int> misaligned_data{"E0556", Severity::Err
 inline constexpr Message<Text, Text, Text> result_type{"E0557", Severity::Error, "output `{}` is `{}` but its memory is `{}`"};
 inline constexpr Message<Text> no_result{"E0558", Severity::Error, "output `{}` has no memory"};
 inline constexpr Message<Text, Text> bad_tensor{"E0559", Severity::Error, "the tensor of `{}` cannot be used: {}"};
+// plans
+inline constexpr Message<Text> plan_line{"E0560", Severity::Error, "this line of the plan cannot be read: {}"};
+inline constexpr Message<Text, Text> plan_refused{"E0561", Severity::Error, "`{}` does not apply: {}"};
+inline constexpr Message<Text, Text> plan_order{"E0562", Severity::Error, "`{}` stands behind `{}`"};
+inline constexpr Message<Text, Text> plan_group{"E0563", Severity::Error, "the group of `{}` does not fit: {}"};
+inline constexpr Message<Text> plan_unused{"E0564", Severity::Error, "{} follows no plan"};
 // devices
 inline constexpr Message<Text, Text> no_device{"E0520", Severity::Error, "target `{}` has no device here: {}"};
 inline constexpr Message<Text, Text, Text> device_compile{"E0521", Severity::Error, "the compiler of {} refused the text that was emitted for it, saved as `{}`:\n{}"};

@@ -156,7 +156,7 @@ tilec_options options_of(const tilec_options* given, const char* function) {
   constexpr std::size_t ends[] = {
       offsetof(tilec_options, function), offsetof(tilec_options, target), offsetof(tilec_options, file_name), offsetof(tilec_options, defines), offsetof(tilec_options, define_count),
       offsetof(tilec_options, sizes), offsetof(tilec_options, size_count), offsetof(tilec_options, threads), offsetof(tilec_options, include), offsetof(tilec_options, include_count),
-      offsetof(tilec_options, checked), offsetof(tilec_options, kernels)};
+      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan)};
   if (given->size < sizeof options && std::ranges::count(ends, given->size) == 0) misuse(function, fmt::format("`options.size` is {}, where no field ends: set it to `sizeof(tilec_options)`", given->size));
   std::memcpy(&options, given, std::min(given->size, sizeof options));
   const char* const bytes = reinterpret_cast<const char*>(given);
@@ -231,7 +231,7 @@ std::shared_ptr<const runtime::Loaded> shared_file(std::vector<lang::Source> sou
 std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std::size_t kernels) {
   std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", fmt::ptr(&loaded), r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
-  key += fmt::format("half {}\n", static_cast<int>(r.half));
+  key += fmt::format("half {}, {}\n", static_cast<int>(r.half), r.plan ? "planned" : "chosen");
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
   return key;
@@ -388,9 +388,18 @@ std::shared_ptr<const runtime::Loaded> loaded_from(lang::Source source, const st
   return file ? shared_file(sources, std::move(*file)) : nullptr;
 }
 
+// The same file, whose last source is the plan.
+std::shared_ptr<const runtime::Loaded> planned(const runtime::Loaded& loaded, const std::string& plan, codegen::Request& request) {
+  std::vector<lang::Source> sources = loaded.sources;
+  request.plan = codegen::PlanText{plan, static_cast<std::uint32_t>(sources.size())};
+  sources.push_back({"<plan>", plan});
+  return shared_file(std::move(sources), loaded.file);
+}
+
 // The program of the function that `options` names, or null.
-std::unique_ptr<tilec_program> program_of(const std::shared_ptr<const runtime::Loaded>& loaded, const codegen::Request& request, const tilec_options& options, lang::Diagnostics& diagnostics) {
+std::unique_ptr<tilec_program> program_of(std::shared_ptr<const runtime::Loaded> loaded, codegen::Request request, const tilec_options& options, lang::Diagnostics& diagnostics) {
   auto made = std::make_unique<tilec_program>();
+  if (options.plan != nullptr) loaded = planned(*loaded, options.plan, request);
   made->callable = shared_callable(loaded, request, options.kernels != 0 ? options.kernels : runtime::usual_kernels());
   return fill_names(*made, diagnostics) ? std::move(made) : nullptr;
 }
@@ -423,6 +432,7 @@ codegen::Derivative derivative_from(Names of, Names wrt, const char* function) {
 
 codegen::Request differentiated(const runtime::Callable& callable, codegen::Derivative derivative, const char* function) {
   codegen::Request request = callable.request();
+  request.plan.reset();                                    // it is that of the program
   if (!request.derivatives.empty() && request.derivatives.back().values) misuse(function, "`program` gives values and gradients in one: differentiate the function that it was made of");
   request.derivatives.push_back(std::move(derivative));
   return request;
@@ -437,6 +447,16 @@ tilec_status derivative_of(const tilec_program* program, codegen::Derivative der
   lang::Diagnostics diagnostics;
   if (!fill_names(*made, diagnostics)) return failed(diagnostics, callable.sources());
   keep(diagnostics, callable.sources(), false);
+  *result = made.release();
+  return TILEC_OK;
+}
+
+tilec_status with_plan(const tilec_program* program, const std::string& plan, tilec_program** result, const char* function) {
+  const tilec_program& p = need(program, function, "program");
+  static_cast<void>(need(result, function, "planned"));
+  codegen::Request request = p.callable->request();
+  const auto loaded = planned(*p.callable->loaded(), plan, request);
+  auto made = std::make_unique<tilec_program>(tilec_program{shared_callable(loaded, request, p.callable->kernels()), p.inputs, p.outputs, p.name});
   *result = made.release();
   return TILEC_OK;
 }
@@ -666,6 +686,11 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
     *backward = made[1].release();
     return TILEC_OK;
   });
+}
+
+tilec_status tilec_with_plan(const tilec_program* program, const char* plan, size_t length, tilec_program** planned) {
+  constexpr const char* function = "tilec_with_plan";
+  return guarded([&] { return with_plan(program, text_of(plan, length, function), planned, function); });
 }
 
 void tilec_program_destroy(tilec_program* program) {

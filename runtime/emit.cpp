@@ -40,7 +40,13 @@ constexpr StageInfo stages_in_order[] = {
     {"forward", Until::Bound, every, ".tile", "of a function and its gradient: what runs first, with what it keeps", Of::Pair},
     {"backward", Until::Bound, every, ".tile", "of a function and its gradient: what runs then, from what was kept", Of::Pair},
     {"reduced", Until::Reduced, every, ".tile", "one writer for each element, no point in vain", Of::Program, false, &Meaning::reduced},
-    {"rewritten", Until::Plan, every, ".tile", "rewritten for speed on the target"},
+    {"inline", Until::Plan, every, ".tile", "elementwise statements stand where they are read", Of::Rewriting},
+    {"sums", Until::Plan, every, ".tile", "factors have left the sums that they do not depend on", Of::Rewriting},
+    {"scans", Until::Plan, every, ".tile", "long scans are cut in blocks", Of::Rewriting},
+    {"splits", Until::Plan, every, ".tile", "long reductions are cut in two stages", Of::Rewriting},
+    {"copies", Until::Plan, every, ".tile", "operands are copied as lanes read them", Of::Rewriting},
+    {"panels", Until::Plan, every, ".tile", "operands lie in panels", Of::Rewriting},
+    {"rows", Until::Plan, every, ".tile", "statements that share rows name them alike", Of::Rewriting},
     {"plan", Until::Plan, every, ".plan", "launches, blocks, lanes"},
     {"loops", Until::Lowered, every, ".loops", "a loop nest for each launch"},
     {"package", Until::Lowered, every, ".tilec", "what runs without the compiler", Of::Program, true},
@@ -75,6 +81,11 @@ codegen::Package package_of(const lang::File& file, const codegen::Stages& stage
   package.compiler = fmt::format("{}.{}.{}", TILEC_VERSION_MAJOR, TILEC_VERSION_MINOR, TILEC_VERSION_PATCH);
   package.source = hash(lang::print(file));
   return package;
+}
+
+const poly::Program* rewritten(const StageInfo& stage, const codegen::Stages& stages) {
+  const auto at = std::ranges::find(stages.rewrites, stage.name, &std::pair<std::string_view, poly::Program>::first);
+  return at == stages.rewrites.end() ? nullptr : &at->second;
 }
 
 std::string emit_cpu(std::string_view stage, const codegen::Lowered& package, const codegen::Target& target) {
@@ -122,6 +133,7 @@ void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::D
   const bool pair = stage.of == Of::Pair;
   if ((pair || stage.of == Of::Derivative) && request.derivatives.empty()) request.derivatives.push_back(gradient);
   request.split = pair || stage.name == "report-text";
+  if (stage.of == Of::Rewriting) request.keeps_rewrites = true;
 }
 
 std::optional<codegen::Package> pair_of(const lang::File& file, codegen::Request request, lang::Diagnostics& diagnostics) {
@@ -141,6 +153,7 @@ bool reached(const StageInfo& stage, const codegen::Stages& stages) {
   if (stage.of == Of::Text) return true;
   if (stage.of == Of::Pair) return stages.split.has_value();
   if (stage.program != nullptr) return (stages.*stage.program).has_value();
+  if (stage.of == Of::Rewriting) return rewritten(stage, stages) != nullptr;
   if (stage.until == Until::Plan) return stages.plan.has_value();
   if (stage.name == "report-text") return stages.lowered && (!stages.gradient || stages.split);
   return stages.lowered.has_value();
@@ -154,7 +167,7 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   if (stage.name == "source") return lang::print(file);
   if (stage.name == "forward") return poly::print(stages.split->forward);
   if (stage.name == "backward") return poly::print(stages.split->backward);
-  if (stage.name == "rewritten") return poly::print(stages.plan->program);
+  if (stage.of == Of::Rewriting) return poly::print(*rewritten(stage, stages));
   if (stage.name == "plan") return codegen::print(*stages.plan);
   if (stage.name == "loops") return print_loops(*stages.lowered);
   if (stage.name == "report-text") return codegen::report(stages);

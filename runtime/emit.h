@@ -19,7 +19,8 @@
 namespace tilec::runtime {
 
 struct StageInfo {
-  enum class Of { Text, Program, Derivative, Pair };   // what it shows: a parsed file alone, any Program, a derivative, a function and its gradient
+  // What it shows: a parsed file alone, any Program, a derivative, a function and its gradient, a stage of the rewriting.
+  enum class Of { Text, Program, Derivative, Pair, Rewriting };
 
   std::string_view name;
   codegen::Until until;

@@ -117,6 +117,7 @@ typedef struct tilec_options {
                               run, naming tensor, position, value and bound; 0: it is clamped */
   size_t kernels;          /* how many specialisations the program keeps: of more, the one that was not used for longest goes. 0: the
                               environment's TILEC_KERNELS, else 128. Programs made from this one keep as many each */
+  const char* plan;        /* how the program is compiled, as tilec_with_plan takes it; NULL: all is chosen */
 } tilec_options;
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */
@@ -166,6 +167,11 @@ TILEC_API tilec_status tilec_jvp(const tilec_program* program, const char* const
  * the gradient's. What both need is computed once. It is not differentiated further. */
 TILEC_API tilec_status tilec_value_and_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
                                                 tilec_program** both);
+
+/* The same program, compiled as a plan says: text that tilec_emit(…, "plan", …) gave for it, whole, edited or in part. What it does not say
+ * is chosen. It belongs to this program, not to its derivatives, and to the shapes and the target it was printed for: a line that cannot be
+ * read or does not apply is TILEC_PROGRAM_ERROR with its place when the program is specialised (E0560 to E0564). */
+TILEC_API tilec_status tilec_with_plan(const tilec_program* program, const char* plan, size_t length, tilec_program** planned);
 
 TILEC_API void tilec_program_destroy(tilec_program* program);
 

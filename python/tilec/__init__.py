@@ -223,6 +223,18 @@ class Program:
         _check(function(self._handle, *_derivative_names(of, wrt), _ctypes.byref(handle)), self._heard())
         return Program(handle.value, self._kernels, self)
 
+    def with_plan(self, plan: "str | _os.PathLike[str]") -> "Program":
+        """This program, compiled as a plan says: the text, or a path to the file, of what emit("plan", …) gave for it, whole, edited or in part.
+        What it does not say is chosen. It is of this program, not of its derivatives, and of the shapes and target it was printed for: a call
+        where a line does not apply raises ProgramError with the line's place.
+        """
+        text = _plan_text(plan)
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_with_plan(self._handle, text, len(text), _ctypes.byref(handle)), self._heard())
+        planned = Program(handle.value, self._kernels, self)
+        planned._derived, planned._ones = self._derived, self._ones
+        return planned
+
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
         """A stage of the compiler by its name (tilec.stages()), as text, or as bytes where it is not text.
         Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
@@ -300,6 +312,12 @@ class Program:
         prepared = _Prepared(handle.value, self.inputs)
         self._hear(said)
         return prepared
+
+
+def _plan_text(plan: "str | _os.PathLike[str]") -> bytes:
+    if not isinstance(plan, (str, _os.PathLike)):
+        raise TypeError("a plan is a str or a path, not a %s" % type(plan).__name__)
+    return plan.encode() if isinstance(plan, str) else _pathlib.Path(plan).read_bytes()
 
 
 def _kind_of(value) -> object:
@@ -385,14 +403,15 @@ class Module:
 
 def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
             size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), checked: bool = False,
-            kernels: int = 0, name: str = "<text>", **unknown):
+            kernels: int = 0, plan: "str | _os.PathLike[str] | None" = None, name: str = "<text>", **unknown):
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
     target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters,
     numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that no input's shape shows. include: folders in
     which imports are looked for, after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
     raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0: the
-    environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. Raises ProgramError when the text is at fault,
+    environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. plan: how the function is compiled, as
+    Program.with_plan() takes it. Raises ProgramError when the text is at fault,
     OptionError, a ValueError, for an unknown target; what the compiler warns of is raised as ProgramWarning: one code is left out by
     warnings.filterwarnings("ignore", message=r".*W0210", category=tilec.ProgramWarning).
     """
@@ -418,10 +437,14 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
         return file.compile(own, kernels or _usual_kernels(), heard)
 
     several = function is None and len(file.names) > 1 and "" not in file.names
+    if plan is not None:
+        if several:
+            raise TypeError("plan= is that of one function: write function= too; there are %s" % ", ".join(file.names))
+        return make(function).with_plan(plan)
     return Module(file, make) if several else make(function)
 
 
-_OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "name")
+_OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "plan", "name")
 
 
 def _unknown_options(unknown: dict) -> str:

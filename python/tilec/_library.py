@@ -38,7 +38,8 @@ class Size(c.Structure):
 class Options(c.Structure):
     _fields_ = [("size", c.c_size_t), ("function", c.c_char_p), ("target", c.c_char_p), ("file_name", c.c_char_p),
                 ("defines", c.POINTER(Define)), ("define_count", c.c_size_t), ("sizes", c.POINTER(Size)), ("size_count", c.c_size_t),
-                ("threads", c.c_int), ("include", c.POINTER(c.c_char_p)), ("include_count", c.c_size_t), ("checked", c.c_int), ("kernels", c.c_size_t)]
+                ("threads", c.c_int), ("include", c.POINTER(c.c_char_p)), ("include_count", c.c_size_t), ("checked", c.c_int), ("kernels", c.c_size_t),
+                ("plan", c.c_char_p)]
 
 
 class Argument(c.Structure):
@@ -86,6 +87,7 @@ def _load() -> c.CDLL:
         "tilec_jvp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_value_and_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, c.POINTER(handle), c.POINTER(handle)]),
+        "tilec_with_plan": (c.c_int, [handle, text, count, c.POINTER(handle)]),
         "tilec_program_destroy": (None, [handle]),
         "tilec_program_name": (text, [handle]),
         "tilec_input_count": (count, [handle]),
