@@ -770,9 +770,14 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
 }
 
 const tilec_stage* tilec_stages(size_t* count) {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const runtime::StageInfo& stage : runtime::all_stages()) all.emplace_back(stage.name);
+    return all;
+  }();
   static const std::vector<tilec_stage> stages = [] {
     std::vector<tilec_stage> all;
-    for (const runtime::StageInfo& stage : runtime::all_stages()) all.push_back({stage.name.data(), stage.what.data(), stage.family ? runtime::family_name(*stage.family) : nullptr, !stage.binary});
+    for (const runtime::StageInfo& stage : runtime::all_stages()) all.push_back({names[all.size()].c_str(), stage.what, stage.family ? runtime::family_name(*stage.family) : nullptr, !stage.binary});
     return all;
   }();
   if (count != nullptr) *count = stages.size();

@@ -26,7 +26,7 @@ struct StageInfo {
   codegen::Until until;
   std::optional<codegen::Target::Family> family;       // the target that has this stage; none: every target
   std::string_view suffix;                             // of the file --dump-to writes
-  std::string_view what;                               // a line for people
+  const char* what;                                    // a line for people
   Of of = Of::Program;
   bool binary = false;
   std::optional<poly::Program> codegen::Meaning::*program = nullptr;  // what it prints, where that is a member
