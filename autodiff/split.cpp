@@ -15,6 +15,8 @@
 // round otherwise and miss it; hence r_u → r_M, infinite, for each u whose bits depend on how it was computed (Exact below).
 #include "autodiff/split.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -148,23 +150,24 @@ std::vector<Pair> compared(const Program& joint, const Facts& facts) {
 struct Choice { std::vector<bool> needed, again; };
 
 struct Costs { std::int64_t save, recompute; };
-Costs costs_of(const Program& joint, const Facts& facts, TensorId id, const Roofline& roofline) {
+// An operation counts as 1/`cheaper`.
+Costs costs_of(const Program& joint, const Facts& facts, TensorId id, const Roofline& roofline, std::int64_t cheaper = 1) {
   const Node* node = facts.maker[at(id)];
   const std::int64_t once = poly::bytes(joint.tensor(id)) * roofline.operations_per_byte;
   if (!node) return {once, Cut::infinite};
-  const std::int64_t work = poly::operations(joint, *node, function_weight).count;
+  const std::int64_t work = poly::operations(joint, *node, function_weight).count / cheaper;
   if (facts.is_output[at(id)]) return {once, work};
   return {2 * once + (facts.in_forward[at(id)] ? 0 : work), work};
 }
 
-std::optional<Choice> choose(const Program& joint, const Facts& facts, const std::vector<bool>& read_late, const Roofline& roofline, lang::Diagnostics& diagnostics) {
+std::optional<Choice> choose(const Program& joint, const Facts& facts, const std::vector<bool>& read_late, const Roofline& roofline, std::int64_t cheaper, lang::Diagnostics& diagnostics) {
   Cut cut;
   std::vector<std::size_t> n(joint.tensors.size()), r(joint.tensors.size());
   for (std::size_t id = 0; id < n.size(); ++id) n[id] = cut.vertex(), r[id] = cut.vertex();
   for (std::size_t id = 0; id < n.size(); ++id) {
     if (facts.from_cotangents[id]) continue;
     const Node* node = facts.maker[id];
-    const auto [save, recompute] = costs_of(joint, facts, static_cast<TensorId>(id), roofline);
+    const auto [save, recompute] = costs_of(joint, facts, static_cast<TensorId>(id), roofline, cheaper);
     const Keep asked = node ? keep_of(*node) : Keep::Free;
     if (read_late[id]) cut.edge(0, n[id], Cut::infinite);
     cut.edge(n[id], r[id], asked == Keep::Recompute ? Cut::infinite : save);
@@ -190,6 +193,27 @@ std::optional<Choice> choose(const Program& joint, const Facts& facts, const std
     choice.again[id] = choice.needed[id] && cut.on_first_side(r[id]);
   }
   return choice;
+}
+
+double saved_bytes(const Program& joint, const Facts& facts, const Choice& choice) {
+  double bytes = 0;
+  for (std::size_t id = 0; id < choice.needed.size(); ++id)
+    if (choice.needed[id] && !choice.again[id] && facts.maker[id] != nullptr && !facts.is_output[id]) bytes += static_cast<double>(poly::bytes(joint.tensors[id]));
+  return bytes;
+}
+
+// The cheapest choice for which there is room.
+std::optional<Choice> choose(const Program& joint, const Facts& facts, const std::vector<bool>& read_late, const Prices& prices, lang::Diagnostics& diagnostics) {
+  constexpr std::int64_t cheapest = std::int64_t{1} << 56;
+  for (std::int64_t cheaper = 1;; cheaper *= 4) {
+    std::optional<Choice> choice = choose(joint, facts, read_late, prices.roofline, cheaper, diagnostics);
+    if (!choice || !prices.room) return choice;
+    const double bytes = saved_bytes(joint, facts, *choice);
+    if (bytes <= static_cast<double>(*prices.room)) return choice;
+    if (cheaper < cheapest) continue;
+    diagnostics.report({}, lang::messages::keep_too_much, fmt::format("{:.0f}", bytes), *prices.room).hint("allow more, or recompute what [[save]] keeps");
+    return std::nullopt;
+  }
 }
 
 // ---- the two Programs -----------------------------------------------------------------------------------------------------------
@@ -271,10 +295,10 @@ Program joined(const Program& forward, const Program& gradient) {
   return joint;
 }
 
-std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std::size_t forward_outputs, const Roofline& roofline, lang::Diagnostics& diagnostics) {
+std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std::size_t forward_outputs, const Prices& prices, lang::Diagnostics& diagnostics) {
   Split result{joint, forward_inputs, forward_outputs, {}, {}, {}};
   const Facts facts = facts_of(joint, forward_inputs, forward_outputs);
-  const auto choice = choose(joint, facts, read_by_gradient(joint, facts, forward_outputs), roofline, diagnostics);
+  const auto choice = choose(joint, facts, read_by_gradient(joint, facts, forward_outputs), prices, diagnostics);
   if (!choice) return std::nullopt;
 
   const auto forward_end = joint.inputs.begin() + static_cast<std::ptrdiff_t>(forward_inputs);
@@ -283,7 +307,7 @@ std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std
   const auto decide = [&](TensorId id) {
     if (!choice->needed[at(id)]) return;
     const Node* node = facts.maker[at(id)];
-    const auto [save, recompute] = costs_of(joint, facts, id, roofline);
+    const auto [save, recompute] = costs_of(joint, facts, id, prices.roofline);
     const Way way = !node ? Way::Input : choice->again[at(id)] ? Way::Recomputed : facts.is_output[at(id)] ? Way::Output : Way::Saved;
     result.residuals.push_back({id, way, node ? keep_of(*node) : Keep::Free, poly::bytes(joint.tensor(id)), node ? recompute : 0, save, node ? recompute : 0});
     if (way != Way::Recomputed) handed.push_back(id);

@@ -6,7 +6,8 @@
 //
 // The rule: an operation costs 1 (a division or a function 8), a byte that crosses `operations_per_byte`. A saved tensor crosses
 // twice, an input or output of the forward that backward reads once, a recomputed one costs its operations and what it reads.
-// Of all choices the cheapest is taken (a minimum cut); [[save]] and [[recompute]] decide for their tensor.
+// Of all choices the cheapest is taken (a minimum cut); [[save]] and [[recompute]] decide for their tensor. Where more would be saved than
+// there is room for, operations are counted as cheaper until it fits.
 // A maximum and the values it is compared with come from one side: both are saved, or both made again, or the values are made
 // again by arithmetic that has no choice in rounding.
 #pragma once
@@ -23,6 +24,10 @@ namespace tilec::autodiff {
 
 // What a core does while a byte comes from memory: 4.3 on Zen4, 6 on Zen5.
 struct Roofline { std::int64_t operations_per_byte = 5; };
+struct Prices {
+  Roofline roofline = {};
+  std::optional<std::int64_t> room = std::nullopt;     // bytes that may be saved; none: as many as pay
+};
 
 enum class Way { Input, Output, Saved, Recomputed };
 // A tensor of the joint Program that backward has, one way or another.
@@ -46,7 +51,8 @@ struct Split {
 // makes again are there twice until simplify() has seen it.
 poly::Program joined(const poly::Program& forward, const poly::Program& gradient);
 
-// In: a joint Program after simplify, bind and bounds. Nothing, and an error, when [[save]] and [[recompute]] contradict each other.
-std::optional<Split> split(const poly::Program& joint, std::size_t forward_inputs, std::size_t forward_outputs, const Roofline& roofline, lang::Diagnostics& diagnostics);
+// In: a joint Program after simplify, bind and bounds. Nothing, and an error, when [[save]] and [[recompute]] contradict each other, or more must be
+// saved than there is room for.
+std::optional<Split> split(const poly::Program& joint, std::size_t forward_inputs, std::size_t forward_outputs, const Prices& prices, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::autodiff

@@ -97,6 +97,7 @@ std::shared_ptr<const runtime::Module> module_for(codegen::Package& package, con
 int build_command(const Options& options) {
   if (options.output.empty()) throw UsageError{"where should the package go?", fmt::format("write `tilec build {} -o f.tilec`", only_file(options))};
   if (options.vjp) return build_pair(options);
+  if (options.room) throw UsageError{"--room belongs to a pair, and none is asked for", "write `--vjp`"};
   Options emitted = options;
   emitted.stage = "package";
   return emit_command(emitted);

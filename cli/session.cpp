@@ -125,6 +125,7 @@ codegen::Request Session::request() const {
       request.sizes.emplace(name, static_cast<std::int64_t>(*number));
   request.derivatives = options.derivatives;
   request.checked = options.checked;
+  request.room = options.room;
   request.keeps_rewrites = !options.dump_to.empty();
   request.target = target_of(options.target);
   request.threads_hint = options.threads;

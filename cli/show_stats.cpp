@@ -24,7 +24,8 @@ void print_stats(const codegen::Package& package, const char* title) {
   std::size_t code = 0;
   for (const std::string& part : package.code) code += part.size();
   const char* what = package.form == codegen::Package::Code::OpenCl ? "text" : "code";
-  fmt::print(stderr, "{}{} launches, {} bytes of {}, workspace {} bytes", title, package.launches.size(), code, what, package.workspace);
+  const std::size_t launches = package.launches.size();
+  fmt::print(stderr, "{}{} launch{}, {} bytes of {}, workspace {} bytes", title, launches, launches == 1 ? "" : "es", code, what, package.workspace);
   if (package.locals > 0) fmt::print(stderr, " and {} for each thread", package.locals);
   fmt::print(stderr, "\n");
   for (const codegen::Package& backward : package.backward) {

@@ -36,7 +36,7 @@ std::optional<autodiff::Split> split_of(const Program& program, const Program& d
   lang::Diagnostics own;
   std::optional<autodiff::Split> result;
   if (auto joint = poly::bind(together(program, restricted(derivative, request.outputs)), request.sizes, own))
-    if (joint = poly::bounds(poly::simplify(*joint), own); joint) result = autodiff::split(*joint, program.inputs.size(), program.outputs.size(), {}, own);
+    if (joint = poly::bounds(poly::simplify(*joint), own); joint) result = autodiff::split(*joint, program.inputs.size(), program.outputs.size(), {.room = request.room}, own);
   for (const lang::Diagnostic& d : own.all())
     if (d.severity == lang::Severity::Error) diagnostics.add(d);
   return result;

@@ -156,7 +156,7 @@ tilec_options options_of(const tilec_options* given, const char* function) {
   constexpr std::size_t ends[] = {
       offsetof(tilec_options, function), offsetof(tilec_options, target), offsetof(tilec_options, file_name), offsetof(tilec_options, defines), offsetof(tilec_options, define_count),
       offsetof(tilec_options, sizes), offsetof(tilec_options, size_count), offsetof(tilec_options, threads), offsetof(tilec_options, include), offsetof(tilec_options, include_count),
-      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan)};
+      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan), offsetof(tilec_options, room)};
   if (given->size < sizeof options && std::ranges::count(ends, given->size) == 0) misuse(function, fmt::format("`options.size` is {}, where no field ends: set it to `sizeof(tilec_options)`", given->size));
   std::memcpy(&options, given, std::min(given->size, sizeof options));
   const char* const bytes = reinterpret_cast<const char*>(given);
@@ -193,6 +193,7 @@ codegen::Request request_of(const tilec_options& options, const char* function) 
   if (options.function != nullptr) request.signature.function = options.function;
   request.signature.defines = defines_of(options, function);
   add_sizes(options, request, function);
+  if (options.room != 0) request.room = std::max<std::int64_t>(options.room, 0);
   if (options.threads < 0) misuse(function, fmt::format("`options.threads` is {}", options.threads));
   const std::string target = options.target != nullptr ? options.target : "cpu";
   const std::optional<codegen::Target> named = runtime::target_here(target);
@@ -231,7 +232,7 @@ std::shared_ptr<const runtime::Loaded> shared_file(std::vector<lang::Source> sou
 std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std::size_t kernels) {
   std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", fmt::ptr(&loaded), r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
-  key += fmt::format("half {}, {}\n", static_cast<int>(r.half), r.plan ? "planned" : "chosen");
+  key += fmt::format("half {}, {}, room {}\n", static_cast<int>(r.half), r.plan ? "planned" : "chosen", r.room.value_or(-1));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
   return key;

@@ -118,6 +118,8 @@ typedef struct tilec_options {
   size_t kernels;          /* how many specialisations the program keeps: of more, the one that was not used for longest goes. 0: the
                               environment's TILEC_KERNELS, else 128. Programs made from this one keep as many each */
   const char* plan;        /* how the program is compiled, as tilec_with_plan takes it; NULL: all is chosen */
+  int64_t room;            /* bytes that forward of tilec_vjp and tilec_save_vjp may keep for backward, which makes the rest again; 0: what costs more
+                              to make again than to keep is kept; negative: nothing. E0331 where more is needed */
 } tilec_options;
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */
