@@ -238,6 +238,11 @@ Indices dimensions(const Program& program, const Statement& inner, const Indices
   return order;
 }
 
+bool decays(const Statement& s) {
+  const auto scan = scan_of(s);
+  return scan && scan->decays;
+}
+
 class Cut {
  public:
   // `id`: the tensor that the temporary will be.
@@ -253,11 +258,14 @@ class Cut {
     for (const Factor& f : in_) for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || f.mentions[k];
     for (const std::size_t k : summed) used[k] = true;
     const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
-    if (in_.empty() || (all_in && is_all(summed)) || std::all_of(used.begin(), used.end(), [](bool u) { return u; })) return std::nullopt;
+    if (in_.empty() || (all_in && is_all(summed))) return std::nullopt;
     const auto left = projected(summed);
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());
-    return Halves{inner(summed, used), outer(summed, *left), std::move(temporary_)};
+    const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
+    Statement first = inner(summed, used);
+    if (is_whole && !decays(first)) return std::nullopt;  // as many points as before
+    return Halves{std::move(first), outer(summed, *left), std::move(temporary_)};
   }
 
  private:
