@@ -50,7 +50,7 @@ class Reader {
     const Reach r = reach_(e);
     return r.along && r.over;
   }
-  bool of_term(const Expr& e) const { return reach_(e).over; }
+  bool of_term(const Expr& e) const { return reach_(e).over || e.as<poly::Number>(); }
 
   void factor(const Expr& e) {
     narrow(e.type());

@@ -18,6 +18,7 @@
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
+#include "codegen/running.h"
 #include "codegen/scan.h"
 #include "poly/canonical.h"
 #include "poly/count.h"
@@ -89,6 +90,12 @@ class Reader {
     product_.factors.push_back(std::move(factor));
   }
 
+  void take_condition(const Expr& e) {
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply || apply->op != Op::And || apply->type != DType::Bool) return add(e, Role::When);
+    for (const Expr& operand : apply->operands) take_condition(operand);
+  }
+
   void take(const Expr& e) {
     const std::size_t from = product_.factors.size();
     const auto* apply = e.as<poly::Apply>();
@@ -102,7 +109,7 @@ class Reader {
       take(apply->operands[0]);
       add(apply->operands[1], Role::Over);
     } else if (product_.op == Op::Mul && apply->op == Op::Select && is_zero(apply->operands[2])) {
-      add(apply->operands[0], Role::When);
+      take_condition(apply->operands[0]);
       take(apply->operands[1]);
     } else {
       return add(e, Role::Times);
@@ -435,7 +442,8 @@ class Factoring {
 
   void restate(std::size_t n) {
     const auto& s = std::get<Statement>(program_.nodes[n]);
-    std::optional<Statement> other = unmasked(program_, s);
+    std::optional<Statement> other = told_by_runs(program_, s);
+    if (auto unmasked_too = unmasked(program_, other ? *other : s)) other = std::move(unmasked_too);
     if (auto straight = straightened(other ? *other : s)) other = std::move(straight);
     if (other && choose(program_, *other).cost <= worth * choose(program_, s).cost) program_.nodes[n] = std::move(*other);
   }
