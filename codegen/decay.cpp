@@ -38,7 +38,7 @@ class Reader {
     if (divisor_) term = Apply{Op::Div, {term, *divisor_}, type_};
     if (negative_) term = Apply{Op::Neg, {term}, type_};
     if (scale_divisor_) scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
-    return Decay{here_, there_, std::move(runs_), term, term_if_, scale_, scale_if_, type_, written_};
+    return Decay{here_, there_, std::move(runs_), term, term_if_, scale_, scale_if_, term_must_, scale_must_, type_, written_};
   }
 
  private:
@@ -62,7 +62,7 @@ class Reader {
       case Op::Mul: factor(x[0]); factor(x[1]); return;
       case Op::Neg: negative_ = !negative_; factor(x[0]); return;
       case Op::Div: if (!lang::is_float(apply->type)) break; factor(x[0]); divisor(x[1]); return;
-      case Op::Select: if (!is_zero(x[2])) break; condition(x[0]); factor(x[1]); return;
+      case Op::Select: condition(x[0], !is_zero(x[2])); factor(x[1]); return;
       case Op::Exp: narrow(e.type()); exponent(x[0], false, std::nullopt); return;
       default: break;
     }
@@ -70,6 +70,7 @@ class Reader {
   }
 
   void plain(const Expr& e) {
+    if (const auto* cast = e.as<Cast>()) narrow(cast->operand.type());
     if (both(e)) separable_ = false;
     else join(of_term(e) ? term_ : scale_, Op::Mul, in_type(e, type_));
   }
@@ -79,17 +80,18 @@ class Reader {
     else join(of_term(e) ? divisor_ : scale_divisor_, Op::Mul, in_type(e, type_));
   }
 
-  void condition(const Expr& e) {
-    if (!both(e)) return join(of_term(e) ? term_if_ : scale_if_, Op::And, e);
+  // Asked of a value that is 0 where it does not hold, or something else: then it must.
+  void condition(const Expr& e, bool must) {
+    if (!both(e)) return join(of_term(e) ? (must ? term_must_ : term_if_) : must ? scale_must_ : scale_if_, Op::And, e);
     const auto* apply = e.as<Apply>();
     if (apply && apply->op == Op::And && apply->type == DType::Bool) {
-      condition(apply->operands[0]);
-      condition(apply->operands[1]);
+      condition(apply->operands[0], must);
+      condition(apply->operands[1], must);
     } else if (apply && apply->op == Op::Eq && !both(apply->operands[0]) && !both(apply->operands[1])) {
       const bool first_is_here = reach_(apply->operands[0]).along;
-      runs_.push_back({apply->operands[first_is_here ? 0 : 1], apply->operands[first_is_here ? 1 : 0]});
-    } else {
-      separable_ = false;
+      runs_.push_back({apply->operands[first_is_here ? 0 : 1], apply->operands[first_is_here ? 1 : 0], must});
+    } else if (!(must && apply && apply->op == Op::IsFinite && decay_of(apply->operands[0], reach_))) {
+      separable_ = false;                              // a weight within the leaf's bounds is finite
     }
   }
 
@@ -130,7 +132,7 @@ class Reader {
   const ReachOf& reach_;
   DType type_, written_;
   bool separable_ = true, negative_ = false;
-  std::optional<Expr> here_, there_, term_, divisor_, term_if_, scale_, scale_divisor_, scale_if_;
+  std::optional<Expr> here_, there_, term_, divisor_, term_if_, term_must_, scale_, scale_divisor_, scale_if_, scale_must_;
   std::vector<Run> runs_;
 };
 

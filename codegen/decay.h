@@ -23,13 +23,14 @@ namespace tilec::codegen {
 struct Reach { bool along = false, over = false; };    // the output index and the summed one
 using ReachOf = std::function<Reach(const poly::Expr&)>;
 
-struct Run { poly::Expr here, there; };                // equal or not
+struct Run { poly::Expr here, there; bool must = false; };  // equal or not; `must`: where not, something else holds than the decay
 struct Decay {
   std::optional<poly::Expr> here, there;               // the weight exp(here + there); f64
   std::vector<Run> runs;                               // each a weight of 0 or 1
   poly::Expr term;                                     // what is summed besides, in `type`
   std::optional<poly::Expr> term_if;                   // else nothing
   std::optional<poly::Expr> scale, scale_if;           // of a whole sum
+  std::optional<poly::Expr> term_must, scale_must;     // else something else holds
   poly::DType type;                                    // of partial sums
   poly::DType written;                                 // the narrowest float that the text has in it
 };

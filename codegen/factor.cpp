@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "autodiff/graph.h"
+#include "codegen/intervals.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
@@ -428,9 +429,14 @@ class Factoring {
         --n;
         continue;
       }
+      if (told(n)) {
+        --n;
+        continue;
+      }
       restate(n);
       while (cut(n)) {}
     }
+    drop_unread();
   }
 
  private:
@@ -438,6 +444,35 @@ class Factoring {
     double count = 1;
     for (std::size_t k = 0; k < s.indices.size(); ++k) count *= static_cast<double>(extent(s, k));
     return count;
+  }
+
+  // A sum of products over intervals reads running sums instead.
+  bool told(std::size_t n) {
+    const std::size_t known = program_.tensors.size();
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    auto other = told_by_logs(program_, s);
+    if (!other) return false;
+    double cost = choose(program_, other->sum).cost;
+    for (const Statement& before : other->before) cost += choose(program_, before).cost;
+    if (cost > worth * choose(program_, s).cost) {
+      program_.tensors.resize(known);
+      return false;
+    }
+    for (std::size_t id = known; id < program_.tensors.size(); ++id) strides_.push_back(row_major(extents(program_.tensors[id])));
+    program_.nodes[n] = std::move(other->sum);
+    insert(program_, n, std::move(other->before));
+    has_unread_ = true;
+    return true;
+  }
+
+  // Products that were told otherwise wherever they were read.
+  void drop_unread() {
+    for (std::size_t n = program_.nodes.size(); has_unread_ && n-- > 0;) {
+      const auto* s = std::get_if<Statement>(&program_.nodes[n]);
+      if (!s || is_output(program_, s->target.tensor)) continue;
+      if (std::none_of(program_.nodes.begin(), program_.nodes.end(), [&](const poly::Node& node) { return reads(node, s->target.tensor); }))
+        program_.nodes.erase(program_.nodes.begin() + static_cast<std::ptrdiff_t>(n));
+    }
   }
 
   void restate(std::size_t n) {
@@ -506,6 +541,7 @@ class Factoring {
   Strides& strides_;
   std::vector<bool> read_by_sums_;                     // of a tensor of the text: by nothing else
   std::map<std::string, TensorId> made_;               // by canonical form
+  bool has_unread_ = false;
 };
 
 }  // namespace

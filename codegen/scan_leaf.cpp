@@ -414,6 +414,11 @@ class ScanLeaf {
     for (std::size_t r = 0; r < p.runs.size(); ++r) {
       const Expr now = value(body, decay_->runs[r].here, v, 0), before = named(body, "before", held(p.runs[r], v, now.type()));
       const Expr same = named(body, "same", logical(Op::Eq, now, before));
+      if (decay_->runs[r].must) {
+        demand(body, p, v, same);
+        hold(body, p.runs[r], v, now);
+        continue;
+      }
       hold(body, p.sum, v, chosen(same, held(p.sum, v, type), nothing(type)));
       if (bounded()) hold(body, p.size, v, chosen(same, held(p.size, v, DType::F64), real(0)));
       // NaN is equal to nothing, and what follows it is NaN
@@ -426,6 +431,10 @@ class ScanLeaf {
       follows(p.falls, Op::Le);
       hold(body, p.runs[r], v, now);
     }
+  }
+
+  void demand(Body& body, const Partial& p, std::int64_t v, const Expr& condition) {
+    hold(body, p.wrong, v, chosen(condition, held(p.wrong, v, DType::I32), Expr(Constant{DType::I32, 1, 0})));
   }
 
   // The weight of one value, where its runs are equal.
@@ -442,7 +451,11 @@ class ScanLeaf {
     const std::optional<Expr> w = weight(body, v);
     std::optional<Expr> counts;
     const auto asks = [&](const Expr& condition) { counts = counts ? logical(Op::And, *counts, condition) : condition; };
-    for (const Run& run : decay_->runs) asks(logical(Op::Eq, value(body, run.here, v, 0), value(body, run.there, v, 0)));
+    for (const Run& run : decay_->runs) {
+      const Expr same = logical(Op::Eq, value(body, run.here, v, 0), value(body, run.there, v, 0));
+      run.must ? demand(body, p, v, same) : asks(same);
+    }
+    if (decay_->term_must) demand(body, p, v, value(body, *decay_->term_must, v, 0));
     if (decay_->term_if) asks(value(body, *decay_->term_if, v, 0));
     if (counts) counts = named(body, "counts", *counts);
     const auto if_it_counts = [&](const Expr& e) { return counts ? chosen(*counts, e, nothing(e.type())) : e; };
@@ -468,11 +481,12 @@ class ScanLeaf {
       const Expr none = Constant{DType::I32, 0, 0};
       right = logical(Op::And, right, logical(Op::Gt, plus(held(p.rises, v, DType::I32), held(p.falls, v, DType::I32)), none));
     }
+    if (decay_->scale_must) right = logical(Op::And, right, value(body, *decay_->scale_must, v, 0));
     if (decay_->scale_if) {
       const Expr counts = named(body, "counts", value(body, *decay_->scale_if, v, 0));
       sum = chosen(counts, sum, nothing(type));
     }
-    hold(body, p.wrong, v, chosen(right, held(p.wrong, v, DType::I32), Expr(Constant{DType::I32, 1, 0})));
+    demand(body, p, v, right);
     return stored_value(convert(sum, type_));
   }
 
