@@ -112,12 +112,13 @@ class Rewrite {
   std::optional<ToldByLogs> run() {
     if (sum_.aggregation != Aggregation::Sum || !lang::is_float(sum_.value.type()) || sum_.value.type() == DType::F64) return std::nullopt;
     const std::size_t reads = sum_.reads.size();
+    for (std::size_t r = 0; r < reads; ++r) take_in_own(r);
     for (std::size_t r = 0; r < reads; ++r)
       if (const auto told = instead_of(r)) {
         sum_.value = put_in(sum_.value, static_cast<int>(r), *told);
         changed_ = true;
       }
-    if (!changed_ || (wide_ && empty_)) {
+    if (!changed_ || (wide_ && empty_) || (!wide_ && !taken_in_.empty())) {
       program_.tensors.resize(tensors_);
       return std::nullopt;
     }
@@ -241,6 +242,54 @@ class Rewrite {
     return times(times(product_over(*line, sums, *map, {{lo, one}}), product_over(*line, sums, *map, {{next, hi}})), widened(*own));
   }
 
+  // What stands in a factor's place may be a sum of its own for each pair of ends: then this one sums over its indices too.
+  void take_in_own(std::size_t r) {
+    const Statement* others = maker(program_, sum_.reads[r].tensor);
+    const auto* select = others && others->aggregation == Aggregation::Product ? others->value.as<Apply>() : nullptr;
+    const auto* own = select && select->op == Op::Select ? select->operands[1].as<poly::Read>() : nullptr;
+    const auto map = own && sum_.value.as<poly::Read>() ? seen_by(*others, sum_.reads[r], sum_.indices.size()) : std::nullopt;
+    if (!map) return;
+    Access access = others->reads[static_cast<std::size_t>(own->read)];
+    for (Affine& e : access.element) e = e.compose(*map, sum_.indices.size());
+    std::size_t ends = 0;
+    for (std::size_t k = 0; k < sum_.indices.size(); ++k)
+      ends += !is_output_index(sum_, k) && std::any_of(access.element.begin(), access.element.end(), [&](const Affine& e) { return mentions(e, k); });
+    const Statement* made = maker(program_, access.tensor);
+    const auto* nothing = made ? std::get_if<Number>(&made->fill) : nullptr;
+    const auto inner = made ? seen_by(*made, access, sum_.indices.size()) : std::nullopt;
+    if (ends < 2 || !inner || !nothing || nothing->real != 0 || made->aggregation != Aggregation::Sum || made->value.type() != program_.tensor(access.tensor).dtype) return;
+
+    const std::size_t before = sum_.indices.size();
+    std::vector<std::size_t> reduced;
+    std::vector<Range> outer;
+    for (std::size_t k = 0; k < made->indices.size(); ++k) if (!is_output_index(*made, k)) reduced.push_back(k);
+    for (std::size_t row = 0; row < made->domain.size(); ++row) {
+      const bool inside_sum = std::any_of(reduced.begin(), reduced.end(), [&](std::size_t k) { return mentions(made->domain[row].value, k); });
+      if (inside_sum && row >= made->indices.size()) return;
+      if (!inside_sum) outer.push_back({made->domain[row].value.compose(*inner, before), made->domain[row].extent});
+    }
+    if (reduced.empty() || !all_hold(outer)) return;
+    widen_by(*made, reduced);
+    std::vector<Affine> seen;
+    for (const Affine& e : *inner) seen.push_back(e.renumber(in_order(before), sum_.indices.size()));
+    for (std::size_t n = 0; n < reduced.size(); ++n) seen[reduced[n]] = Affine::index(before + n, sum_.indices.size());
+    taken_in_.emplace(access.tensor, std::move(seen));
+  }
+
+  // The sum runs over these indices of `made` too.
+  void widen_by(const Statement& made, const std::vector<std::size_t>& more) {
+    const std::size_t before = sum_.indices.size(), count = before + more.size();
+    const std::vector<std::size_t> where = in_order(before);
+    const auto wider = [&](Affine& e) { e = e.renumber(where, count); };
+    for (Affine& e : sum_.target.element) wider(e);
+    for (Access& read : sum_.reads) std::for_each(read.element.begin(), read.element.end(), wider);
+    for (Range& row : sum_.domain) wider(row.value);
+    for (std::size_t n = 0; n < more.size(); ++n) {
+      sum_.indices.push_back(fresh_index(sum_, made.indices[more[n]]));
+      sum_.domain.insert(sum_.domain.begin() + static_cast<std::ptrdiff_t>(before + n), {shifted(Affine::index(before + n, count), -low(made, more[n])), Size(extent(made, more[n]))});
+    }
+  }
+
   // What stands in the factor's place, seen from the sum; of what is made for each pair, the value.
   std::optional<Expr> own_of(const Statement& others, const Access& read, const Expr& own) {
     const auto map = seen_by(others, read, sum_.indices.size());
@@ -250,6 +299,7 @@ class Rewrite {
     if (!only) return value;
     const Access access = sum_.reads[static_cast<std::size_t>(only->read)];
     const Statement* made = maker(program_, access.tensor);
+    if (const auto taken = taken_in_.find(access.tensor); taken != taken_in_.end()) return seen_here(*made, made->value, taken->second);
     if (!made || made->aggregation != Aggregation::Assign || reduces(*made) || made->value.type() != program_.tensor(access.tensor).dtype) return value;
     const auto inner = seen_by(*made, access, sum_.indices.size());
     if (!inner) return value;
@@ -396,6 +446,7 @@ class Rewrite {
   Statement sum_;
   std::size_t tensors_;
   std::vector<Statement> before_;
+  std::map<TensorId, std::vector<Affine>> taken_in_;   // sums whose indices this one has: these, of the sum that is there
   std::optional<Statement> empty_;
   bool changed_ = false, wide_ = false;
 };

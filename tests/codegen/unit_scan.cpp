@@ -241,3 +241,35 @@ TEST_CASE("blocks with a pass for their totals mean the same") {
     CHECK(outputs(stages.plan->program)[0].reals == outputs(*stages.bounded)[0].reals);
   }
 }
+
+TEST_CASE("the work of products over intervals is linear, and so is that of gradients of running products") {
+  const std::int64_t t = 600, d = 4, e = 5;
+  const Sizes all{{"T", t}, {"D", d}, {"E", e}};
+  struct Case { std::string text; std::vector<std::string> sizes; int derivatives; };
+  const std::string product = "G[s, t: T, T] = *(A[u]), s < u, u <= t";
+  for (const Case& c : {Case{"function (X[T]) -> (P) { P[t: T] = *(X[s]), s <= t; }", {"T"}, 1}, Case{"function (X[T, D]) -> (P) { P[t, d: T, D] = *(1 + X[s, d]), s >= t + 1; }", {"T", "D"}, 1},
+                        Case{"function (A[T], B[T]) -> (H) { " + product + "; H[t: T] = +(G[s, t] * B[s]), s <= t; }", {"T"}, 0}, Case{"function (A[T], B[T]) -> (H) { " + product + "; H[t: T] = +(G[s, t] * B[s]), s <= t; }", {"T"}, 1},
+                        Case{"function (A[T], B[T]) -> (H) { " + product + " default 1; H[t: T] = +(G[s, t] * B[s]), s <= t; }", {"T"}, 1},
+                        Case{"function (A[T], K[T, D], V[T, E]) -> (H) { " + product + " default 1; H[t, d, e: T, D, E] = +(G[s, t] * K[s, d] * V[s, e]), s <= t; }", {"T", "D", "E"}, 1}})
+    for (const char* target : {"cpu:x86-64-v4", "opencl"}) {
+      CAPTURE(c.text);
+      CAPTURE(target);
+      CAPTURE(c.derivatives);
+      Sizes sizes;
+      for (const std::string& name : c.sizes) sizes[name] = all.at(name);
+      const Work work = work_of(c.text, sizes, target, c.derivatives);
+      CHECK(work.points <= 40.0 * static_cast<double>(t * d * e));  // as written t² or t³
+      CHECK(work.steps <= 600 * t * d * e);
+      const Stages stages = compiled(c.text, sizes, *target_named(target), c.derivatives);
+      for (const auto& buffer : stages.lowered->buffers) CHECK(buffer.count() <= 2 * t * d * e);
+    }
+}
+
+TEST_CASE("products that are no products over intervals of one index stay") {
+  for (const std::string body : {"G[s, t: T, T] = *(A[u] * B[t]), s < u, u <= t; H[t: T] = +(G[s, t] * B[s]), s <= t;", "G[s, t: T, T] = *(A[u]), 2*s < u, u <= t; H[t: T] = +(G[s, t] * B[s]), s <= t;",
+                                 "G[s, t: T, T] = *(A[u]), s < u, u <= t default 2; H[t: T] = +(G[s, t] * B[s]), s <= t default 3;"}) {
+    CAPTURE(body);
+    const Stages stages = compiled("function (A[T], B[T]) -> (H) { " + body + " }", {{"T", 300}});
+    for (const auto& tensor : stages.plan->program.tensors) CHECK(tensor.name.find("_logs") == std::string::npos);
+  }
+}

@@ -1,4 +1,4 @@
-"""Sums under a decay and the gradients of running extremes, which go on from element to element: against the interpreter, bound by bound."""
+"""Sums under a decay, products over intervals and the gradients of running products and extremes: against the interpreter, bound by bound."""
 import itertools
 import os
 import pathlib
@@ -29,6 +29,18 @@ EXTREMES = {
     "columns": ("O[t, r: T, R] = <(L[s, r]), s >= t + 1;", {"L": "TR"}),
     "planes": ("O[t: T] = >(L[s, r]), s <= t;", {"L": "TR"}),
 }
+INTERVAL = "G[s, t: T, T] = *(A[u]), s < u, u <= t"
+PRODUCTS = {
+    "running": ("O[t: T] = *(X[s]), s <= t;", {"X": "T"}),
+    "from the end": ("O[t: T] = *(X[s] + 1), s >= t;", {"X": "T"}),
+    "rows": ("O[r, t: R, T] = *(X[r, s]), s <= t;", {"X": "RT"}),
+    "before": ("O[t, r: T, R] = *(X[s, r]), s < t default 1;", {"X": "TR"}),
+    "recurrence": (INTERVAL + "; O[t: T] = +(G[s, t] * B[s]), s <= t;", {"A": "T", "B": "T"}),
+    "recurrence with its own": (INTERVAL + " default 1; O[t: T] = +(G[s, t] * B[s]), s <= t;", {"A": "T", "B": "T"}),
+    "recurrences": ("G[s, t, d: T, T, D] = *(A[u, d]), s < u, u <= t default 1; O[t, d: T, D] = +(G[s, t, d] * B[s, d]), s <= t;", {"A": "TD", "B": "TD"}),
+    "states": (INTERVAL + " default 1; O[t, d, e: T, D, E] = +(G[s, t] * K[s, d] * V[s, e]), s <= t;", {"A": "T", "K": "TD", "V": "TE"}),
+}
+FAMILIES = {"decays": DECAYS, "extremes": EXTREMES, "products": PRODUCTS}
 
 
 def sizes(rng, t):
@@ -49,6 +61,8 @@ def numbers(rng, name, shape, kind, dtype, largest=1e38):
         x = np.cumsum(-np.abs(x) * rng.choice([0.01, 1, 5]), 0)
     if kind == "wild":
         x = x * 10.0 ** rng.uniform(-2, 2)
+    if kind == "zeros":
+        x[rng.random(x.shape) < 0.1] = 0
     if kind == "ties":
         x = np.round(x)
     x = x.astype(dtype)
@@ -75,13 +89,13 @@ def check(folder, file, words, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("family, name", [*itertools.product(["decays"], DECAYS), *itertools.product(["extremes"], EXTREMES)])
+@pytest.mark.parametrize("family, name", [(f, name) for f in FAMILIES for name in FAMILIES[f]])
 def test_against_the_interpreter(tmp_path, family, name, dtype, target):
-    statement, inputs = (DECAYS if family == "decays" else EXTREMES)[name]
+    statement, inputs = FAMILIES[family][name]
     rng = np.random.default_rng(len(name))
-    largest = 1e8 if name in ("state", "attention") else 1e38  # where factors leave sums, part of a product may be beyond f32 in the text alone
-    kinds = ["plain", "falling", "wild", "special"] if family == "decays" else ["plain", "ties", "special"]
-    for t, kind in [(3, kinds[-1]), *((50, kind) for kind in (kinds if dtype == "f4" and target == "cpu" else kinds[:1]))]:
+    largest = 1e8 if name in ("state", "attention") or family == "products" else 1e38  # where factors leave sums, part of a product may be beyond f32 in the text alone
+    kinds = ["plain", "falling", "wild", "special"] if family == "decays" else ["plain", "zeros" if family == "products" else "ties", "special"]
+    for t, kind in [(3, kinds[-1]), *((24 if family == "products" else 50, kind) for kind in (kinds if dtype == "f4" and target == "cpu" else kinds[:1]))]:
         of = sizes(rng, t)
         header = ", ".join(f"{TYPES[dtype]} {n}[{', '.join(shape)}]" for n, shape in inputs.items())
         (tmp_path / "f.tile").write_text(f"function f({header}) -> (O) {{ {statement} }}\n")
@@ -101,11 +115,11 @@ def grad_checked(folder, text, **arrays):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", DECAYS)
-def test_finite_differences(tmp_path, name):
-    statement, inputs = DECAYS[name]
+@pytest.mark.parametrize("family, name", [(f, name) for f in ("decays", "products") for name in FAMILIES[f]])
+def test_finite_differences(tmp_path, family, name):
+    statement, inputs = FAMILIES[family][name]
     rng = np.random.default_rng(3)
-    of = {"T": 40, "D": 3, "E": 5, "R": 4}
+    of = {"T": 20, "D": 3, "E": 5, "R": 4}
     header = ", ".join(f"{n}[{', '.join(shape)}]" for n, shape in inputs.items())
     grad_checked(tmp_path, f"function f({header}) -> (O) {{ {statement} }}", **{n: numbers(rng, n, [of[c] for c in shape], "plain", "f4") for n, shape in inputs.items()})
 
@@ -131,3 +145,18 @@ def test_an_infinite_step_spoils_no_later_element(tmp_path):
     assert tilec(tmp_path, "run", "f.tile", *words, "O=o.npy").returncode == 0
     got = np.load(tmp_path / "o.npy")
     assert np.isnan(got[20]) and np.isfinite(np.delete(got, 20)).all()
+
+
+def test_a_long_recurrence_takes_little_memory_and_time(tmp_path):
+    """As written 10^10 products for h, 10^15 for its gradient."""
+    t = 100000
+    rng = np.random.default_rng(5)
+    (tmp_path / "f.tile").write_text(f"function f(A[T], B[T]) -> (O) {{ {INTERVAL} default 1; O[t: T] = +(G[s, t] * B[s]), s <= t; }}\n")
+    a, b = rng.uniform(-1, 1, t).astype("f4"), rng.standard_normal(t).astype("f4")
+    words = saved(tmp_path, {"A": a, "B": b})
+    assert tilec(tmp_path, "run", "f.tile", *words, "O=o.npy").returncode == 0
+    h, want = 0.0, []
+    for x, y in zip(a.astype("f8"), b.astype("f8")):
+        h = x * h + y
+        want.append(h)
+    np.testing.assert_allclose(np.load(tmp_path / "o.npy"), want, rtol=1e-5, atol=1e-5)
