@@ -18,9 +18,11 @@
 #include <numeric>
 
 #include "autodiff/graph.h"
+#include "codegen/intervals.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
+#include "codegen/running.h"
 #include "codegen/scan.h"
 #include "poly/canonical.h"
 #include "poly/count.h"
@@ -92,6 +94,12 @@ class Reader {
     product_.factors.push_back(std::move(factor));
   }
 
+  void take_condition(const Expr& e) {
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply || apply->op != Op::And || apply->type != DType::Bool) return add(e, Role::When);
+    for (const Expr& operand : apply->operands) take_condition(operand);
+  }
+
   void take(const Expr& e) {
     const std::size_t from = product_.factors.size();
     const auto* apply = e.as<poly::Apply>();
@@ -105,7 +113,7 @@ class Reader {
       take(apply->operands[0]);
       add(apply->operands[1], Role::Over);
     } else if (product_.op == Op::Mul && apply->op == Op::Select && is_zero(apply->operands[2])) {
-      add(apply->operands[0], Role::When);
+      take_condition(apply->operands[0]);
       take(apply->operands[1]);
     } else {
       return add(e, Role::Times);
@@ -241,6 +249,11 @@ Indices dimensions(const Program& program, const Statement& inner, const Indices
   return order;
 }
 
+bool decays(const Statement& s) {
+  const auto scan = scan_of(s);
+  return scan && scan->decays;
+}
+
 class Cut {
  public:
   // `id`: the tensor that the temporary will be.
@@ -256,11 +269,14 @@ class Cut {
     for (const Factor& f : in_) for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || f.mentions[k];
     for (const std::size_t k : summed) used[k] = true;
     const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
-    if (in_.empty() || (all_in && is_all(summed)) || std::all_of(used.begin(), used.end(), [](bool u) { return u; })) return std::nullopt;
+    if (in_.empty() || (all_in && is_all(summed))) return std::nullopt;
     const auto left = projected(summed);
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());
-    return Halves{inner(summed, used), outer(summed, *left), std::move(temporary_)};
+    const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
+    Statement first = inner(summed, used);
+    if (is_whole && !decays(first)) return std::nullopt;  // as many points as before
+    return Halves{std::move(first), outer(summed, *left), std::move(temporary_)};
   }
 
  private:
@@ -425,9 +441,10 @@ bool cut_at(Rewriting& r, std::size_t n, Halves halves) {
   return true;
 }
 
-// The sum with conditions as rows and straight indices; nothing where it is that already.
+// The sum with conditions as rows or told by runs, and straight indices; nothing where it is that already.
 std::optional<Statement> restated(const Program& program, const Statement& s) {
-  std::optional<Statement> other = unmasked(program, s);
+  std::optional<Statement> other = told_by_runs(program, s);
+  if (auto no_condition = unmasked(program, other ? *other : s)) other = std::move(no_condition);
   if (auto straight = straightened(other ? *other : s)) other = std::move(straight);
   return other;
 }
@@ -456,6 +473,22 @@ void absorb_at(Program& program, std::size_t n, Readers readers) {
   program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
+// The statement at n told by running sums, in front of it; products that nobody reads any more go. Where the first of the sums is then.
+std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
+  Program& program = r.program;
+  while (r.strides.size() < program.tensors.size()) r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
+  program.nodes[n] = std::move(told.sum);
+  insert(program, n, std::move(told.before));
+  for (std::size_t at = n; at-- > 0;) {
+    const auto* s = std::get_if<Statement>(&program.nodes[at]);
+    if (!s || is_output(program, s->target.tensor)) continue;
+    if (std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& node) { return reads(node, s->target.tensor); })) continue;
+    program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+    --n;
+  }
+  return n;
+}
+
 // ---- the pass
 
 class Factoring {
@@ -475,6 +508,10 @@ class Factoring {
         --n;
         continue;
       }
+      if (told(n)) {
+        --n;
+        continue;
+      }
       restate(n);
       while (cut(n)) {}
     }
@@ -485,6 +522,23 @@ class Factoring {
     double count = 1;
     for (std::size_t k = 0; k < s.indices.size(); ++k) count *= static_cast<double>(extent(s, k));
     return count;
+  }
+
+  // A sum of products over intervals reads running sums instead; n becomes the position of the first of these.
+  bool told(std::size_t& n) {
+    const std::size_t known = program_.tensors.size();
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    auto other = told_by_logs(program_, s);
+    if (!other) return false;
+    double cost = choose(program_, other->sum).cost;
+    for (const Statement& before : other->before) cost += choose(program_, before).cost;
+    if (cost > worth * choose(program_, s).cost) {
+      program_.tensors.resize(known);
+      return false;
+    }
+    r_.done.push_back(directives::Logs{target_name(program_, s)});
+    n = told_at(r_, n, std::move(*other));
+    return true;
   }
 
   void restate(std::size_t n) {
@@ -553,6 +607,17 @@ Refusal apply(Rewriting& r, const directives::Restate& directive) {
   std::optional<Statement> other = restated(r.program, std::get<Statement>(r.program.nodes[*n]));
   if (!other) return fmt::format("`{}` has no condition that a row could say, and no index in one form only", directive.tensor);
   r.program.nodes[*n] = std::move(*other);
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Logs& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const Statement s = std::get<Statement>(r.program.nodes[*n]);
+  auto told = told_by_logs(r.program, s);
+  if (!told) return fmt::format("`{}` is no sum of products over intervals, narrower than f64, whose factors are told by one index", directive.tensor);
+  static_cast<void>(told_at(r, *n, std::move(*told)));
   r.done.push_back(directive);
   return std::nullopt;
 }

@@ -243,7 +243,7 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   leaf.node = node;
   leaf.along = nest.dims[scan.along].name;
   leaf.k = {nest.dims[scan.over].name};
-  const double ops = scan.all_but_one ? 3.0 * f.ops : f.ops;  // each element is multiplied in and divided out again
+  const double ops = scan.all_but_one ? 3.0 * f.ops : scan.decays ? 2.0 * f.ops : f.ops;  // multiplied in and divided out; in f64 and bounded
   double best = 1 + ops;                               // cycles per element
   std::optional<std::size_t> lane;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
@@ -258,10 +258,10 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   if (lane) {
     leaf.n = nest.dims[*lane].name;
     leaf.lanes = lanes_for(f, f.extent[*lane]);
-    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / (scan.all_but_one ? 16 : 2));
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / (scan.all_but_one || scan.decays ? 16 : 2));
     leaf.rows = leaf.vectors >= 4 ? 1 : 4 / leaf.vectors;
   }
-  if (!scan.steady() || has_scale(nest.aggregation, compute_type(nest.value->type()))) leaf.rows = 1;
+  if (!scan.steady() || scan.decays || has_scale(nest.aggregation, compute_type(nest.value->type()))) leaf.rows = 1;
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != scan.along && d != lane) outer.push_back(d);
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
@@ -398,7 +398,7 @@ void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
   }
   const bool contiguous = std::abs(stride(f.nest.target, scan.along)) == 1;
   const double enough = alone ? 64.0 * target.multiprocessors : 32;
-  const bool own = !scan.steady() || has_scale(f.nest.aggregation, compute_type(f.nest.value->type())) || f.extent[scan.along] < 64 || (!contiguous && scans >= enough);
+  const bool own = !scan.steady() || scan.decays || has_scale(f.nest.aggregation, compute_type(f.nest.value->type())) || f.extent[scan.along] < 64 || (!contiguous && scans >= enough);
   if (!leaf.n.empty()) leaf.outer.push_back(leaf.n);
   leaf.n.clear();
   leaf.rows = scan.steady() ? 4 : 1;

@@ -110,13 +110,16 @@ poly::Expr without_conditions(const poly::Expr& value, const poly::Number& ignor
 
 // ---- one sum in another
 
-// The rows of `s` are no stricter than what `rows` and the ranges say.
+}  // namespace
+
 bool follow(const std::vector<poly::Range>& wanted, const Statement& s) {
-  const std::vector<Row> rows = poly::rows_of(s);
+  const std::vector<poly::Row> rows = poly::rows_of(s);
   poly::Box box{false, std::vector<poly::Interval>(s.indices.size())};
   poly::tighten(rows, box);
   return std::all_of(wanted.begin(), wanted.end(), [&](const poly::Range& row) { return poly::follows(poly::row_of(row), rows, box); });
 }
+
+namespace {
 
 bool is_zero(const std::variant<poly::Number, TensorId>& fill) {
   const auto* number = std::get_if<poly::Number>(&fill);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "poly/program.h"
 
@@ -19,5 +20,8 @@ std::optional<poly::Statement> straightened(const poly::Statement& s);
 std::optional<poly::Statement> unmasked(const poly::Program& program, const poly::Statement& s);
 // The reader sums over the producer's points too. Both are sums in the type of the tensor between them.
 std::optional<poly::Statement> merged(const poly::Program& program, const poly::Statement& producer, const poly::Statement& reader);
+
+// Every row follows from those of the statement and its ranges.
+bool follow(const std::vector<poly::Range>& rows, const poly::Statement& s);
 
 }  // namespace tilec::codegen

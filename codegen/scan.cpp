@@ -61,7 +61,7 @@ std::optional<Scan> cut_by(const Shape& shape, const Form& half) {
     if (role) return std::nullopt;
     role = d;
   }
-  if (!along || !over || shape.in_value[*along]) return std::nullopt;
+  if (!along || !over) return std::nullopt;
   const std::int64_t j = half.coefficients[*along], k = half.coefficients[*over];
   Scan scan{*along, *over, j < 0, k > 0, std::abs(j), std::abs(k), half.constant};
   if (scan.along_down) scan.c += j * (shape.dims[*along].extent - 1);
@@ -69,7 +69,10 @@ std::optional<Scan> cut_by(const Shape& shape, const Form& half) {
   return scan;
 }
 
-std::optional<Scan> find(const Shape& shape) {
+// Whether the value depends on the scanned output index by a decay.
+using Decays = std::function<bool(const Scan&)>;
+
+std::optional<Scan> find(const Shape& shape, const Decays& decays) {
   for (const Dim& dim : shape.dims) if (dim.extent == 0) return std::nullopt;
   const std::vector<Form> all = halves(shape);
   for (const Form& half : all) {
@@ -82,6 +85,10 @@ std::optional<Scan> find(const Shape& shape) {
     const bool plain = std::none_of(all.begin(), all.end(), [&](const Form& other) { return &other != &half && (reductions(other, false) || (other.coefficients[scan->along] && reductions(other, true))); });
     if (!plain) continue;
     for (std::size_t d = 0; d < shape.dims.size(); ++d) scan->further = scan->further || (shape.dims[d].reduction && d != scan->over);
+    if (shape.in_value[scan->along]) {
+      if (scan->further || !scan->steady() || !decays(*scan)) continue;
+      scan->decays = true;
+    }
     return scan;
   }
   return std::nullopt;
@@ -122,6 +129,48 @@ std::optional<Scan> all_but_one(const Shape& shape, const Expr& value, const Mar
   return scan;
 }
 
+// ---- decays
+
+// The element that a value reads, however it is cast, as a form in each dimension.
+struct Place { TensorId tensor = -1; std::vector<Form> element; };
+using PlaceOf = std::function<Place(int read)>;
+
+const poly::Read* read_below_casts(const poly::Expr& e) {
+  const auto* cast = e.as<poly::Cast>();
+  return cast ? read_below_casts(cast->operand) : e.as<poly::Read>();
+}
+
+// Whether `there` is what `here` was at an earlier element, or is at this one: the same tensor, each index in the other's place. Then what
+// rises along it and is equal at two elements is equal in between.
+bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const PlaceOf& place_of) {
+  const auto *here = read_below_casts(run.here), *there = read_below_casts(run.there);
+  if (!here || !there || here->type != there->type || run.here.type() != run.there.type() || scan.along_down != scan.over_down) return false;
+  const Place p = place_of(here->read), q = place_of(there->read);
+  if (p.tensor != q.tensor) return false;
+  // the last value of element j is j + last
+  const std::int64_t last = scan.over_down ? shape.dims[scan.over].extent - shape.dims[scan.along].extent - scan.c : scan.c;
+  bool moves = false;
+  for (std::size_t e = 0; e < p.element.size(); ++e) {
+    Form moved = q.element[e];
+    const std::int64_t step = moved.coefficients[scan.over];
+    if (moved.coefficients[scan.along]) return false;
+    std::swap(moved.coefficients[scan.along], moved.coefficients[scan.over]);
+    if (moved.coefficients != p.element[e].coefficients) return false;
+    const std::int64_t ahead = moved.constant + step * last - p.element[e].constant;
+    const std::int64_t wrong = (step > 0) == scan.over_down ? -ahead : ahead;
+    if (step == 0 ? ahead != 0 : ahead % step != 0 || wrong > 0) return false;
+    moves = moves || step;
+  }
+  return moves;
+}
+
+bool decays(const Shape& shape, const Scan& scan, const poly::Expr& value, const ReachOf& reach, const PlaceOf& place_of) {
+  const auto decay = decay_of(value, reach);
+  if (!decay || (!decay->here && !decay->there && decay->runs.empty())) return false;
+  if ((decay->here || decay->there) && decay->written == lang::DType::F64) return false;  // steps would want more digits than there are
+  return std::all_of(decay->runs.begin(), decay->runs.end(), [&](const Run& run) { return is_earlier(shape, scan, run, place_of); });
+}
+
 Form from_zero(const Affine& affine, const Statement& s) {
   Form form{{}, affine.constant.get()};
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
@@ -154,9 +203,35 @@ std::optional<Scan> scan_of(const Statement& s) {
   if (scaled)
     if (const auto scan = all_but_one(shape, s.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark(e, s.reads, used); }, [&](const Affine& e) { return from_zero(e, s); })) return scan;
   mark(s.value, s.reads, shape.in_value);
-  std::optional<Scan> scan = find(shape);
+  std::optional<Scan> scan = find(shape, [&](const Scan& found) {
+    const ReachOf reach = [&](const poly::Expr& e) {
+      std::vector<bool> used(s.indices.size(), false);
+      mark(e, s.reads, used);
+      return Reach{used[found.along], used[found.over]};
+    };
+    return s.aggregation == Aggregation::Sum && decays(shape, found, s.value, reach, [&](int read) {
+      const Access& access = s.reads[static_cast<std::size_t>(read)];
+      Place place{access.tensor, {}};
+      for (const Affine& e : access.element) place.element.push_back(from_zero(e, s));
+      return place;
+    });
+  });
   return scan && scan->further && scaled ? std::nullopt : scan;  // its terms would be products of their own
 }
+
+namespace {
+
+ReachOf reach_in(const Nest& nest, const Scan& scan) {
+  return [&nest, along = scan.along, over = scan.over](const poly::Expr& e) {
+    std::vector<bool> used(nest.dims.size(), false);
+    mark_dims(nest, e, used);
+    return Reach{used[along], used[over]};
+  };
+}
+
+}  // namespace
+
+Decay decay_of(const Nest& nest, const Scan& scan) { return decay_of(*nest.value, reach_in(nest, scan)).value(); }
 
 std::optional<Scan> scan_of(const Nest& nest) {
   if (nest.aggregation == Aggregation::Assign || !nest.value) return std::nullopt;
@@ -168,7 +243,12 @@ std::optional<Scan> scan_of(const Nest& nest) {
   if (has_scale(nest.aggregation, compute_type(nest.value->type())))
     if (const auto scan = all_but_one(shape, *nest.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark_dims(nest, e, used); }, [&](const Affine& e) { return nest.form(e); })) return scan;
   if (nest.rows.empty()) return std::nullopt;
-  std::optional<Scan> scan = find(shape);
+  std::optional<Scan> scan = find(shape, [&](const Scan& found) {
+    return nest.aggregation == Aggregation::Sum && decays(shape, found, *nest.value, reach_in(nest, found), [&](int read) {
+      const FlatAccess& access = nest.reads[static_cast<std::size_t>(read)];
+      return Place{access.tensor, {access.offset}};
+    });
+  });
   return scan && !scan->further ? scan : std::nullopt;  // split_scans has seen to those
 }
 
@@ -239,7 +319,7 @@ std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& sc
   const double shared = threads ? 128 : 4.0 * target.vector_bytes / std::max(4, lang::bytes(s.value.type()));  // rows side by side are one unit
   const double units = std::max(1.0, std::abs(stride) == 1 ? rows : rows / shared), wanted = threads ? 8.0 * target.multiprocessors : 64;
   const double cached = static_cast<double>(target.l1) / 2 / std::max(4, lang::bytes(s.value.type()));
-  if (!scan.steady() || has_scale(s.aggregation, compute_type(s.value.type())) || units >= wanted / 4 || rows < 1 || rows * static_cast<double>(length) < 32 * cached) return 0;
+  if (!scan.steady() || scan.decays || has_scale(s.aggregation, compute_type(s.value.type())) || units >= wanted / 4 || rows < 1 || rows * static_cast<double>(length) < 32 * cached) return 0;
   const double least = threads ? 2048 : std::max(64.0, cached / rows);
   const auto block = static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
   const std::int64_t rounded = (block + 63) / 64 * 64;

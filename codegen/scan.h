@@ -8,12 +8,17 @@
 //
 //   Y[r, j] = *(j == k ? C[r, j] : X[r, k])           n values in both dimensions, C or an expression without k, X one without j
 //
-// Not a scan: a value that reads or mentions j, a window (two rows between j and k), further rows between j or k and a reduction.
+// And a sum whose value depends on j by a decay (decay.h): partial results are multiplied from one element to the next.
+//
+//   Y[r, j] = +(exp(L[j] - L[k]) * X[r, k]), k <= j
+//
+// Not a scan: any other value that reads or mentions j, a window (two rows between j and k), further rows between j or k and a reduction.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
+#include "codegen/decay.h"
 #include "codegen/nest.h"
 #include "codegen/rewrite/rewriting.h"
 #include "poly/program.h"
@@ -26,11 +31,13 @@ struct Scan {
   std::int64_t p, q, c;                                // k <= ⌊(p·j + c)/q⌋, both counted so
   bool further = false;                                // other reductions, which no row mentions
   bool all_but_one = false;                            // the product of all values but the j-th: no triangle
+  bool decays = false;                                 // the value is a Decay
   bool steady() const { return p == 1 && q == 1; }     // one more value for each element
 };
 
 std::optional<Scan> scan_of(const poly::Statement& statement);  // bound
 std::optional<Scan> scan_of(const Nest& nest);
+Decay decay_of(const Nest& nest, const Scan& scan);    // of one that decays
 
 // Rewrites scans for speed.
 //   further reductions first        Y[j] = +(A[k, d]), k <= j       ⇒  T[k] = +(A[k, d]); Y[j] = +(T[k]), k <= j

@@ -92,6 +92,7 @@ class ScanLeaf {
 
   Body all() {
     if (scan_.all_but_one) return all_but_one();
+    if (scan_.decays) return decaying();
     name_accumulators();
     return registers(phases());
   }
@@ -291,6 +292,244 @@ class ScanLeaf {
     mask_ = all;
     if (!is_masked) return turn;
     return {stmt(If{*mask_, std::move(turn), {}})};
+  }
+
+  // ---- a value that decays
+
+  // Partial sums of elements 0, 1, … of the tile; how large the terms in them are, by how much they have grown, what the step to the
+  // next element compares with, and whether all this is within bounds.
+  struct Partial { std::string sum, size, growth, exponent, rises, falls, wrong; std::vector<std::string> runs; };
+
+  // A step loses nothing while terms stay in the type that the text makes them in, and what was lost below f64 does not grow into sight.
+  double largest_term() const { return decay_->written == DType::F64 ? 0x1p1000 : 0x1p126; }
+  double largest_growth() const { return decay_->written == DType::F64 ? 0x1p50 : 0x1p700; }
+
+  static Expr real(double value) { return Constant{DType::F64, 0, value}; }
+  static Expr times(const Expr& a, const Expr& b) { return Operation{Op::Mul, {a, b}, a.type()}; }
+  static Expr plus(const Expr& a, const Expr& b) { return a.type() == DType::I64 ? a + b : Expr(Operation{Op::Add, {a, b}, a.type()}); }
+  static Expr size_of(const Expr& a) { return Operation{Op::Abs, {a}, a.type()}; }
+  static Expr chosen(const Expr& c, const Expr& a, const Expr& b) { return Operation{Op::Select, {c, a, b}, a.type()}; }
+  static Expr logical(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::Bool}; }
+  static Expr below(const Expr& a, double b) { return Operation{Op::Lt, {a, real(b)}, DType::Bool}; }
+  static Expr nothing(DType type) { return Constant{type, 0, 0.0}; }
+
+  bool weighed() const { return decay_->here || decay_->there; }
+  bool bounded() const { return weighed() || (decay_->scale && lang::is_float(decay_->type)); }
+
+  Expr held(const std::string& view, std::int64_t v, DType type) const { return Load{view, i64(v), type}; }
+  static void hold(Body& body, const std::string& view, std::int64_t v, const Expr& value) { body.push_back(stmt(Store{view, i64(v), value})); }
+
+  Body decaying() {
+    decay_ = decay_of(nest_, scan_);
+    Partial p;
+    Body body;
+    const auto allocate = [&](const char* stem, DType type, double start) {
+      const std::string name = names_.fresh(stem);
+      body.push_back(stmt(Allocate{name, type, vectors_, Memory::Register}));
+      for (std::int64_t v = 0; v < vectors_; ++v) hold(body, name, v, Constant{type, static_cast<std::int64_t>(start), start});
+      return name;
+    };
+    p.sum = allocate("sum", decay_->type, 0);
+    p.wrong = allocate("wrong", DType::I32, 0);
+    if (bounded()) p.size = allocate("size", DType::F64, 0);
+    if (weighed()) p.growth = allocate("growth", DType::F64, 1);
+    if (decay_->here) p.exponent = allocate("exponent", DType::F64, 0);
+    if (!decay_->runs.empty()) p.rises = allocate("rises", DType::I32, 1), p.falls = allocate("falls", DType::I32, 1);
+    for (const Run& run : decay_->runs) p.runs.push_back(allocate("run", compute_type(run.here.type()), 0));
+
+    const Parts parts_here = parts(body);
+    Body reached = fill({parts_here.j.lo, parts_here.first}), from_first;
+    append(from_first, start(p, parts_here));
+    append(from_first, decays(p, {parts_here.first, parts_here.full}, true));
+    append(from_first, decays(p, {parts_here.full, parts_here.j.hi}, false));
+    append(from_first, mended(p, parts_here));
+    append(reached, where(less(parts_here.first, parts_here.j.hi), std::move(from_first), {}));
+    append(body, where(less(parts_here.k.lo, parts_here.k.hi), std::move(reached), fill(parts_here.j)));
+    return body;
+  }
+
+  static Body where(const Expr& condition, Body then, Body otherwise) {
+    if (const auto* known = condition.as<Constant>()) return known->integer ? then : otherwise;
+    if (then.empty() && otherwise.empty()) return {};
+    return {stmt(If{condition, std::move(then), std::move(otherwise)})};
+  }
+
+  // What the step to the first element compares with is the first element; values before its last are summed.
+  Body start(const Partial& p, const Parts& parts_here) {
+    Body body;
+    points_.fix(along_, parts_here.first);
+    points_.fix(over_, parts_here.k.lo);
+    views_of_reads(body);
+    for (std::int64_t v = 0; v < vectors_; ++v)
+      append(body, masked_turn(v, [&](Body& turn, std::int64_t) {
+        if (decay_->here) hold(turn, p.exponent, v, value(turn, *decay_->here, v, 0));
+        for (std::size_t r = 0; r < p.runs.size(); ++r) hold(turn, p.runs[r], v, value(turn, decay_->runs[r].here, v, 0));
+      }));
+    points_.release(over_);
+    const Expr turns = named(body, "turns", clamped(parts_here.first + i64(scan_.c), parts_here.k) - parts_here.k.lo);
+    append(body, serial(names_, nest_.dims[over_].name, {i64(0), turns}, [&](const Expr& index) {
+      Body turn;
+      points_.fix(over_, parts_here.k.lo + index);
+      views_of_reads(turn);
+      for (std::int64_t v = 0; v < vectors_; ++v) append(turn, masked_turn(v, [&](Body& inside, std::int64_t) { add_term(inside, p, v); }));
+      points_.release(over_);
+      return turn;
+    }));
+    points_.release(along_);
+    return body;
+  }
+
+  // Elements that take one more value each, or none.
+  Body decays(const Partial& p, const Interval& j, bool takes) {
+    return serial(names_, nest_.dims[along_].name, {i64(0), j.hi - j.lo}, [&](const Expr& index) {
+      Body turn;
+      const Expr at = named(turn, "j", j.lo + index);
+      points_.fix(along_, at);
+      points_.fix(over_, takes ? at + i64(scan_.c) : i64(0));
+      views_of_reads(turn);
+      view_of_target(turn);
+      for (std::int64_t v = 0; v < vectors_; ++v)
+        append(turn, masked_turn(v, [&](Body& inside, std::int64_t) {
+          go_on(inside, p, v);
+          if (takes) add_term(inside, p, v);
+          put(inside, v, 0, scaled_sum(inside, p, v));
+        }));
+      points_.release(over_);
+      points_.release(along_);
+      return turn;
+    });
+  }
+
+  // From one element to the next.
+  void go_on(Body& body, const Partial& p, std::int64_t v) {
+    const DType type = decay_->type;
+    if (decay_->here) {
+      const Expr now = value(body, *decay_->here, v, 0);
+      const Expr step = named(body, "step", Operation{Op::Exp, {Expr(Operation{Op::Sub, {now, held(p.exponent, v, DType::F64)}, DType::F64})}, DType::F64});
+      hold(body, p.exponent, v, now);
+      hold(body, p.sum, v, times(held(p.sum, v, type), step));
+      hold(body, p.size, v, times(held(p.size, v, DType::F64), step));
+      hold(body, p.growth, v, plus(times(held(p.growth, v, DType::F64), step), real(1)));
+    }
+    for (std::size_t r = 0; r < p.runs.size(); ++r) {
+      const Expr now = value(body, decay_->runs[r].here, v, 0), before = named(body, "before", held(p.runs[r], v, now.type()));
+      const Expr same = named(body, "same", logical(Op::Eq, now, before));
+      if (decay_->runs[r].must) {
+        demand(body, p, v, same);
+        hold(body, p.runs[r], v, now);
+        continue;
+      }
+      hold(body, p.sum, v, chosen(same, held(p.sum, v, type), nothing(type)));
+      if (bounded()) hold(body, p.size, v, chosen(same, held(p.size, v, DType::F64), real(0)));
+      // NaN is equal to nothing, and what follows it is NaN
+      const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool}) : Expr(Constant{DType::Bool, 0, 0});
+      const auto follows = [&](const std::string& view, Op op) {
+        const Expr zero = Constant{DType::I32, 0, 0};
+        hold(body, view, v, chosen(logical(Op::Or, logical(op, now, before), none), held(view, v, DType::I32), zero));
+      };
+      follows(p.rises, Op::Ge);
+      follows(p.falls, Op::Le);
+      hold(body, p.runs[r], v, now);
+    }
+  }
+
+  void demand(Body& body, const Partial& p, std::int64_t v, const Expr& condition) {
+    hold(body, p.wrong, v, chosen(condition, held(p.wrong, v, DType::I32), Expr(Constant{DType::I32, 1, 0})));
+  }
+
+  // The weight of one value, where its runs are equal.
+  std::optional<Expr> weight(Body& body, std::int64_t v) {
+    std::optional<Expr> exponent;
+    for (const auto& part : {decay_->here, decay_->there})
+      if (part) exponent = exponent ? plus(*exponent, value(body, *part, v, 0)) : value(body, *part, v, 0);
+    return exponent ? std::optional<Expr>(named(body, "weight", Operation{Op::Exp, {*exponent}, DType::F64})) : std::nullopt;
+  }
+
+  void add_term(Body& body, const Partial& p, std::int64_t v) {
+    const DType type = decay_->type;
+    const Expr x = named(body, "x", value(body, decay_->term, v, 0));
+    const std::optional<Expr> w = weight(body, v);
+    std::optional<Expr> counts;
+    const auto asks = [&](const Expr& condition) { counts = counts ? logical(Op::And, *counts, condition) : condition; };
+    for (const Run& run : decay_->runs) {
+      const Expr same = logical(Op::Eq, value(body, run.here, v, 0), value(body, run.there, v, 0));
+      run.must ? demand(body, p, v, same) : asks(same);
+    }
+    if (decay_->term_must) demand(body, p, v, value(body, *decay_->term_must, v, 0));
+    if (decay_->term_if) asks(value(body, *decay_->term_if, v, 0));
+    if (counts) counts = named(body, "counts", *counts);
+    const auto if_it_counts = [&](const Expr& e) { return counts ? chosen(*counts, e, nothing(e.type())) : e; };
+    hold(body, p.sum, v, plus(held(p.sum, v, type), if_it_counts(w ? times(*w, x) : x)));
+    if (!bounded()) return;
+    const Expr size = plus(size_of(x), real(1));
+    hold(body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(*w, size) : size)));
+  }
+
+  // The element, of the type of the fold; notes whether something may be wrong with it.
+  Expr scaled_sum(Body& body, const Partial& p, std::int64_t v) {
+    const DType type = decay_->type;
+    Expr sum = held(p.sum, v, type), right = Constant{DType::Bool, 1, 0};
+    Expr size = real(1);
+    if (decay_->scale) {
+      const Expr scale = named(body, "scale", value(body, *decay_->scale, v, 0));
+      sum = times(sum, scale);
+      if (bounded()) size = plus(size_of(scale), real(1));
+    }
+    if (bounded()) right = logical(Op::And, right, below(times(size, held(p.size, v, DType::F64)), largest_term()));
+    if (weighed()) right = logical(Op::And, right, below(times(size, held(p.growth, v, DType::F64)), largest_growth()));
+    if (!p.runs.empty()) {
+      const Expr none = Constant{DType::I32, 0, 0};
+      right = logical(Op::And, right, logical(Op::Gt, plus(held(p.rises, v, DType::I32), held(p.falls, v, DType::I32)), none));
+    }
+    if (decay_->scale_must) right = logical(Op::And, right, value(body, *decay_->scale_must, v, 0));
+    if (decay_->scale_if) {
+      const Expr counts = named(body, "counts", value(body, *decay_->scale_if, v, 0));
+      sum = chosen(counts, sum, nothing(type));
+    }
+    demand(body, p, v, right);
+    return stored_value(convert(sum, type_));
+  }
+
+  // Scans with something out of bounds once more, each element by its definition.
+  Body mended(const Partial& p, const Parts& parts_here) {
+    Body body, again;
+    if (!bounded() && p.runs.empty()) return {};
+    const Expr none = Constant{DType::I32, 0, 0};
+    Expr some = held(p.wrong, 0, DType::I32);
+    for (std::int64_t v = 1; v < vectors_; ++v) some = Operation{Op::Max, {some, held(p.wrong, v, DType::I32)}, DType::I32};
+    if (!lane_.empty()) {
+      const std::string any = names_.fresh("any");
+      body.push_back(stmt(Fold{any, Aggregation::Max, some, lane_}));
+      some = Variable{any, DType::I32};
+    }
+    again = serial(names_, nest_.dims[along_].name, {parts_here.first, parts_here.j.hi}, [&](const Expr& j) {
+      Body turn;
+      points_.fix(along_, j);
+      view_of_target(turn);
+      for (std::int64_t v = 0; v < vectors_; ++v) hold(turn, p.sum, v, nothing(decay_->type));
+      append(turn, serial(names_, nest_.dims[over_].name, {parts_here.k.lo, end_at(j, parts_here)}, [&](const Expr& k) {
+        Body inner;
+        points_.fix(over_, k);
+        views_of_reads(inner);
+        for (std::int64_t v = 0; v < vectors_; ++v)
+          append(inner, masked_turn(v, [&](Body& inside, std::int64_t) {
+            const Expr x = convert(convert(value(inside, *nest_.value, v, 0), type_), decay_->type);
+            hold(inside, p.sum, v, plus(held(p.sum, v, decay_->type), x));
+          }));
+        points_.release(over_);
+        return inner;
+      }));
+      for (std::int64_t v = 0; v < vectors_; ++v)
+        append(turn, masked_turn(v, [&](Body& inside, std::int64_t) {
+          Body stores;
+          put(stores, v, 0, stored_value(convert(held(p.sum, v, decay_->type), type_)));
+          inside.push_back(stmt(If{logical(Op::Gt, held(p.wrong, v, DType::I32), none), std::move(stores), {}}));
+        }));
+      points_.release(along_);
+      return turn;
+    });
+    body.push_back(stmt(If{logical(Op::Gt, some, none), std::move(again), {}}));
+    return body;
   }
 
   // ---- pieces
@@ -612,6 +851,7 @@ class ScanLeaf {
   bool started_ = false;                               // the first value is behind
   bool scaled_;                                        // the fold is a product of floats: `product_`
   Scaled product_;
+  std::optional<Decay> decay_;                         // of a value that decays
   std::string acc_, lane_, thread_, shared_, target_;
   std::vector<std::string> views_;
   std::map<const void*, Expr> values_;                 // of one point

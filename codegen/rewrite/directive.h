@@ -3,6 +3,7 @@
 //   inline E                            E is computed where it is read (inline.h)
 //   absorb A                            the sum A goes into the sums that read it (factor.h)
 //   restate C                           conditions of C's sum become rows, its index the form that the value reads (restate.h)
+//   logs H                              products over intervals that H sums are told by running sums of logarithms (intervals.h)
 //   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
 //   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
@@ -48,6 +49,12 @@ struct Restate {
   std::string tensor;
   void parts(auto& io) { io.head(tensor); }
   bool operator==(const Restate&) const = default;
+};
+struct Logs {
+  static constexpr const char* word = "logs";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Logs&) const = default;
 };
 struct Factor {
   static constexpr const char* word = "factor";
@@ -100,7 +107,7 @@ struct Share {
 
 }  // namespace directives
 
-using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Factor, directives::Terms, directives::Blocks, directives::Split, directives::Copy,
+using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Split, directives::Copy,
                                directives::Panels, directives::Share>;
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.

@@ -1,0 +1,143 @@
+// Takes a product apart into what each index decides.
+#include "codegen/decay.h"
+
+#include "lang/type.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::DType;
+using lang::Op;
+using poly::Apply;
+using poly::Cast;
+using poly::Expr;
+
+bool is_zero(const Expr& e) {
+  const auto* n = e.as<poly::Number>();
+  return n && (lang::is_float(n->type) ? n->real == 0 : n->integer == 0);
+}
+
+Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(Cast{e, type}); }
+
+void join(std::optional<Expr>& all, Op op, const Expr& e) { all = all ? Expr(Apply{op, {*all, e}, e.type()}) : e; }
+
+// A cast between floats rounds, and changes nothing else.
+const Expr* inside_cast(const Expr& e) {
+  const auto* cast = e.as<Cast>();
+  return cast && lang::is_float(cast->type) && lang::is_float(cast->operand.type()) ? &cast->operand : nullptr;
+}
+
+class Reader {
+ public:
+  Reader(const Expr& value, const ReachOf& reach) : reach_(reach), type_(lang::is_float(value.type()) ? DType::F64 : value.type()), written_(value.type()) { factor(value); }
+
+  std::optional<Decay> decay() {
+    if (!separable_ || type_ == DType::Bool) return std::nullopt;
+    Expr term = term_ ? *term_ : Expr(poly::Number{type_, 1, lang::is_float(type_) ? 1.0 : 0.0});
+    if (divisor_) term = Apply{Op::Div, {term, *divisor_}, type_};
+    if (negative_) term = Apply{Op::Neg, {term}, type_};
+    if (scale_divisor_) scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
+    return Decay{here_, there_, std::move(runs_), term, term_if_, scale_, scale_if_, term_must_, scale_must_, type_, written_};
+  }
+
+ private:
+  void narrow(DType type) {
+    if (type != DType::F64 && lang::is_float(type)) written_ = type;
+  }
+
+  bool both(const Expr& e) const {
+    const Reach r = reach_(e);
+    return r.along && r.over;
+  }
+  bool of_term(const Expr& e) const { return reach_(e).over || e.as<poly::Number>(); }
+
+  void factor(const Expr& e) {
+    narrow(e.type());
+    if (const Expr* operand = inside_cast(e)) return factor(*operand);
+    const auto* apply = e.as<Apply>();
+    if (!apply || !both(e)) return plain(e);
+    const auto& x = apply->operands;
+    switch (apply->op) {
+      case Op::Mul: factor(x[0]); factor(x[1]); return;
+      case Op::Neg: negative_ = !negative_; factor(x[0]); return;
+      case Op::Div: if (!lang::is_float(apply->type)) break; factor(x[0]); divisor(x[1]); return;
+      case Op::Select: condition(x[0], !is_zero(x[2])); factor(x[1]); return;
+      case Op::Exp: narrow(e.type()); exponent(x[0], false, std::nullopt); return;
+      default: break;
+    }
+    separable_ = false;
+  }
+
+  void plain(const Expr& e) {
+    if (const auto* cast = e.as<Cast>()) narrow(cast->operand.type());
+    if (both(e)) separable_ = false;
+    else join(of_term(e) ? term_ : scale_, Op::Mul, in_type(e, type_));
+  }
+
+  void divisor(const Expr& e) {
+    if (both(e)) separable_ = false;
+    else join(of_term(e) ? divisor_ : scale_divisor_, Op::Mul, in_type(e, type_));
+  }
+
+  // Asked of a value that is 0 where it does not hold, or something else: then it must.
+  void condition(const Expr& e, bool must) {
+    if (!both(e)) return join(of_term(e) ? (must ? term_must_ : term_if_) : must ? scale_must_ : scale_if_, Op::And, e);
+    const auto* apply = e.as<Apply>();
+    if (apply && apply->op == Op::And && apply->type == DType::Bool) {
+      condition(apply->operands[0], must);
+      condition(apply->operands[1], must);
+    } else if (apply && apply->op == Op::Eq && !both(apply->operands[0]) && !both(apply->operands[1])) {
+      const bool first_is_here = reach_(apply->operands[0]).along;
+      runs_.push_back({apply->operands[first_is_here ? 0 : 1], apply->operands[first_is_here ? 1 : 0], must});
+    } else if (!(must && apply && apply->op == Op::IsFinite && decay_of(apply->operands[0], reach_))) {
+      separable_ = false;                              // a weight within the leaf's bounds is finite
+    }
+  }
+
+  // ±e, or that times what depends on neither index.
+  void exponent(const Expr& e, bool minus, const std::optional<Expr>& times) {
+    if (const Expr* operand = inside_cast(e)) return exponent(*operand, minus, times);
+    const auto* apply = e.as<Apply>();
+    if (!apply || !both(e)) return exponent_term(e, minus, times);
+    const auto& x = apply->operands;
+    const auto free = [&](const Expr& o) { return !reach_(o).along && !reach_(o).over; };
+    const auto scaled = [&](const Expr& by) { return times ? Expr(Apply{Op::Mul, {*times, in_type(by, DType::F64)}, DType::F64}) : in_type(by, DType::F64); };
+    if (apply->op == Op::Neg) return exponent(x[0], !minus, times);
+    if (apply->op == Op::Add || apply->op == Op::Sub) {
+      exponent(x[0], minus, times);
+      exponent(x[1], minus != (apply->op == Op::Sub), times);
+    } else if (apply->op == Op::Mul && free(x[0])) {
+      exponent(x[1], minus, scaled(x[0]));
+    } else if (apply->op == Op::Mul && free(x[1])) {
+      exponent(x[0], minus, scaled(x[1]));
+    } else if (apply->op == Op::Div && free(x[1])) {
+      exponent(x[0], minus, scaled(Apply{Op::Div, {Expr(poly::Number{DType::F64, 0, 1.0}), in_type(x[1], DType::F64)}, DType::F64}));
+    } else {
+      separable_ = false;
+    }
+  }
+
+  void exponent_term(const Expr& e, bool minus, const std::optional<Expr>& times) {
+    if (both(e) || !lang::is_float(e.type())) {
+      separable_ = false;
+      return;
+    }
+    Expr term = in_type(e, DType::F64);
+    if (times) term = Apply{Op::Mul, {*times, term}, DType::F64};
+    if (minus) term = Apply{Op::Neg, {term}, DType::F64};
+    join(of_term(e) ? there_ : here_, Op::Add, term);
+  }
+
+  const ReachOf& reach_;
+  DType type_, written_;
+  bool separable_ = true, negative_ = false;
+  std::optional<Expr> here_, there_, term_, divisor_, term_if_, term_must_, scale_, scale_divisor_, scale_if_, scale_must_;
+  std::vector<Run> runs_;
+};
+
+}  // namespace
+
+std::optional<Decay> decay_of(const Expr& value, const ReachOf& reach) { return Reader(value, reach).decay(); }
+
+}  // namespace tilec::codegen

@@ -1,0 +1,40 @@
+// A value that depends on both indices of a triangle by a decay only, so that its partial sums go on from one another.
+//
+//   O[t] = +(Q[t] * exp(L[t] - L[s]) * V[s]), s <= t
+//     ⇒  h[t] = exp(L[t] - L[t-1]) * h[t-1] + exp(L[t] - L[t]) * V[t];   O[t] = Q[t] * h[t]
+//   C[t] = +(P[t] == P[s] && X[s] == P[s] ? 1 : 0), s <= t                    where P rises or falls
+//     ⇒  h[t] = (P[t] == P[t-1] ? h[t-1] : 0) + (X[t] == P[t] ? 1 : 0)
+//
+// A weight w(t, s) is a decay if w(t, s) = a(t) w(t-1, s): exponentials of sums of what depends on t and what depends on s; and whether
+// a tensor has the same element at both, if it rises or falls between. What else the value multiplies depends on t or on s.
+//
+// In:  the value of a sum, with what each part of it depends on.   Out: its parts; nothing where it is no such product.
+// Why the steps are f64, and what is done where they leave it: docs/decisions/decays.md.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+struct Reach { bool along = false, over = false; };    // the output index and the summed one
+using ReachOf = std::function<Reach(const poly::Expr&)>;
+
+struct Run { poly::Expr here, there; bool must = false; };  // equal or not; `must`: where not, something else holds than the decay
+struct Decay {
+  std::optional<poly::Expr> here, there;               // the weight exp(here + there); f64
+  std::vector<Run> runs;                               // each a weight of 0 or 1
+  poly::Expr term;                                     // what is summed besides, in `type`
+  std::optional<poly::Expr> term_if;                   // else nothing
+  std::optional<poly::Expr> scale, scale_if;           // of a whole sum
+  std::optional<poly::Expr> term_must, scale_must;     // else something else holds
+  poly::DType type;                                    // of partial sums
+  poly::DType written;                                 // the narrowest float that the text has in it
+};
+
+std::optional<Decay> decay_of(const poly::Expr& value, const ReachOf& reach);
+
+}  // namespace tilec::codegen

@@ -1,0 +1,174 @@
+#include "codegen/running.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "codegen/part.h"
+#include "codegen/restate.h"
+#include "codegen/rewrite.h"
+#include "codegen/scan.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::DType;
+using lang::Op;
+using poly::Access;
+using poly::Affine;
+using poly::Aggregation;
+using poly::Expr;
+using poly::Program;
+using poly::Statement;
+using poly::TensorId;
+
+const Statement* maker(const Program& program, TensorId id) {
+  for (const poly::Node& node : program.nodes)
+    if (const auto* s = std::get_if<Statement>(&node); s && s->target.tensor == id) return s;
+  return nullptr;
+}
+
+// A running extreme: element t folds the values s with sign·(t - s) + constant >= 0.
+struct Running { std::size_t along, over; std::int64_t sign, constant; };
+
+std::optional<Running> running(const Program& program, const Statement& s) {
+  if (s.aggregation != Aggregation::Max && s.aggregation != Aggregation::Min) return std::nullopt;
+  const auto scan = scan_of(s);
+  if (!scan || !scan->steady() || scan->along_down != scan->over_down || std::holds_alternative<TensorId>(s.fill) || program.tensor(s.target.tensor).dtype == DType::Bool) return std::nullopt;
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
+    const Affine& row = s.domain[r].value;
+    if (!mentions(row, scan->along) || !mentions(row, scan->over) || s.domain[r].extent) continue;
+    return Running{scan->along, scan->over, row.coefficients[scan->along].get(), row.constant.get()};
+  }
+  return std::nullopt;
+}
+
+// The points of `maker` as those of `s`: each index of it over those of `s`.
+struct Seen {
+  const Program& program;
+  const Statement& maker;
+  const Statement& s;
+  std::vector<std::optional<Affine>> map;
+
+  // By what the extreme is read at.
+  bool by_element(const Access& read) {
+    map.assign(maker.indices.size(), std::nullopt);
+    for (std::size_t d = 0; d < maker.target.element.size(); ++d) {
+      const auto k = plain_index(maker.target.element[d]);
+      if (!k || map[*k]) return false;
+      map[*k] = read.element[d];
+    }
+    return true;
+  }
+
+  // By where `e` reads what the value reads.
+  bool by_value(const Expr& value, const Expr& e) {
+    if (const auto* a = value.as<poly::Read>()) {
+      const auto* b = e.as<poly::Read>();
+      return b && a->type == b->type && by_read(maker.reads[static_cast<std::size_t>(a->read)], s.reads[static_cast<std::size_t>(b->read)]);
+    }
+    if (const auto* a = value.as<poly::Cast>()) {
+      const auto* b = e.as<poly::Cast>();
+      return b && a->type == b->type && by_value(a->operand, b->operand);
+    }
+    if (const auto* a = value.as<poly::Apply>()) {
+      const auto* b = e.as<poly::Apply>();
+      if (!b || a->op != b->op || a->type != b->type || a->operands.size() != b->operands.size()) return false;
+      for (std::size_t k = 0; k < a->operands.size(); ++k) if (!by_value(a->operands[k], b->operands[k])) return false;
+      return true;
+    }
+    if (const auto* a = value.as<poly::Index>()) {
+      const auto* b = e.as<poly::Index>();
+      return b && a->type == b->type && by_form(a->value, b->value);
+    }
+    return value == e;
+  }
+
+  bool by_read(const Access& a, const Access& b) {
+    if (a.tensor != b.tensor) return false;
+    for (std::size_t d = 0; d < a.element.size(); ++d) if (!by_form(a.element[d], b.element[d])) return false;
+    return true;
+  }
+
+  // An index that is not known yet is what makes the forms equal.
+  bool by_form(const Affine& a, const Affine& b) {
+    if (const auto k = plain_index(a); k && !map[*k]) map[*k] = b;
+    std::vector<Affine> known;
+    for (std::size_t k = 0; k < map.size(); ++k) {
+      if (!map[k] && mentions(a, k)) return false;
+      known.push_back(map[k].value_or(Affine::of(poly::Size(0), s.indices.size())));
+    }
+    return a.compose(known, s.indices.size()) == b;
+  }
+
+  // Every point of `s` is one of the maker's.
+  bool within() const {
+    std::vector<Affine> known;
+    for (const auto& form : map) {
+      if (!form) return false;
+      known.push_back(*form);
+    }
+    std::vector<poly::Range> rows;
+    for (const poly::Range& row : maker.domain) rows.push_back({row.value.compose(known, s.indices.size()), row.extent});
+    return follow(rows, s);
+  }
+};
+
+// X[s] == P[t]   ⇒   X[s] == P[s] && P[s] == P[t]
+class Rewrite {
+ public:
+  Rewrite(const Program& program, const Statement& s) : program_(program), result_(s) {}
+
+  std::optional<Statement> run() {
+    result_.value = rewritten(result_.value);
+    return changed_ ? std::optional(std::move(result_)) : std::nullopt;
+  }
+
+ private:
+  Expr rewritten(const Expr& e) {
+    if (const auto* cast = e.as<poly::Cast>()) return Expr(poly::Cast{rewritten(cast->operand), cast->type});
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply) return e;
+    if (apply->op == Op::Eq)
+      for (const std::size_t extreme : {0, 1})
+        if (const auto both = told(apply->operands[extreme], apply->operands[1 - extreme])) return *both;
+    poly::Apply copy{apply->op, {}, apply->type};
+    for (const Expr& operand : apply->operands) copy.operands.push_back(rewritten(operand));
+    return Expr(std::move(copy));
+  }
+
+  std::optional<Expr> told(const Expr& extreme, const Expr& value) {
+    const auto* read = extreme.as<poly::Read>();
+    if (!read) return std::nullopt;
+    const Access access = result_.reads[static_cast<std::size_t>(read->read)];
+    const Statement* made = maker(program_, access.tensor);
+    const auto run = made ? running(program_, *made) : std::nullopt;
+    if (!run || run->constant > 0) return std::nullopt;
+    const DType stored = program_.tensor(access.tensor).dtype;
+    Seen seen{program_, *made, result_, {}};
+    const Expr wanted = made->value.type() == stored ? made->value : Expr(poly::Cast{made->value, stored});
+    if (!seen.by_element(access) || !seen.by_value(wanted, value) || !seen.within()) return std::nullopt;
+    Affine first = *seen.map[run->over];
+    first.constant = poly::Size(first.constant.get() - run->sign * run->constant);
+    Access at = access;
+    for (std::size_t d = 0; d < at.element.size(); ++d)
+      if (*plain_index(made->target.element[d]) == run->along) at.element[d] = first;
+    const Expr there = poly::Read{static_cast<int>(result_.reads.size()), stored};
+    result_.reads.push_back(std::move(at));
+    changed_ = true;
+    const auto equal = [](const Expr& a, const Expr& b) { return Expr(poly::Apply{Op::Eq, {a, b}, DType::Bool}); };
+    return poly::Apply{Op::And, {equal(value, there), equal(there, extreme)}, DType::Bool};
+  }
+
+  const Program& program_;
+  Statement result_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+std::optional<Statement> told_by_runs(const Program& program, const Statement& s) {
+  return s.aggregation == Aggregation::Sum ? Rewrite(program, s).run() : std::nullopt;
+}
+
+}  // namespace tilec::codegen

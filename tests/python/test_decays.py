@@ -1,0 +1,162 @@
+"""Sums under a decay, products over intervals and the gradients of running products and extremes: against the interpreter, bound by bound."""
+import itertools
+import os
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TILEC = os.environ.get("TILEC", str(ROOT / "build/cli/tilec"))
+TARGETS = ["cpu", "cpu:x86-64-v3", "opencl"]
+TYPES = {"f4": "f32", "f8": "f64", "f2": "f16"}
+DECAYS = {
+    "decay": ("O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t;", {"L": "T", "V": "T"}),
+    "backwards": ("O[t: T] = +(-exp(L[s] - L[t]) * V[s] / (V[t]*V[t] + 1)), s >= t + 1;", {"L": "T", "V": "T"}),
+    "ahead": ("O[r, t: R, T] = +(exp(0.5*(L[r, t] - L[r, s])) * V[r, s]), s <= t + 2;", {"L": "RT", "V": "RT"}),
+    "anchored": ("O[t: T] = +(s <= t ? exp(V[s] - L[t]) * V[s] : 0.0);", {"L": "T", "V": "T"}),
+    "state": ("O[t, d, e: T, D, E] = +(exp(L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "K": "TD", "V": "TE"}),
+    "attention": ("O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "Q": "TD", "K": "TD", "V": "TE"}),
+}
+EXTREMES = {
+    "largest": ("O[t: T] = >(L[s]), s <= t;", {"L": "T"}),
+    "smallest": ("O[t: T] = <(L[s]), s >= t;", {"L": "T"}),
+    "before": ("O[t: T] = >(-2*L[s]), s < t - 1;", {"L": "T"}),
+    "ahead": ("O[t, r: T, R] = <(L[s, r]*V[s]), s <= t + 1;", {"L": "TR", "V": "T"}),
+    "rows": ("O[r, t: R, T] = >(L[r, s]), s <= t;", {"L": "RT"}),
+    "columns": ("O[t, r: T, R] = <(L[s, r]), s >= t + 1;", {"L": "TR"}),
+    "planes": ("O[t: T] = >(L[s, r]), s <= t;", {"L": "TR"}),
+}
+INTERVAL = "G[s, t: T, T] = *(A[u]), s < u, u <= t"
+PRODUCTS = {
+    "running": ("O[t: T] = *(X[s]), s <= t;", {"X": "T"}),
+    "from the end": ("O[t: T] = *(X[s] + 1), s >= t;", {"X": "T"}),
+    "rows": ("O[r, t: R, T] = *(X[r, s]), s <= t;", {"X": "RT"}),
+    "before": ("O[t, r: T, R] = *(X[s, r]), s < t default 1;", {"X": "TR"}),
+    "recurrence": (INTERVAL + "; O[t: T] = +(G[s, t] * B[s]), s <= t;", {"A": "T", "B": "T"}),
+    "recurrence with its own": (INTERVAL + " default 1; O[t: T] = +(G[s, t] * B[s]), s <= t;", {"A": "T", "B": "T"}),
+    "recurrences": ("G[s, t, d: T, T, D] = *(A[u, d]), s < u, u <= t default 1; O[t, d: T, D] = +(G[s, t, d] * B[s, d]), s <= t;", {"A": "TD", "B": "TD"}),
+    "states": (INTERVAL + " default 1; O[t, d, e: T, D, E] = +(G[s, t] * K[s, d] * V[s, e]), s <= t;", {"A": "T", "K": "TD", "V": "TE"}),
+}
+FAMILIES = {"decays": DECAYS, "extremes": EXTREMES, "products": PRODUCTS}
+
+
+def sizes(rng, t):
+    return {"T": t, "D": int(rng.integers(1, 6)), "E": int(rng.integers(1, 20)), "R": int(rng.integers(1, 40))}
+
+
+def special(rng, x, largest):
+    """Zeros, infinities, NaN and both ends of the range, here and there."""
+    for value in (0, np.inf, -np.inf, np.nan, 1e-30, largest, -largest):
+        with np.errstate(over="ignore"):
+            x[rng.random(x.shape) < 0.01] = np.asarray(value).astype(x.dtype)
+    return x
+
+
+def numbers(rng, name, shape, kind, dtype, largest=1e38):
+    x = rng.standard_normal(shape)
+    if kind == "falling" and name == "L":
+        x = np.cumsum(-np.abs(x) * rng.choice([0.01, 1, 5]), 0)
+    if kind == "wild":
+        x = x * 10.0 ** rng.uniform(-2, 2)
+    if kind == "zeros":
+        x[rng.random(x.shape) < 0.1] = 0
+    if kind == "ties":
+        x = np.round(x)
+    x = x.astype(dtype)
+    return special(rng, x, largest) if kind == "special" else x
+
+
+def saved(folder, arrays):
+    for name, x in arrays.items():
+        np.save(folder / f"{name}.npy", x)
+    return [f"{name}={name}.npy" for name in arrays]
+
+
+def tilec(folder, *words):
+    return subprocess.run([TILEC, *words], cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def check(folder, file, words, target):
+    done = tilec(folder, "run", file, *words, "--check=all", "--target", target)
+    if "E0515" in done.stderr or "no OpenCL" in done.stderr:
+        pytest.skip(done.stderr)
+    said = done.stdout + done.stderr
+    assert done.returncode in (0, 1) and "disagrees" not in said and ("agrees" in said or "cannot be compared" in said), said
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("family, name", [(f, name) for f in FAMILIES for name in FAMILIES[f]])
+def test_against_the_interpreter(tmp_path, family, name, dtype, target):
+    statement, inputs = FAMILIES[family][name]
+    rng = np.random.default_rng(len(name))
+    largest = 1e8 if name in ("state", "attention") or family == "products" else 1e38  # where factors leave sums, part of a product may be beyond f32 in the text alone
+    kinds = ["plain", "falling", "wild", "special"] if family == "decays" else ["plain", "zeros" if family == "products" else "ties", "special"]
+    for t, kind in [(3, kinds[-1]), *((24 if family == "products" else 50, kind) for kind in (kinds if dtype == "f4" and target == "cpu" else kinds[:1]))]:
+        of = sizes(rng, t)
+        header = ", ".join(f"{TYPES[dtype]} {n}[{', '.join(shape)}]" for n, shape in inputs.items())
+        (tmp_path / "f.tile").write_text(f"function f({header}) -> (O) {{ {statement} }}\n")
+        arrays = {n: numbers(rng, n, [of[c] for c in shape], kind, dtype, largest) for n, shape in inputs.items()}
+        words = saved(tmp_path, arrays)
+        check(tmp_path, "f.tile", words, target)
+        gradient = tilec(tmp_path, "grad", "f.tile").stdout
+        (tmp_path / "g.tile").write_text(gradient)
+        of_type, shape = re.search(r"(\w+) dO\[([^\]]*)\]", gradient.split("->")[0]).groups()
+        cotangent = rng.standard_normal([of[c.strip()] for c in shape.split(",")]).astype({v: k for k, v in TYPES.items()}[of_type])
+        check(tmp_path, "g.tile", words + saved(tmp_path, {"dO": cotangent}), target)
+
+
+def grad_checked(folder, text, **arrays):
+    (folder / "f.tile").write_text(text + "\n")
+    done = tilec(folder, "run", "f.tile", *saved(folder, arrays), "--grad-check", "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("family, name", [(f, name) for f in ("decays", "products") for name in FAMILIES[f]])
+def test_finite_differences(tmp_path, family, name):
+    statement, inputs = FAMILIES[family][name]
+    rng = np.random.default_rng(3)
+    of = {"T": 20, "D": 3, "E": 5, "R": 4}
+    header = ", ".join(f"{n}[{', '.join(shape)}]" for n, shape in inputs.items())
+    grad_checked(tmp_path, f"function f({header}) -> (O) {{ {statement} }}", **{n: numbers(rng, n, [of[c] for c in shape], "plain", "f4") for n, shape in inputs.items()})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_long_slow_decays_keep_their_digits(tmp_path, target):
+    """20,000 steps whose factors round alike: in f32 they would be off by thousands of units."""
+    t = 20000
+    (tmp_path / "f.tile").write_text("function f(L[T], V[T]) -> (O) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; }\n")
+    words = saved(tmp_path, {"L": (-1e-4 * np.arange(t)).astype("f4"), "V": np.ones(t, "f4")})
+    done = tilec(tmp_path, "run", "f.tile", *words, "O=o.npy", "--target", target)
+    if "E0515" in done.stderr:
+        pytest.skip(done.stderr)
+    level = np.load(tmp_path / "L.npy").astype("f8")
+    np.testing.assert_allclose(np.load(tmp_path / "o.npy"), np.exp(level) * np.cumsum(np.exp(-level)), rtol=1e-6)
+
+
+def test_an_infinite_step_spoils_no_later_element(tmp_path):
+    level = np.linspace(0, -3, 50).astype("f4")
+    level[20] = np.inf
+    (tmp_path / "f.tile").write_text("function f(L[T], V[T]) -> (O) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; }\n")
+    words = saved(tmp_path, {"L": level, "V": np.ones(50, "f4")})
+    assert tilec(tmp_path, "run", "f.tile", *words, "O=o.npy").returncode == 0
+    got = np.load(tmp_path / "o.npy")
+    assert np.isnan(got[20]) and np.isfinite(np.delete(got, 20)).all()
+
+
+def test_a_long_recurrence_takes_little_memory_and_time(tmp_path):
+    """As written 10^10 products for h, 10^15 for its gradient."""
+    t = 100000
+    rng = np.random.default_rng(5)
+    (tmp_path / "f.tile").write_text(f"function f(A[T], B[T]) -> (O) {{ {INTERVAL} default 1; O[t: T] = +(G[s, t] * B[s]), s <= t; }}\n")
+    a, b = rng.uniform(-1, 1, t).astype("f4"), rng.standard_normal(t).astype("f4")
+    words = saved(tmp_path, {"A": a, "B": b})
+    assert tilec(tmp_path, "run", "f.tile", *words, "O=o.npy").returncode == 0
+    h, want = 0.0, []
+    for x, y in zip(a.astype("f8"), b.astype("f8")):
+        h = x * h + y
+        want.append(h)
+    np.testing.assert_allclose(np.load(tmp_path / "o.npy"), want, rtol=1e-5, atol=1e-5)
