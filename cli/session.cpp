@@ -125,6 +125,7 @@ codegen::Request Session::request() const {
       request.sizes.emplace(name, static_cast<std::int64_t>(*number));
   request.derivatives = options.derivatives;
   request.checked = options.checked;
+  request.keeps_rewrites = !options.dump_to.empty();
   request.target = target_of(options.target);
   request.threads_hint = options.threads;
   if (!options.plan.empty()) request.plan = codegen::PlanText{sources.back().text, static_cast<std::uint32_t>(sources.size() - 1)};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/clock.h"
 #include "codegen/factor.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
@@ -83,9 +84,13 @@ void clip_targets(poly::Program& program) {
 }
 
 // What is chosen for each stage, in the order in which they are done.
-constexpr std::pair<RewriteStage, void (*)(Rewriting&)> passes[] = {
-    {RewriteStage::Inline, inline_elementwise}, {RewriteStage::Sums, factor_sums},           {RewriteStage::Scans, split_scans},   {RewriteStage::Splits, split_reductions},
-    {RewriteStage::Copies, transpose_for_lanes}, {RewriteStage::Panels, panel_operands}, {RewriteStage::Rows, share_rows}};
+struct Pass { RewriteStage stage; std::string_view name; void (*choose)(Rewriting&); };
+constexpr Pass passes[] = {
+    {RewriteStage::Inline, "inline", inline_elementwise}, {RewriteStage::Sums, "sums", factor_sums},
+    {RewriteStage::Scans, "scans", split_scans},          {RewriteStage::Splits, "splits", split_reductions},
+    {RewriteStage::Copies, "copies", transpose_for_lanes}, {RewriteStage::Panels, "panels", panel_operands},
+    {RewriteStage::Rows, "rows", share_rows},
+};
 
 // False: one of them does not apply.
 bool follow(Rewriting& r, const Given& given, RewriteStage stage, lang::Diagnostics& diagnostics) {
@@ -109,14 +114,19 @@ void give_memory(Rewriting& r) {
 }  // namespace
 
 std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target, const Given& given,
-                          lang::Diagnostics& diagnostics) {
+                          const Heard& heard, lang::Diagnostics& diagnostics) {
   Rewriting r{program, strides, target};
   clip_targets(r.program);
   copy_outputs(r.program, r.strides, output_strides);
-  for (const auto& [stage, choose] : passes) {
-    if (stage == RewriteStage::Rows) give_memory(r);
-    if (!given.stages.contains(stage)) choose(r);
-    else if (!follow(r, given, stage, diagnostics)) return std::nullopt;
+  Clock timed(heard.timings);
+  for (const Pass& pass : passes) {
+    const bool applies = timed(pass.name, [&] {
+      if (pass.stage == RewriteStage::Rows) give_memory(r);
+      if (given.stages.contains(pass.stage)) return follow(r, given, pass.stage, diagnostics);
+      return pass.choose(r), true;
+    });
+    if (!applies) return std::nullopt;
+    if (heard.programs != nullptr) heard.programs->emplace_back(pass.name, r.program);
   }
   std::vector<Fused::Set> sets = sets_of(r);
   return Fused{std::move(r.program), std::move(r.strides), std::move(sets), std::move(r.done)};
@@ -124,7 +134,8 @@ std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, 
 
 Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target) {
   lang::Diagnostics none;
-  return fuse(program, strides, output_strides, target, {}, none).value();
+  std::vector<Timing> timings;
+  return fuse(program, strides, output_strides, target, {}, {timings}, none).value();
 }
 
 }  // namespace tilec::codegen

@@ -13,10 +13,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codegen/nest.h"
 #include "codegen/rewrite/directive.h"
+#include "codegen/request.h"
 #include "codegen/target.h"
 #include "lang/diagnostic.h"
 
@@ -44,10 +47,13 @@ struct Given {
   std::set<RewriteStage> stages;                       // of which something is said: nothing is chosen there
 };
 
+// What a caller hears of the rewriting: how long each stage took, and what it left; both in order. `programs`: null where nobody looks.
+struct Heard { std::vector<Timing>& timings; std::vector<std::pair<std::string_view, poly::Program>>* programs = nullptr; };
+
 // `output_strides`: per position among the outputs, for those that need a copy of their own; absent: row-major.
 Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target);
 // What `given` does not say is chosen. Nothing where one of its directives does not apply (E0561).
 std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target, const Given& given,
-                          lang::Diagnostics& diagnostics);
+                          const Heard& heard, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::codegen

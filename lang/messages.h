@@ -168,6 +168,7 @@ inline constexpr Message<Text, Text> bad_package{"E0534", Severity::Error, "`{}`
 inline constexpr Message<Text, Text> one_file_twice{"E0533", Severity::Error, "`{}` and `{}` are one file, and both would be written"};
 inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error, "`{}` is {} but is given {}"};
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};
+inline constexpr Message<Text> no_pair{"E0539", Severity::Error, "`{}` was saved without its backward pass"};
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};
 inline constexpr Message<Text, Text, Text, std::int64_t> index_out_of_range{"E0540", Severity::Error, "`{}` is {}, but `{}` takes indices from 0 to below {} here"};
 inline constexpr Message<Text, Text> malformed_case{"E0531", Severity::Error, "a test case needs {}, but {}"};

@@ -501,7 +501,7 @@ tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, v
 template <class Use> tilec_status emitted(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, const char* function, Use use) {
   const tilec_program& p = need(program, function, "program");
   const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
-  if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda ptx cubin");
+  if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are " + runtime::stage_names());
   const runtime::Callable& callable = *p.callable;
   lang::Diagnostics diagnostics;
   const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
@@ -511,11 +511,10 @@ template <class Use> tilec_status emitted(const tilec_program* program, const ch
     if (!found) return failed(diagnostics, callable.sources());
     request = *found;
   }
-  if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
-  request.split = stage->name == "report-text";
+  runtime::ask_for(*stage, request);
   if (stage->family && *stage->family != request.target.family) request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
   codegen::Stages stages;
-  if (stage->needs_program) {
+  if (stage->of != runtime::StageInfo::Of::Text) {
     auto computed = codegen::compile(callable.file(), stage->name == "package" ? runtime::as_compiled(request) : request, stage->until, diagnostics);
     if (!computed) return failed(diagnostics, callable.sources());
     stages = std::move(*computed);
@@ -770,6 +769,21 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
   });
 }
 
+const tilec_stage* tilec_stages(size_t* count) {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const runtime::StageInfo& stage : runtime::all_stages()) all.emplace_back(stage.name);
+    return all;
+  }();
+  static const std::vector<tilec_stage> stages = [] {
+    std::vector<tilec_stage> all;
+    for (const runtime::StageInfo& stage : runtime::all_stages()) all.push_back({names[all.size()].c_str(), stage.what, stage.family ? runtime::family_name(*stage.family) : nullptr, !stage.binary});
+    return all;
+  }();
+  if (count != nullptr) *count = stages.size();
+  return stages.data();
+}
+
 tilec_status tilec_emit(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, tilec_buffer** buffer) {
   return guarded([&] {
     constexpr const char* function = "tilec_emit";
@@ -789,6 +803,44 @@ tilec_status tilec_save(const tilec_program* program, const char* path, const ti
       runtime::write_file(path, bytes);
       return TILEC_OK;
     });
+  });
+}
+
+tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, const char* path,
+                            const tilec_argument* arguments, size_t argument_count) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_save_vjp";
+    const tilec_program& p = need(program, function, "program");
+    static_cast<void>(need(path, function, "path"));
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    codegen::Request request = differentiated(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
+    request.half = codegen::Request::Half::Forward;      // the cotangents are nobody's arguments yet
+    const auto callable = shared_callable(p.callable->loaded(), request, p.callable->kernels());
+    lang::Diagnostics diagnostics;
+    const auto asked = check_names(p, in, Side::Input, diagnostics) ? callable->request_for(in, {}, diagnostics) : std::nullopt;
+    const auto pair = asked ? runtime::pair_of(callable->file(), runtime::as_compiled(*asked), diagnostics) : std::nullopt;
+    if (!pair) return failed(diagnostics, callable->sources());
+    runtime::write_file(path, runtime::to_bytes(*pair));
+    keep(diagnostics, callable->sources(), false);
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward) {
+  constexpr const char* function = "tilec_load_vjp";
+  return guarded([&] {
+    static_cast<void>(need(bytes, function, "bytes"));
+    static_cast<void>(need(forward, function, "forward"));
+    static_cast<void>(need(backward, function, "backward"));
+    if (threads < 0) misuse(function, fmt::format("`threads` is {}", threads));
+    const codegen::Package package = runtime::package_from({bytes, size}, "the package");
+    if (package.backward.empty()) throw runtime::argument_error(messages::no_pair, package.name.empty() ? "the package" : package.name).hint("build it with `tilec build --vjp`, or save it with `vjp=True`");
+    const runtime::Halves halves = runtime::load_halves(package, threads);
+    const auto kernel = [](const std::shared_ptr<const runtime::Module>& module) { return std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)}); };
+    auto first = kernel(halves.forward), second = kernel(halves.backward);
+    *forward = first.release();
+    *backward = second.release();
+    return TILEC_OK;
   });
 }
 

@@ -51,6 +51,10 @@ class Port(c.Structure):
                 ("strides", c.POINTER(c.c_int64))]
 
 
+class Stage(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("description", c.c_char_p), ("target", c.c_char_p), ("is_text", c.c_int)]
+
+
 def _find() -> str:
     """TILEC_LIBRARY, beside this package (a wheel), or the build folder of a checkout."""
     here = pathlib.Path(__file__).resolve().parent
@@ -99,7 +103,10 @@ def _load() -> c.CDLL:
         "tilec_kernel_output": (c.c_int, [handle, count, c.POINTER(Port)]),
         "tilec_kernel_run": (c.c_int, [handle, handle, handle]),
         "tilec_save": (c.c_int, [handle, text, *arguments]),
+        "tilec_save_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, text, *arguments]),
+        "tilec_load_vjp": (c.c_int, [text, count, c.c_int, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_load": (c.c_int, [text, count, c.c_int, c.POINTER(handle)]),
+        "tilec_stages": (c.POINTER(Stage), [c.POINTER(count)]),
         "tilec_emit": (c.c_int, [handle, text, *arguments, c.POINTER(handle)]),
         "tilec_buffer_data": (handle, [handle]),
         "tilec_buffer_size": (count, [handle]),
