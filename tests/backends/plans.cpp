@@ -64,7 +64,8 @@ class Directives {
  private:
   std::optional<codegen::Fused> fused() const {
     lang::Diagnostics diagnostics;
-    return codegen::fuse(reduced_, strides_, request_.output_strides, request_.target, given_, diagnostics);
+    std::vector<codegen::Timing> timings;
+    return codegen::fuse(reduced_, strides_, request_.output_strides, request_.target, given_, {timings}, diagnostics);
   }
 
   bool finite() const {
