@@ -421,7 +421,13 @@ std::string form_of(const Program& program, const Statement& s) {
   return poly::canonical(program, s, same);
 }
 
-// The statement at n sums over `summed` first, into a statement at n, itself behind it; or reads an equal one, and nothing is inserted.
+bool is_made_before(const Program& program, std::size_t n, TensorId id) {
+  const auto makes = [&](const poly::Node& node) { const auto* s = std::get_if<Statement>(&node); return s && s->target.tensor == id; };
+  return std::any_of(program.nodes.begin(), program.nodes.begin() + static_cast<std::ptrdiff_t>(n), makes);
+}
+
+// The statement at n sums over `summed` first, into a statement at n, itself behind it; or reads an equal one that stands before it,
+// and nothing is inserted.
 bool cut_at(Rewriting& r, std::size_t n, Halves halves) {
   Program& program = r.program;
   const auto id = static_cast<TensorId>(program.tensors.size());
@@ -431,7 +437,7 @@ bool cut_at(Rewriting& r, std::size_t n, Halves halves) {
   program.tensors.push_back(std::move(halves.temporary));
   const auto [made, is_new] = r.sums.try_emplace(form_of(program, halves.inner), id);
   program.nodes[n] = std::move(halves.outer);
-  if (!is_new) {
+  if (!is_new && is_made_before(program, n, made->second)) {
     program.tensors.pop_back();
     r.strides.pop_back();
     for (Access& read : std::get<Statement>(program.nodes[n]).reads) if (read.tensor == id) read.tensor = made->second;

@@ -246,7 +246,9 @@ Refusal apply(Rewriting& r, const directives::Copy& directive) {
   const auto found = reading(r.program, directive.operand, directive.reader, directive.read);
   if (const auto* why = std::get_if<std::string>(&found)) return *why;
   const auto [n, read] = std::get<Reading>(found);
-  const std::size_t rank = std::get<Statement>(r.program.nodes[n]).reads[read].element.size();
+  const auto& s = std::get<Statement>(r.program.nodes[n]);
+  if (std::any_of(r.copies.begin(), r.copies.end(), [&](const auto& made) { return made.second == s.target.tensor; })) return fmt::format("`{}` is a copy itself", directive.reader);
+  const std::size_t rank = s.reads[read].element.size();
   std::vector<std::size_t> order(directive.order.begin(), directive.order.end()), sorted = order;
   std::sort(sorted.begin(), sorted.end());
   if (sorted != in_order(rank)) return fmt::format("`{}` has {}, and {} is no order of them", directive.operand, lang::counted(rank, "dimension"), fmt::join(order, " "));

@@ -34,6 +34,7 @@ struct Case {
   poly::Interpretation wanted;
   bool refused = false;
   std::string refusal;
+  std::string plan;                                    // that it is compiled as, for messages
   std::string title() const { return fmt::format("--seed {} --case {}{}  {}", seed, number, gradient ? "  (gradient)" : "", program.kind); }
 };
 

@@ -1,15 +1,17 @@
 // Random programs and gradients on a device against the interpreter, many kernels to a translation unit: a compiler start costs
 // more than a kernel. For CUDA without a GPU the text is compiled only, and so is machine code for a foreign CPU without its emulator.
 //
-//   devices [--target opencl | cuda:sm_90a | cpu:aarch64] [--seed S] [--cases N] [--gradients N] [--case K [--gradient]]
+//   devices [--target opencl | cuda:sm_90a | cpu:aarch64] [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--plans]
 //
 // Exit status 77 (skipped) without a device, or without NVRTC.
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <iostream>
+#include <map>
 
 #include "case.h"
+#include "plans.h"
 #include "codegen/simt/emit.h"
 #ifdef TILEC_CPU
 #include "emulated.h"
@@ -26,7 +28,7 @@ struct Options {
   std::uint64_t seed = 1;
   int cases = 240, gradients = 60, batch = 30;
   std::optional<std::uint64_t> only;
-  bool gradient = false;
+  bool gradient = false, plans = false;                // plans: each is compiled as a random plan says
   std::string target = "opencl";
 };
 
@@ -37,11 +39,13 @@ struct Ready {
 };
 
 int passes = 0, failures = 0;
+std::map<std::string, int> said;                       // words of random plans
 
 void fail(const Case& c, const std::string& what) {
   ++failures;
   std::cout << fmt::format("FAILED {}\n{}", c.title(), c.program.text);
   for (const Input& i : c.program.inputs) std::cout << fmt::format("  {} {}[{}]\n", lang::name(i.dtype), i.name, fmt::join(i.shape, ", "));
+  if (!c.plan.empty()) std::cout << "  planned\n" << c.plan;
   std::cout << "  " << what << "\n\n" << std::flush;
 }
 
@@ -125,8 +129,14 @@ template <class F> void series(int wanted, bool gradient, const Options& options
       codegen::Request request = c.request;
       request.target = target;
       lang::Diagnostics diagnostics;
+      if (options.plans) {
+        Random random(c.seed * 31 + c.number * 2 + c.gradient);
+        c.plan = random_plan(c, request, random, said);
+        request.plan = codegen::PlanText{c.plan, 0};
+      }
       auto stages = codegen::compile(c.file, request, codegen::Until::Lowered, diagnostics);
-      if (!stages) throw lang::InternalError("refused where the reference is not");
+      if (!stages) throw lang::InternalError("refused where the reference is not: " + diagnostics.all().back().message);
+      if (const std::string wrong = options.plans ? "" : replay_fault(c, request, *stages); !wrong.empty()) throw lang::InternalError(wrong);
       batch.push_back({std::move(c), std::move(*stages->lowered)});
       ++made;
     } catch (const std::exception& e) {
@@ -149,6 +159,7 @@ Options arguments(int argc, char** argv) {
     else if (a == "--batch") o.batch = std::stoi(next());
     else if (a == "--case") o.only = std::stoull(next());
     else if (a == "--gradient") o.gradient = true;
+    else if (a == "--plans") o.plans = true;
     else if (a == "--target") o.target = next();
     else std::cerr << "unknown argument " << a << "\n", std::exit(2);
   }
@@ -162,6 +173,7 @@ template <class F> int all(const Options& options, F work) {
     series(options.cases, false, options, work);
     series(options.gradients, true, options, work);
   }
+  for (const auto& [word, times] : said) std::cout << fmt::format("  {:20} {:7}\n", word, times);
   std::cout << fmt::format("{} passed, {} failed\n", passes, failures);
   return failures ? 1 : 0;
 }

@@ -1,6 +1,8 @@
 // Random programs and gradients on the CPU, for two instruction sets, against the interpreter.
 //
-//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--pool] [--show]
+//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--plans] [--pool] [--show]
+//
+// With --plans each is compiled as a random plan says; without, the print of what was chosen is followed to the same kernels.
 //
 // Programs of a batch are one module of machine code. Tensors lie against forbidden pages; those of some have strides that are
 // permuted, padded, negative or zero. Each program runs twice, the second time on several threads with --pool, and must give the
@@ -14,6 +16,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -22,6 +25,7 @@
 #include "case.h"
 #include "codegen/llvm/emit.h"
 #include "guarded.h"
+#include "plans.h"
 #include "codegen/locals.h"
 #include "runtime/code.h"
 #include "runtime/parallel.h"
@@ -34,7 +38,7 @@ struct Options {
   std::uint64_t seed = 1;
   int cases = 2000, gradients = 500;
   std::optional<std::uint64_t> only;
-  bool gradient = false, show = false, pool = false;
+  bool gradient = false, show = false, pool = false, plans = false;
   std::string kind;                                    // only programs that start so: `lattice`
 #ifdef __aarch64__
   std::vector<std::string> targets{"cpu", "cpu:aarch64"};
@@ -45,6 +49,7 @@ struct Options {
 
 int failures = 0, passes = 0;
 std::map<std::string, double> spent;
+std::map<std::string, int> said;                       // words of random plans
 
 void fail(const Case& c, const std::string& target, const std::string& what) {
   ++failures;
@@ -56,6 +61,7 @@ void fail(const Case& c, const std::string& target, const std::string& what) {
     std::cout << fmt::format("  {} {}[{}]\n", lang::name(t.dtype), t.name, fmt::join(shape, ", "));
   }
   for (const auto& [name, strides] : c.request.strides) std::cout << fmt::format("  {} has strides {}\n", name, fmt::join(strides, ", "));
+  if (!c.plan.empty()) std::cout << "  planned\n" << c.plan;
   std::cout << "  " << what << "\n\n" << std::flush;
 }
 
@@ -109,18 +115,25 @@ struct Ready {
 
 using EntryPoint = void (*)(void* const* views, const tilec_parallel* pool, void* locals);
 
-std::optional<codegen::Lowered> package_of(Case& c, const codegen::Target& target) {
+std::optional<codegen::Lowered> package_of(Case& c, const codegen::Target& target, const Options& options) {
   codegen::Request request = c.request;
   request.target = target;
   lang::Diagnostics diagnostics;
   try {
-    const auto start = std::chrono::steady_clock::now();
+    if (options.plans) {
+      Random random(c.seed * 31 + c.number * 2 + c.gradient + target.name.size());
+      request.plan = codegen::PlanText{random_plan(c, request, random, said), 0};
+      c.plan = request.plan->text;
+    }
+    const std::clock_t start = std::clock();             // of this process: others may be at work
     auto stages = codegen::compile(c.file, request, codegen::Until::Lowered, diagnostics);
-    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     spent["pipeline"] += took;
     if (took > 1) fail(c, target.name, fmt::format("compiling took {:.2f} s", took));
+    if (stages && !options.plans)
+      if (const std::string wrong = replay_fault(c, request, *stages); !wrong.empty()) fail(c, target.name, wrong);
     if (stages) return std::move(*stages->lowered);
-    fail(c, target.name, "refused where the reference is not");
+    fail(c, target.name, "refused where the reference is not: " + diagnostics.all().back().message);
   } catch (const std::exception& e) {
     fail(c, target.name, e.what());
   }
@@ -200,7 +213,7 @@ void run_batch(std::vector<Case>& cases, const std::string& name, const Options&
   const codegen::Target target = *codegen::target_named(name);
   std::vector<Ready> batch;
   for (std::size_t k = 0; k < cases.size(); ++k)
-    if (auto package = package_of(cases[k], target)) batch.push_back({&cases[k], std::move(*package), k});
+    if (auto package = package_of(cases[k], target, options)) batch.push_back({&cases[k], std::move(*package), k});
   std::vector<codegen::Loops> keep;
   const auto start = std::chrono::steady_clock::now();
   const auto alone = [&](std::vector<Ready> some) {
@@ -311,6 +324,7 @@ Options arguments(int argc, char** argv) {
     else if (a == "--target") o.targets = {next()};
     else if (a == "--show") o.show = true;
     else if (a == "--pool") o.pool = true;
+    else if (a == "--plans") o.plans = true;
     else std::cerr << "unknown argument " << a << "\n", std::exit(2);
   }
   return o;
@@ -328,6 +342,7 @@ int main(int argc, char** argv) {
     series(options.gradients, true, options);
   }
   for (const auto& [what, seconds] : spent) std::cout << fmt::format("  {:20} {:7.2f} s\n", what, seconds);
+  for (const auto& [word, times] : said) std::cout << fmt::format("  {:20} {:7}\n", word, times);
   std::cout << fmt::format("{} passed, {} failed\n", passes, failures);
   return failures ? 1 : 0;
 }

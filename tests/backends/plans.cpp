@@ -1,0 +1,303 @@
+#include "plans.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/fits.h"
+#include "codegen/fuse.h"
+#include "codegen/rewrite/rewriting.h"
+#include "codegen/scan.h"
+
+namespace backends {
+
+namespace {
+
+using namespace tilec::codegen::directives;
+using codegen::Compute;
+using codegen::Group;
+using codegen::LeafForm;
+using codegen::RewriteStage;
+using poly::Statement;
+
+constexpr std::pair<RewriteStage, const char*> words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Splits, "split"},
+                                                          {RewriteStage::Copies, "copy"},   {RewriteStage::Panels, "panels"}, {RewriteStage::Rows, "share"}};
+
+template <class T> std::vector<T> shuffled(std::vector<T> all, Random& random) {
+  for (std::size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[static_cast<std::size_t>(random.below(static_cast<int>(k)))]);
+  return all;
+}
+
+std::int64_t up_to(std::int64_t most, Random& random) { return most < 1 ? 1 : 1 + random.below(static_cast<int>(std::min<std::int64_t>(most, 1 << 20))); }
+
+// ---- directives
+
+class Directives {
+ public:
+  Directives(const Case& c, const codegen::Request& request, const poly::Program& reduced, Random& random) : case_(c), request_(request), reduced_(reduced), random_(random) {
+    for (const poly::Tensor& tensor : reduced.tensors) strides_.push_back(codegen::row_major(codegen::extents(tensor)));
+    const auto lies = [&](poly::TensorId id, const std::vector<std::int64_t>& given) {  // as the pipeline takes what is given
+      for (std::size_t d = 0; d < given.size(); ++d)
+        if (reduced.tensor(id).shape[d].get() > 1 && strides_[static_cast<std::size_t>(id)][d] != 0) strides_[static_cast<std::size_t>(id)][d] = given[d];
+    };
+    for (const auto& [o, given] : request.output_strides) {
+      const auto id = reduced.outputs[o];
+      if (std::ranges::find(reduced.outputs, id) == reduced.outputs.begin() + static_cast<std::ptrdiff_t>(o) && std::ranges::count(reduced.inputs, id) == 0) lies(id, given);
+    }
+    for (const poly::TensorId id : reduced.inputs)
+      if (const auto given = request.strides.find(reduced.tensor(id).name); given != request.strides.end()) lies(id, given->second);
+    for (const auto& [stage, word] : words) given_.stages.insert(stage);
+  }
+
+  // The lines, and the Program they make.
+  std::pair<std::string, codegen::Fused> drawn() {
+    for (const auto& [stage, word] : words) {
+      if (random_.chance(6)) given_.stages.erase(stage);
+      else draw(stage);
+    }
+    std::string lines;
+    for (const auto& [stage, word] : words)
+      if (given_.stages.contains(stage)) lines += fmt::format("no {}\n", word);
+    for (const auto& said : given_.directives) lines += codegen::print(said.directive) + "\n";
+    return {lines, fused().value()};
+  }
+
+ private:
+  std::optional<codegen::Fused> fused() const {
+    lang::Diagnostics diagnostics;
+    std::vector<codegen::Timing> timings;
+    return codegen::fuse(reduced_, strides_, request_.output_strides, request_.target, given_, {timings}, diagnostics);
+  }
+
+  bool finite() const {
+    return std::ranges::all_of(case_.inputs, [](const poly::Array& a) { return std::ranges::none_of(a.reals, [](double x) { return std::isinf(x); }); });
+  }
+
+  void draw(RewriteStage stage) {
+    if (stage == RewriteStage::Sums && !finite()) return;  // docs/decisions/factored_sums.md
+    for (int tries = random_.between(0, 4); tries > 0; --tries) {
+      const auto now = fused();
+      if (!now) throw lang::InternalError("directives that were taken are refused");
+      const auto directive = drawn(stage, now->program);
+      if (!directive) continue;
+      given_.directives.push_back({*directive, {}});
+      if (!fused()) given_.directives.pop_back();
+    }
+  }
+
+  std::optional<codegen::Directive> drawn(RewriteStage stage, const poly::Program& program) {
+    std::vector<const Statement*> all;
+    for (const poly::Node& node : program.nodes) if (const auto* s = std::get_if<Statement>(&node)) all.push_back(s);
+    if (all.empty()) return std::nullopt;
+    const std::size_t at = static_cast<std::size_t>(random_.below(static_cast<int>(all.size())));
+    const Statement& s = *all[at];
+    const std::string& name = codegen::target_name(program, s);
+    std::vector<std::size_t> outputs, sums;
+    for (std::size_t k = 0; k < s.indices.size(); ++k) {
+      const bool output = std::ranges::any_of(s.target.element, [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
+      (output ? outputs : sums).push_back(k);
+    }
+    const auto extent = [&](std::size_t k) { return s.domain[k].extent->get(); };
+    switch (stage) {
+      case RewriteStage::Inline: return Inline{name};
+      case RewriteStage::Sums: {
+        if (random_.chance(3)) return random_.chance(2) ? codegen::Directive(Absorb{name}) : codegen::Directive(Restate{name});
+        Factor factor{name, {}};
+        for (const std::size_t k : sums) if (random_.chance(2)) factor.sums.push_back(s.indices[k]);
+        return factor.sums.empty() ? std::nullopt : std::optional<codegen::Directive>(factor);
+      }
+      case RewriteStage::Scans: {
+        const auto scan = codegen::scan_of(s);
+        if (!scan) return std::nullopt;
+        return scan->further ? codegen::Directive(Terms{name}) : codegen::Directive(Blocks{name, up_to(extent(scan->along), random_)});
+      }
+      case RewriteStage::Splits: {
+        if (sums.empty()) return std::nullopt;
+        const std::size_t k = random_.pick(sums);
+        return Split{name, s.indices[k], up_to(extent(k), random_)};
+      }
+      case RewriteStage::Copies:
+      case RewriteStage::Panels: {
+        if (s.reads.empty()) return std::nullopt;
+        const poly::Access& read = random_.pick(s.reads);
+        const std::string& operand = program.tensor(read.tensor).name;
+        const std::int64_t which = random_.chance(4) ? 1 : 0;
+        if (stage == RewriteStage::Panels && outputs.empty()) return std::nullopt;
+        if (stage == RewriteStage::Panels) {
+          const std::size_t k = random_.pick(outputs);
+          return Panels{operand, name, s.indices[k], up_to(extent(k), random_), which};
+        }
+        std::vector<std::int64_t> order;
+        for (std::size_t d = 0; d < read.element.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
+        if (order.empty()) return std::nullopt;
+        return Copy{operand, name, shuffled(order, random_), which};
+      }
+      case RewriteStage::Rows: return rows(program, all, at);
+    }
+    return std::nullopt;
+  }
+
+  // Some statements from one on, by the first dimensions of that one.
+  std::optional<codegen::Directive> rows(const poly::Program& program, const std::vector<const Statement*>& all, std::size_t at) {
+    Share share;
+    for (std::size_t n = at; n < all.size() && share.tensors.size() < 5; ++n)
+      if (n == at || !random_.chance(4)) share.tensors.push_back(codegen::target_name(program, *all[n]));
+    const std::size_t most = std::min<std::size_t>(3, all[at]->target.element.size());
+    if (most == 0 || share.tensors.size() < 2) return std::nullopt;
+    const int count = random_.between(1, static_cast<int>(most));
+    for (const poly::Affine& e : all[at]->target.element) {
+      const auto k = e.single_index();
+      if (k && static_cast<int>(share.rows.size()) < count) share.rows.push_back(all[at]->indices[*k]);
+    }
+    return share.rows.empty() ? std::nullopt : std::optional<codegen::Directive>(share);
+  }
+
+  const Case& case_;
+  const codegen::Request& request_;
+  const poly::Program& reduced_;
+  Random& random_;
+  codegen::Strides strides_;
+  codegen::Given given_;
+};
+
+// ---- groups
+
+class Groups {
+ public:
+  Groups(const codegen::Plan& plan, const codegen::Fused& fused, const codegen::Target& target, Random& random) : plan_(plan), fused_(fused), target_(target), random_(random) {}
+
+  // One that fits, in the place of the chosen one; nothing when chance finds none.
+  std::optional<Group> drawn(const Group& chosen) {
+    for (int tries = 0; tries < 8; ++tries) {
+      const Group group = changed(chosen);
+      if (codegen::loops_fault(plan_, group, chosen, fused_.sets)) continue;
+      bool fits = true;
+      for (std::size_t l = 0; l < group.body.size() && fits; ++l) fits = !codegen::leaf_fault(plan_, group, group.body[l], chosen.body[l], fused_.strides, target_);
+      if (fits) return group;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Group changed(const Group& chosen) {
+    Group group = chosen;
+    if (!random_.chance(3)) group.loops = loops(chosen);
+    if (random_.chance(3)) std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(2); });
+    for (Compute& leaf : group.body)
+      if (!random_.chance(5)) leaf = changed(group, leaf);
+    return group;
+  }
+
+  std::vector<codegen::Loop> loops(const Group& chosen) {
+    std::vector<codegen::Loop> all;
+    const codegen::Nest nest = codegen::leaf_nest(plan_.program, chosen, chosen.body.back(), fused_.strides);
+    const auto step = [&](std::int64_t extent) { return target_.family != codegen::Target::Family::Cpu || random_.chance(3) ? 1 : up_to(extent + 1, random_); };
+    if (chosen.body.size() == 1) {
+      for (const codegen::Dim& dim : nest.dims) if (!dim.reduction && random_.chance(2)) all.push_back({dim.name, step(dim.extent)});
+      return shuffled(all, random_);
+    }
+    for (const codegen::Loop& loop : chosen.loops) {
+      const auto d = nest.dim(loop.index);
+      all.push_back({loop.index, step(d ? nest.dims[*d].extent : 1)});
+    }
+    if (random_.chance(3)) all.pop_back();
+    if (random_.chance(2)) for (std::size_t l = 0; l + 1 < all.size(); ++l) all[l].step = 1;
+    return all;
+  }
+
+  Compute changed(const Group& group, const Compute& was) {
+    const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, was, fused_.strides);
+    std::vector<std::string> outputs, sums;
+    for (const codegen::Dim& dim : nest.dims) {
+      const bool fixed = std::ranges::any_of(group.loops, [&](const codegen::Loop& loop) { return loop.index == dim.name && loop.step == 1; });
+      if (!fixed) (dim.reduction ? sums : outputs).push_back(dim.name);
+    }
+    outputs = shuffled(outputs, random_), sums = shuffled(sums, random_);
+    Compute leaf;
+    leaf.node = was.node;
+    const auto scan = was.form == LeafForm::Fill ? std::nullopt : codegen::scan_of(nest);
+    leaf.form = was.form == LeafForm::Fill ? was.form : scan && !random_.chance(3) ? LeafForm::Scan : sums.empty() ? LeafForm::Map : random_.chance(3) ? LeafForm::Reduce : LeafForm::Contract;
+    const auto take = [&](std::vector<std::string>& from) {
+      const std::string name = from.back();
+      from.pop_back();
+      return name;
+    };
+    if (leaf.form == LeafForm::Scan) {
+      leaf.along = nest.dims[scan->along].name;
+      std::erase(outputs, leaf.along);
+      sums = {nest.dims[scan->over].name};
+    }
+    if (leaf.form == LeafForm::Reduce) leaf.n = take(sums);
+    else if (!outputs.empty() && !random_.chance(6)) leaf.n = take(outputs);
+    if (leaf.form != LeafForm::Reduce && leaf.form != LeafForm::Scan && !outputs.empty() && !random_.chance(3)) leaf.m = take(outputs);
+    leaf.outer = outputs, leaf.k = sums;
+    sizes(group, nest, leaf);
+    return leaf;
+  }
+
+  void sizes(const Group& group, const codegen::Nest& nest, Compute& leaf) {
+    const bool block = !leaf.m.empty() || leaf.form == LeafForm::Scan;
+    leaf.rows = block ? random_.between(1, leaf.form == LeafForm::Scan ? 8 : 6) : 1;
+    if (group.threads) {
+      leaf.lanes = group.threads;
+      leaf.vectors = leaf.form == LeafForm::Reduce ? random_.between(1, 4) : 1;
+      return;
+    }
+    leaf.lanes = leaf.n.empty() ? 1 : random_.pick({1, 2, 4, 8, 16, 16, 16, 32});
+    leaf.vectors = leaf.n.empty() ? 1 : random_.between(1, 4);
+    if (leaf.form == LeafForm::Contract && !leaf.k.empty() && random_.chance(3)) leaf.chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
+    leaf.stream = leaf.form == LeafForm::Map && random_.chance(4);
+    leaf.m_inner = leaf.m.empty() || leaf.n.empty() || !random_.chance(3);
+  }
+
+  const codegen::Plan& plan_;
+  const codegen::Fused& fused_;
+  const codegen::Target& target_;
+  Random& random_;
+};
+
+std::optional<codegen::Stages> planned(const Case& c, codegen::Request request, const std::string& text, codegen::Until until) {
+  lang::Diagnostics diagnostics;
+  request.plan = codegen::PlanText{text, 0};
+  auto stages = codegen::compile(c.file, request, until, diagnostics);
+  if (!stages) throw lang::InternalError(fmt::format("a legal plan is refused: {}\n{}", diagnostics.all().back().message, text));
+  return stages;
+}
+
+void count(const std::string& text, std::map<std::string, int>& counts) {
+  for (codegen::PlanLine line : codegen::lines_of(text)) ++counts[line.head() == "no" ? "no" : line.next()];
+}
+
+std::string kernels_of(const codegen::Stages& stages) {
+  std::string text;
+  for (const codegen::Step& step : stages.lowered->steps) text += fmt::format("{} {}\n{}", step.kernel, fmt::join(step.buffers, " "), codegen::print(step.loops));
+  return text;
+}
+
+}  // namespace
+
+std::string random_plan(const Case& c, const codegen::Request& request, Random& random, std::map<std::string, int>& counts) {
+  lang::Diagnostics diagnostics;
+  const auto chosen = codegen::compile(c.file, request, codegen::Until::Reduced, diagnostics);
+  if (!chosen) throw lang::InternalError("refused where the reference is not");
+  auto [text, fused] = Directives(c, request, *chosen->reduced, random).drawn();
+  codegen::Plan plan = *planned(c, request, text, codegen::Until::Plan)->plan;
+  std::vector<Group> groups;
+  for (const Group& group : plan.groups)
+    if (!random.chance(4))
+      if (auto other = Groups(plan, fused, request.target, random).drawn(group)) groups.push_back(std::move(*other));
+  plan.directives.clear();
+  plan.groups = std::move(groups);
+  text += codegen::print(plan);
+  count(text, counts);
+  return text;
+}
+
+std::string replay_fault(const Case& c, const codegen::Request& request, const codegen::Stages& chosen) {
+  const std::string text = codegen::print(*chosen.plan);
+  const auto again = planned(c, request, text, codegen::Until::Lowered);
+  if (codegen::print(*again->plan) != text) return "its plan is followed to another one:\n" + text + "and\n" + codegen::print(*again->plan);
+  if (kernels_of(*again) != kernels_of(chosen)) return "its plan is followed to other kernels:\n" + text;
+  return "";
+}
+
+}  // namespace backends
