@@ -15,12 +15,14 @@
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
 #include "codegen/share.h"
+#include "lang/limit.h"
 #include "lang/messages.h"
 #include "poly/bind.h"
 #include "poly/bounds.h"
 #include "poly/defract.h"
 #include "poly/exact.h"
 #include "poly/fit.h"
+#include "poly/intern.h"
 #include "poly/simplify.h"
 #include "poly/verify.h"
 
@@ -108,6 +110,14 @@ lang::Span span_of(const Program& program) {
   return std::visit([](const auto& node) { return node.span; }, program.nodes.back());
 }
 
+// Planning and compiling cost about the same for each of these, so there is one limit for both.
+bool can_be_compiled(const Program& program, lang::Diagnostics& diagnostics) {
+  std::size_t count = program.nodes.size();
+  for (const poly::Node& node : program.nodes)
+    if (const auto* s = std::get_if<poly::Statement>(&node)) count += poly::parts(s->value).size();
+  return lang::within(lang::Limit::Compiled, static_cast<std::int64_t>(count), span_of(program), diagnostics);
+}
+
 // Errors only: remarks and warnings are those of the Programs alone.
 std::optional<autodiff::Split> split_of(const Program& program, const Program& derivative, const Request& request, lang::Diagnostics& diagnostics) {
   lang::Diagnostics own;
@@ -177,6 +187,8 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
   stages.bound = timed("simplify", [&] { return poly::simplify(*stages.bound); });
   if (request.checked) stages.checks = poly::add_index_checks(*stages.bound);
   // From here on every size is an integer.
+  const bool compiled = until == Until::Plan || until == Until::Lowered;
+  if (compiled && !can_be_compiled(*stages.bound, diagnostics)) return std::nullopt;
   stages.bounded = timed("bounds", [&] { return poly::bounds(*stages.bound, diagnostics); });
   if (!stages.bounded) return std::nullopt;
   poly::verify(*stages.bounded, Stage::Bounded);
@@ -197,6 +209,7 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
   // From here on every output element has exactly one writer.
   if (until == Until::Reduced) return stages;
 
+  if (!can_be_compiled(*stages.reduced, diagnostics)) return std::nullopt;  // classes are statements of their own
   const lang::Span span = span_of(*stages.reduced);
   const Fused fused = timed("fuse", [&] { return poly::located(span, [&] { return fuse(*stages.reduced, strides_of(*stages.reduced, request), request.output_strides, request.target); }); });
   if (!offsets_fit(fused.program, fused.strides, diagnostics)) return std::nullopt;
@@ -206,7 +219,9 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
   if (until == Until::Plan) return stages;
 
   stages.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*stages.plan, fused.strides, request.target)); }); });
-  for (const Step& step : stages.lowered->steps) verify(step.loops);
+  std::set<std::string> seen;                          // kernels: several steps may share one
+  for (const Step& step : stages.lowered->steps)
+    if (seen.insert(step.kernel).second) verify(step.loops);
   return stages;
 }
 
