@@ -107,8 +107,8 @@ def difference(ours, peer, shape) -> float:
     return worst
 
 
-def interleaved(functions: dict, budget: float) -> dict:
-    """Median seconds of each, in turns. `budget`: seconds for the row; at least 3 turns, at most 51."""
+def interleaved(functions: dict, budget: float, least: int = 3) -> dict:
+    """Median seconds of each, in turns. `budget`: seconds for the row; at least `least` turns, at most 51."""
     repeat = {}
     for name, f in functions.items():                   # also warms up
         f()
@@ -117,7 +117,7 @@ def interleaved(functions: dict, budget: float) -> dict:
         repeat[name] = max(1, int(200e-6 / max(1e-9, clock() - start)))
     samples: dict = {name: [] for name in functions}
     end = time.perf_counter() + budget
-    while len(next(iter(samples.values()))) < 51 and (time.perf_counter() < end or len(next(iter(samples.values()))) < 3):
+    while len(next(iter(samples.values()))) < 51 and (time.perf_counter() < end or len(next(iter(samples.values()))) < least):
         for name, f in functions.items():
             n = repeat[name]
             start = clock()

@@ -1,4 +1,5 @@
 """Measures tilec against its peers, or some of it: bench/run.py [WORD…] [--threads N] [--quick] [--busy] [--json FILE] [--markdown FILE]
+or random contractions against the roof of one core (scan.py): bench/run.py --scan [--seed N] [--count N] [--quick] [--busy] [--json FILE]
 
 A WORD selects a group (gemm convolution gradients elementwise compile overhead points) or every row whose title contains it.
 Exit status 1 when a result was wrong; goals that were missed are shown, not an error.
@@ -47,12 +48,25 @@ def main() -> int:
     parser.add_argument("--busy", action="store_true", help="count this process's time on the core, not the clock: for one thread on a machine in use")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
+    parser.add_argument("--scan", action="store_true", help="random contractions and their gradients, against the roof")
+    parser.add_argument("--seed", type=int, default=1, help="of --scan")
+    parser.add_argument("--count", type=int, default=150, help="of --scan: how many contractions")
     options = parser.parse_args()
+    if options.scan and (options.words or options.threads != 1 or options.markdown):
+        parser.error("--scan takes --seed, --count, --quick, --busy and --json")
     if options.busy and options.threads != 1:
         parser.error("--busy counts one thread")
     harness.environment(options.threads)
     harness.clock = time.process_time if options.busy else time.perf_counter
     import numpy
+    if options.scan:
+        import scan
+        print(f"{machine()}; 1 thread; {time.strftime('%Y-%m-%d %H:%M')}; NumPy {numpy.__version__}; load {os.getloadavg()[0]:.1f} at the start"
+              f"{', quick' if options.quick else ''}{', time on the core' if options.busy else ''}", flush=True)
+        status, rows = scan.main(options.seed, options.count, options.quick)
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        return status
     import torch
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
