@@ -51,6 +51,7 @@ struct Role {                                          // what differs between t
   const lang::Message<std::string_view, std::string_view>& unknown;
   const lang::Message<std::string_view, std::string_view>& not_float;
   const lang::Message<std::string_view>& none;
+  std::string_view list;                               // as callers spell it
 };
 
 std::string title(const Program& program) { return program.name.empty() ? "the function" : program.name; }
@@ -64,6 +65,8 @@ std::vector<TensorId> chosen(const Program& program, const Role& role, const std
       if (!role.among.empty()) entry.hint(suggestion(program, role.among, name));
     } else if (!lang::is_float(program.tensor(*id).dtype)) {
       diagnostics.report(program.tensor(*id).span, role.not_float, name, lang::name(program.tensor(*id).dtype));
+    } else if (std::find(ids.begin(), ids.end(), *id) != ids.end()) {
+      diagnostics.report(program.tensor(*id).span, lang::messages::given_twice, role.list, name);
     } else {
       ids.push_back(*id);
     }
@@ -78,8 +81,8 @@ std::vector<TensorId> chosen(const Program& program, const Role& role, const std
 
 std::optional<Request> request(const Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
   using namespace lang::messages;
-  const Role outputs{program.outputs, not_an_output, output_without_gradient, no_float_output};
-  const Role inputs{program.inputs, not_an_input, input_without_gradient, no_float_input};
+  const Role outputs{program.outputs, not_an_output, output_without_gradient, no_float_output, "`of`:"};
+  const Role inputs{program.inputs, not_an_input, input_without_gradient, no_float_input, "`wrt`:"};
   Request request{chosen(program, outputs, of, diagnostics), chosen(program, inputs, wrt, diagnostics)};
   if (request.of.empty() || request.wrt.empty() || request.of.size() < of.size() || request.wrt.size() < wrt.size()) return std::nullopt;
   return request;

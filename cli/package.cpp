@@ -111,12 +111,14 @@ bool is_package_file(const std::string& path) {
   }
 }
 
-int run_package(const Options& options, const std::vector<Word>& words) {
+int run_package(const Options& options, const std::vector<Word>& words) { return run_package(options, words, runtime::DataFile(options.words[0]).rest()); }
+
+int run_package(const Options& options, const std::vector<Word>& words, const std::string& bytes) {
   refuse_options(options);
   const std::string& path = options.words[0];
   runtime::Files files;
   files.reads(path);
-  codegen::Package package = runtime::package_from(runtime::DataFile(path).rest(), path);
+  codegen::Package package = runtime::package_from(bytes, path == "-" ? "standard input" : path);
   const std::shared_ptr<const runtime::Module> module = module_for(package, words, options.threads);
   std::vector<runtime::Argument> inputs;
   std::vector<std::string> read;

@@ -11,5 +11,6 @@ namespace tilec::cli {
 
 bool is_package_file(const std::string& path);
 int run_package(const Options& options, const std::vector<Word>& words);
+int run_package(const Options& options, const std::vector<Word>& words, const std::string& bytes);  // of a pipe
 
 }  // namespace tilec::cli

@@ -7,10 +7,13 @@
 #include "cli/arguments.h"
 #include "cli/call.h"
 #include "cli/compare.h"
+#include "cli/near_file.h"
 #include "cli/package.h"
 #include "cli/results.h"
 #include "cli/session.h"
 #include "runtime/error.h"
+#include "runtime/file.h"
+#include "runtime/package_file.h"
 #include "runtime/specialise.h"
 
 namespace tilec::cli {
@@ -119,8 +122,11 @@ int execute(Session& session, const Callable& callable, const Call& call) {
 
 int run_command(const Options& given) {
   if (given.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec run FILE NAME=VALUE…`"};
-  if (is_package_file(given.words[0])) return run_package(given, split_words(given, nullptr));
-  Session session(given, given.words[0]);
+  const std::string& path = given.words[0];
+  if (is_package_file(path)) return run_package(given, split_words(given, nullptr));
+  const std::string text = with_near_file(path, [&] { return runtime::read_text(path); });  // once: a pipe has no second time
+  if (runtime::is_package(text)) return run_package(given, split_words(given, nullptr), text);
+  Session session(given, path, text);
   if (!session.file) return session.report();
   const std::vector<Word> words = split_words(given, session.entry());
   codegen::Request request = session.request();

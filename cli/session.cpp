@@ -86,8 +86,9 @@ std::string text_of(const std::string& path) {
   throw UsageError{fmt::format("`{}` is a package, not a text", path), path == "-" ? "save it to a file, and write `tilec run FILE NAME=VALUE…`" : fmt::format("write `tilec run {} NAME=VALUE…`", path)};
 }
 
-Session::Session(const Options& given, const std::string& path) : options(given) {
-  const std::string text = with_near_file(path, [&] { return text_of(path); });
+Session::Session(const Options& given, const std::string& path) : Session(given, path, with_near_file(path, [&] { return text_of(path); })) {}
+
+Session::Session(const Options& given, const std::string& path, const std::string& text) : options(given) {
   file = lang::load({path == "-" ? "<stdin>" : path, text}, runtime::find_in(options.include), sources, diagnostics);
   files.reads(path);
   for (std::size_t k = 1; k < sources.size(); ++k) files.reads(sources[k].name);

@@ -25,6 +25,7 @@ struct Session {
   std::optional<lang::File> file;                      // none when it did not parse or check, or a warning of it is an error by -W
 
   Session(const Options& given, const std::string& path);  // RuntimeError when the file cannot be read
+  Session(const Options& given, const std::string& path, const std::string& text);  // that was read
   const lang::Function* entry() const;                 // the function asked for; null when it cannot be decided (build says why)
   codegen::Request request() const;                    // function, sizes, defines, gradient and target of the options
   bool failed() const;                                 // a diagnostic is an error, by itself or by -W

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
+#include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
@@ -268,6 +269,32 @@ std::string print(const Loops& loops) {
 
 namespace {
 
+// What names mean inside a body; at its end they mean again what they did before.
+template <class T> class Scope {
+ public:
+  void declare(const std::string& name, T what) {
+    const auto [at, is_new] = names_.try_emplace(name, what);
+    changes_.push_back({name, is_new ? std::nullopt : std::optional(at->second)});
+    at->second = what;
+  }
+  const T* find(const std::string& name) const {
+    const auto at = names_.find(name);
+    return at == names_.end() ? nullptr : &at->second;
+  }
+  std::size_t depth() const { return changes_.size(); }
+  void back_to(std::size_t depth) {
+    for (; changes_.size() > depth; changes_.pop_back()) {
+      auto& [name, before] = changes_.back();
+      if (before) names_.at(name) = *before;
+      else names_.erase(name);
+    }
+  }
+
+ private:
+  std::unordered_map<std::string, T> names_;
+  std::vector<std::pair<std::string, std::optional<T>>> changes_;
+};
+
 // Names are checked by scope: a view, register or table is `memory`, a loop index, Let, Fold or parameter a `variable`.
 class Verifier {
  public:
@@ -275,10 +302,10 @@ class Verifier {
 
   void function(const Function& f) {
     where_ = f.name;
-    memory_.clear(), variables_.clear();
-    for (const Table& t : loops_.tables) memory_[t.name] = {DType::I64, false};
-    for (const ViewParameter& v : f.views) memory_[v.name] = {v.type, false};
-    for (const std::string& name : f.integers) variables_[name] = DType::I64;
+    memory_ = {}, variables_ = {};
+    for (const Table& t : loops_.tables) memory_.declare(t.name, {DType::I64, false});
+    for (const ViewParameter& v : f.views) memory_.declare(v.name, {v.type, false});
+    for (const std::string& name : f.integers) variables_.declare(name, DType::I64);
     body(f.body, {});
     done_.insert(f.name);
   }
@@ -292,22 +319,22 @@ class Verifier {
   }
 
   const Memory_& memory(const std::string& name) const {
-    const auto at = memory_.find(name);
-    require(at != memory_.end(), "`{}` is no view here", name);
-    return at->second;
+    const Memory_* found = memory_.find(name);
+    require(found != nullptr, "`{}` is no view here", name);
+    return *found;
   }
 
   void i64(const Expr& e) const {
     expr(e);
-    require(e.type() == DType::I64, "`{}` is {}, not i64", print(e), lang::name(e.type()));
+    if (e.type() != DType::I64) require(false, "`{}` is {}, not i64", print(e), lang::name(e.type()));
   }
 
   void expr(const Expr& e) const {
     e.match([](const Constant&) {},
             [&](const Variable& v) {
-              const auto at = variables_.find(v.name);
-              require(at != variables_.end(), "`{}` is not defined here", v.name);
-              require(at->second == v.type, "`{}` is {}, used as {}", v.name, lang::name(at->second), lang::name(v.type));
+              const DType* type = variables_.find(v.name);
+              require(type != nullptr, "`{}` is not defined here", v.name);
+              require(*type == v.type, "`{}` is {}, used as {}", v.name, lang::name(*type), lang::name(v.type));
             },
             [&](const Load& l) {
               i64(l.offset);
@@ -328,10 +355,9 @@ class Verifier {
   }
 
   void body(const Body& statements, Inside inside) {
-    const auto memory = memory_;
-    const auto variables = variables_;
+    const std::size_t memory = memory_.depth(), variables = variables_.depth();
     for (const Stmt& s : statements) std::visit([&](const auto& x) { statement(x, inside); }, s.node);
-    memory_ = memory, variables_ = variables;
+    memory_.back_to(memory), variables_.back_to(variables);
   }
 
   void statement(const For& x, Inside inside) {
@@ -344,10 +370,10 @@ class Verifier {
     require(extent || (x.kind != Kind::Unroll && x.kind != Kind::Vector && x.kind != Kind::Thread),
             "the extent of {} `{}` is not constant", word(x.kind), x.index);
     require(!inside.vector || x.kind == Kind::Serial || x.kind == Kind::Unroll, "{} `{}` inside a vector loop", word(x.kind), x.index);
-    const auto variables = variables_;
-    variables_[x.index] = DType::I64;
+    const std::size_t before = variables_.depth();
+    variables_.declare(x.index, DType::I64);
     body(x.body, {inside.vector || x.kind == Kind::Vector});
-    variables_ = variables;
+    variables_.back_to(before);
   }
 
   void statement(const If& x, Inside inside) {
@@ -356,17 +382,17 @@ class Verifier {
     body(x.then, inside), body(x.otherwise, inside);
   }
 
-  void statement(const Let& x, Inside) { expr(x.value), variables_[x.name] = x.value.type(); }
+  void statement(const Let& x, Inside) { expr(x.value), variables_.declare(x.name, x.value.type()); }
 
   void statement(const View& x, Inside) {
     i64(x.offset);
     require(!memory(x.base).is_register, "`{}` views the register array `{}`", x.name, x.base);
-    memory_[x.name] = memory(x.base);
+    memory_.declare(x.name, memory(x.base));
   }
 
   void statement(const Allocate& x, Inside) {
     require(x.count > 0, "`{}` has {} elements", x.name, x.count);
-    memory_[x.name] = {x.type, x.memory == Memory::Register};
+    memory_.declare(x.name, {x.type, x.memory == Memory::Register});
   }
 
   void statement(const Store& x, Inside) {
@@ -378,8 +404,8 @@ class Verifier {
   void statement(const Fold& x, Inside) {
     expr(x.value);
     require(x.how != Aggregation::Assign, "`{}` folds by assignment", x.name);
-    require(variables_.contains(x.over), "`{}` folds over `{}`, which is no loop here", x.name, x.over);
-    variables_[x.name] = x.value.type();
+    require(variables_.find(x.over) != nullptr, "`{}` folds over `{}`, which is no loop here", x.name, x.over);
+    variables_.declare(x.name, x.value.type());
   }
 
   void statement(const Barrier&, Inside) {}
@@ -399,8 +425,8 @@ class Verifier {
 
   const Loops& loops_;
   std::string where_;
-  std::map<std::string, Memory_> memory_;
-  std::map<std::string, DType> variables_;
+  Scope<Memory_> memory_;
+  Scope<DType> variables_;
   std::set<std::string> done_;
 };
 

@@ -11,9 +11,11 @@
 #include "codegen/accumulate.h"
 #include "codegen/asked_sizes.h"
 #include "codegen/clock.h"
+#include "lang/limit.h"
 #include "poly/bind.h"
 #include "poly/bounds.h"
 #include "poly/defract.h"
+#include "poly/intern.h"
 #include "poly/simplify.h"
 #include "poly/verify.h"
 
@@ -69,6 +71,15 @@ void take_half(Meaning& meaning, Request::Half half) {
   for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
 }
 
+// Planning and compiling cost about the same for each of these, so there is one limit for both.
+bool can_be_compiled(const Program& program, lang::Diagnostics& diagnostics) {
+  std::size_t count = program.nodes.size();
+  for (const poly::Node& node : program.nodes)
+    if (const auto* s = std::get_if<poly::Statement>(&node)) count += poly::parts(s->value).size();
+  const lang::Span last = program.nodes.empty() ? lang::Span{} : std::visit([](const auto& node) { return node.span; }, program.nodes.back());
+  return lang::within(lang::Limit::Compiled, static_cast<std::int64_t>(count), last, diagnostics);
+}
+
 }  // namespace
 
 std::optional<Meaning> meaning_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
@@ -98,6 +109,8 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   meaning.simplified = timed("simplify", [&] { return poly::simplify(*meaning.bound); });
   if (request.checked) meaning.checks = poly::add_index_checks(*meaning.simplified);
   // From here on every size is an integer.
+  const bool compiled = until == Until::Plan || until == Until::Lowered;
+  if (compiled && !can_be_compiled(*meaning.simplified, diagnostics)) return std::nullopt;
   meaning.bounded = timed("bounds", [&] { return poly::bounds(*meaning.simplified, diagnostics); });
   if (!meaning.bounded) return std::nullopt;
   poly::verify(*meaning.bounded, Stage::Bounded);
@@ -116,6 +129,7 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   meaning.reduced = timed("defract", [&] { return poly::defract(*meaning.bounded); });
   poly::verify(*meaning.reduced, Stage::Bounded);
   // From here on every output element has exactly one writer.
+  if (compiled && !can_be_compiled(*meaning.reduced, diagnostics)) return std::nullopt;  // classes are statements of their own
   return meaning;
 }
 

@@ -1,11 +1,10 @@
 #include "codegen/share.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cctype>
-#include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "lang/op.h"
 #include "lang/type.h"
@@ -13,22 +12,24 @@
 namespace tilec::codegen {
 namespace {
 
-void declared_in(const Body& body, std::set<std::string>& names) {
+using Names = std::unordered_map<std::string_view, std::size_t>;  // what Loops declare; 1, 2, … in order of appearance, 0 before
+
+void declared_in(const Body& body, Names& names) {
   for (const Stmt& s : body)
-    std::visit(poly::Overloaded{[&](const For& x) { names.insert(x.index), declared_in(x.body, names); },
+    std::visit(poly::Overloaded{[&](const For& x) { names.emplace(x.index, 0), declared_in(x.body, names); },
                                 [&](const If& x) { declared_in(x.then, names), declared_in(x.otherwise, names); },
-                                [&](const Let& x) { names.insert(x.name); }, [&](const View& x) { names.insert(x.name); },
-                                [&](const Allocate& x) { names.insert(x.name); }, [&](const Fold& x) { names.insert(x.name); }, [](const auto&) {}},
+                                [&](const Let& x) { names.emplace(x.name, 0); }, [&](const View& x) { names.emplace(x.name, 0); },
+                                [&](const Allocate& x) { names.emplace(x.name, 0); }, [&](const Fold& x) { names.emplace(x.name, 0); }, [](const auto&) {}},
                s.node);
 }
 
-std::set<std::string> declared_in(const Loops& loops) {
-  std::set<std::string> names;
-  for (const Table& table : loops.tables) names.insert(table.name);
+Names declared_in(const Loops& loops) {
+  Names names;
+  for (const Table& table : loops.tables) names.emplace(table.name, 0);
   for (const Function& f : loops.functions) {
-    names.insert(f.name);
-    for (const ViewParameter& view : f.views) names.insert(view.name);
-    names.insert(f.integers.begin(), f.integers.end());
+    names.emplace(f.name, 0);
+    for (const ViewParameter& view : f.views) names.emplace(view.name, 0);
+    for (const std::string& name : f.integers) names.emplace(name, 0);
     declared_in(f.body, names);
   }
   return names;
@@ -46,19 +47,25 @@ bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 
 // The printed loops with every declared name replaced by its number in order of appearance; empty when a name is ambiguous.
 std::string shape_of(const Loops& loops) {
-  const std::set<std::string> declared = declared_in(loops);
-  for (const std::string& name : declared)
-    if (is_word(name)) return {};
+  Names declared = declared_in(loops);
+  for (const auto& [name, number] : declared)
+    if (is_word(std::string(name))) return {};
   const std::string text = print(loops);
-  std::map<std::string, std::size_t> numbers;
+  std::size_t numbers = 0;
   std::string shape;
+  shape.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = at;
     while (end < text.size() && in_name(text[end])) ++end;
-    const std::string word = text.substr(at, end - at);
-    if (declared.contains(word)) shape += fmt::format("%{}", numbers.try_emplace(word, numbers.size()).first->second);
-    else shape += end > at ? word : std::string(1, text[at]);
-    at = std::max(end, at + 1);
+    const std::string_view word = std::string_view(text).substr(at, std::max<std::size_t>(end - at, 1));
+    const auto known = end > at ? declared.find(word) : declared.end();
+    if (known == declared.end()) shape += word;
+    else {
+      if (known->second == 0) known->second = ++numbers;
+      shape += '%';
+      shape += std::to_string(known->second);
+    }
+    at += word.size();
   }
   return shape;
 }
@@ -66,7 +73,7 @@ std::string shape_of(const Loops& loops) {
 }  // namespace
 
 Lowered share_kernels(Lowered package) {
-  std::map<std::string, std::size_t> first;
+  std::unordered_map<std::string, std::size_t> first;
   for (std::size_t k = 0; k < package.steps.size(); ++k) {
     const std::string shape = shape_of(package.steps[k].loops);
     if (shape.empty()) continue;

@@ -21,6 +21,7 @@ const Row& row(Limit limit) {
       {"TILEC_LIMIT_NODES", "operations and operands in one value once its calls and derivatives are written out", 20'000},
       {"TILEC_LIMIT_OPERATIONS", "operations and operands in all values together once its calls and derivatives are written out", 1'000'000},
       {"TILEC_LIMIT_TERMS", "terms in one size, multiplied out", 1'000},
+      {"TILEC_LIMIT_COMPILED", "operations and operands in the statements that kernels are compiled of", 150'000},
   };
   return rows[static_cast<std::size_t>(limit)];
 }

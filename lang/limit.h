@@ -21,6 +21,7 @@ enum class Limit {
   Nodes,                                               // operations and operands of one value
   Operations,                                          // and of all values of a program together
   Terms,                                               // of one size, multiplied out
+  Compiled,                                            // operations and operands of all statements that kernels are made of
 };
 std::int64_t most(Limit limit);
 bool within(Limit limit, std::int64_t count, Span span, Diagnostics& diagnostics);  // reports when it is not

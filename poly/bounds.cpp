@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "lang/messages.h"
 #include "poly/exact.h"
@@ -74,12 +76,51 @@ std::optional<std::pair<std::size_t, std::int64_t>> first_lost(const Statement& 
   return std::nullopt;
 }
 
+__extension__ using Wide = __int128;
+
+// Rows of one form c·i + e bound it together, so one of them moves a bound only if no other is as tight on one of its sides.
+class Tightest {
+ public:
+  explicit Tightest(const std::vector<Row>& rows) {
+    std::map<std::vector<std::int64_t>, std::set<Ends>> forms;  // equal rows count once
+    for (const Row& row : rows)
+      if (row.divisor == 1) forms[row.coefficients].insert(ends_of(row));
+    for (const auto& [form, ends] : forms) {
+      const Ends first = *ends.begin(), none{-unlimited, unlimited};
+      auto& [one, two] = best_.emplace(form, std::pair(first, none)).first->second;
+      for (auto at = std::next(ends.begin()); at != ends.end(); ++at) {
+        two.first = std::max(two.first, std::min(one.first, at->first));
+        one.first = std::max(one.first, at->first);
+        two.second = std::min(two.second, std::max(one.second, at->second));
+        one.second = std::min(one.second, at->second);
+      }
+    }
+  }
+
+  bool needs(const Row& row) const {
+    const auto at = best_.find(row.coefficients);
+    if (at == best_.end()) return true;
+    const auto& [one, two] = at->second;
+    const Ends own = ends_of(row);
+    return (own.first == one.first && two.first < one.first) || (own.second == one.second && two.second > one.second);
+  }
+
+ private:
+  using Ends = std::pair<Wide, Wide>;                  // of c·i
+  static constexpr Wide unlimited = Wide{1} << 100;
+
+  static Ends ends_of(const Row& row) { return {-Wide{row.constant}, row.extent ? Wide{*row.extent} - 1 - row.constant : unlimited}; }
+
+  std::map<std::vector<std::int64_t>, std::pair<Ends, Ends>> best_;
+};
+
 void remark_on_reads(const Program& program, const Statement& statement, const std::vector<Row>& rows, const Box& box, lang::Diagnostics& diagnostics) {
   if (box.empty) return;
+  const Tightest tightest(rows);
   for (const Access& read : statement.reads)
     for (std::size_t d = 0; d < read.element.size(); ++d) {
       const Row own = row_of(Range{read.element[d], program.tensor(read.tensor).shape[d]});
-      if (own.divisor != 1) continue;                  // between the multiples nothing is read: no element leaves
+      if (own.divisor != 1 || !tightest.needs(own)) continue;  // between the multiples nothing is read: no element leaves
       std::vector<Row> others;
       for (const Row& row : rows)
         if (row != own) others.push_back(row);

@@ -23,7 +23,7 @@ struct GaveUp {};
 Wide cross(Wide a, Wide b, Wide c, Wide d, Wide e) {
   Wide left, right, sum;
   if (__builtin_mul_overflow(a, b, &left) || __builtin_mul_overflow(c, d, &right) || __builtin_sub_overflow(left, right, &sum)) throw GaveUp{};
-  return sum / e;
+  return e == 1 ? sum : sum / e;
 }
 Wide floor_div(Wide a, Wide b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
@@ -42,12 +42,18 @@ struct Dictionary {
     if (++pivots > pivot_cap) throw GaveUp{};
     const Line by = rows[r];
     const Wide p = by.entries[j], d = denominator, sign = p < 0 ? -1 : 1;
+    const bool scaled = sign * p != d;                 // else only what `by` adds to changes: of sparse rows little
     for (std::size_t s = 0; s < rows.size(); ++s) {
       Line& row = rows[s];
       if (s == r) continue;
       const Wide factor = row.entries[j];
+      if (factor == 0 && !scaled) continue;
       row.constant = sign * cross(p, row.constant, factor, by.constant, d);
-      for (std::size_t l = 0; l < row.entries.size(); ++l) row.entries[l] = l == j ? sign * factor : sign * cross(p, row.entries[l], factor, by.entries[l], d);
+      for (std::size_t l = 0; l < row.entries.size(); ++l) {
+        const bool added = factor != 0 && by.entries[l] != 0;
+        if (l == j) row.entries[l] = sign * factor;
+        else if (added || (scaled && row.entries[l] != 0)) row.entries[l] = sign * cross(p, row.entries[l], factor, by.entries[l], d);
+      }
     }
     rows[r].constant = -sign * by.constant;
     for (std::size_t l = 0; l < by.entries.size(); ++l) rows[r].entries[l] = l == j ? sign * d : -sign * by.entries[l];

@@ -263,8 +263,16 @@ std::optional<Expr> resolve(const Scalar& value, DType type, Span span, lang::Di
   return computed ? std::optional(cast_expr(*computed, type)) : std::nullopt;
 }
 
+namespace {
+
+// A number that is known when the program is called and cast by name: first into the type it has, which tells it from one that met `type`.
+Expr by_name(const Expr& number, DType type) { return Cast{Cast{number, number.type()}, type}; }
+
+}  // namespace
+
 Scalar cast(const Scalar& value, DType type) {
   if (value.weak == Weak::No) return {cast_expr(value.expr, type)};
+  if (value.expr.as<Read>()) return {by_name(value.expr, type)};
   if (const auto* n = value.expr.as<Number>()) return {convert(*n, type)};
   if (const auto constant = known(value.expr)) return {convert(Number{.type = DType::I64, .integer = *constant}, type)};
   lang::Diagnostics ignored;                            // constants inside that overflow become inf, as asked

@@ -200,6 +200,7 @@ codegen::Request request_of(const tilec_options& options, const char* function) 
   if (!named) throw runtime::argument_error(messages::unknown_target, target).hint(runtime::target_hint(target));
   request.target = *named;
   request.threads_hint = options.threads;
+  if (options.checked != 0 && options.checked != 1) misuse(function, fmt::format("`options.checked` is {}, and it is 0 or 1", options.checked));
   request.checked = options.checked != 0;
   return request;
 }
@@ -389,6 +390,17 @@ std::shared_ptr<const runtime::Loaded> loaded_from(lang::Source source, const st
   return file ? shared_file(sources, std::move(*file)) : nullptr;
 }
 
+// A size that is an input's extent is none below 0; one that is a number of the text, such as an offset, may be.
+void check_extents(const runtime::Callable& callable) {
+  if (callable.function() == nullptr) return;
+  for (const lang::Input& input : callable.function()->inputs)
+    for (const lang::Expr& size : input.sizes.value_or(std::vector<lang::Expr>{})) {
+      const auto* variable = size.as<lang::Variable>();
+      const auto given = variable != nullptr ? callable.request().sizes.find(variable->name.spelled()) : callable.request().sizes.end();
+      if (given != callable.request().sizes.end() && given->second < 0) throw runtime::argument_error(messages::negative_size, variable->name.text, std::to_string(given->second));
+    }
+}
+
 // The same file, whose last source is the plan.
 std::shared_ptr<const runtime::Loaded> planned(const runtime::Loaded& loaded, const std::string& plan, codegen::Request& request) {
   std::vector<lang::Source> sources = loaded.sources;
@@ -402,6 +414,7 @@ std::unique_ptr<tilec_program> program_of(std::shared_ptr<const runtime::Loaded>
   auto made = std::make_unique<tilec_program>();
   if (options.plan != nullptr) loaded = planned(*loaded, options.plan, request);
   made->callable = shared_callable(loaded, request, options.kernels != 0 ? options.kernels : runtime::usual_kernels());
+  check_extents(*made->callable);
   return fill_names(*made, diagnostics) ? std::move(made) : nullptr;
 }
 
@@ -429,7 +442,15 @@ tilec_status specialise(const tilec_program& program, const std::vector<runtime:
 
 struct Names { const char* const* list; std::size_t count; };
 
-codegen::Derivative derivative_from(Names of, Names wrt, const char* function) { return {false, names_of(of.list, of.count, function, "of"), names_of(wrt.list, wrt.count, function, "wrt")}; }
+std::vector<std::string> different(std::vector<std::string> names, const char* parameter) {
+  for (auto name = names.begin(); name != names.end(); ++name)
+    if (std::find(names.begin(), name, *name) != name) throw runtime::argument_error(messages::given_twice, fmt::format("`{}`:", parameter), *name);
+  return names;
+}
+
+codegen::Derivative derivative_from(Names of, Names wrt, const char* function) {
+  return {false, different(names_of(of.list, of.count, function, "of"), "of"), different(names_of(wrt.list, wrt.count, function, "wrt"), "wrt")};
+}
 
 codegen::Request differentiated(const runtime::Callable& callable, codegen::Derivative derivative, const char* function) {
   codegen::Request request = callable.request();

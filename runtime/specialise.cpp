@@ -11,6 +11,7 @@
 
 #include "runtime/error.h"
 #include "runtime/extended.h"
+#include "runtime/numbers.h"
 #include "runtime/overlap.h"
 
 namespace tilec::runtime {
@@ -71,13 +72,6 @@ bool is_large(const Argument& argument) {
 }
 
 std::string unsigned_text(const Argument& argument) { return fmt::format("{}", static_cast<std::uint64_t>(integer_of(argument))); }
-
-poly::Number number_of(const Argument& argument) {
-  if (!argument.is_integer) return {DType::F64, 0, argument.real};
-  return {argument.large ? DType::U64 : DType::I64, argument.integer, 0};
-}
-
-std::string misfit(const Argument& argument) { return fmt::format("{}, given for `{}`,", print_number(number_of(argument)), argument.name); }
 
 // Where an argument's shape and the program's symbolic shape meet: a lone name takes the extent, everything else must agree.
 bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::string, std::int64_t>& sizes, lang::Diagnostics& diagnostics) {
@@ -227,6 +221,7 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   request = request_;
   request.signature.inputs.clear();
   bool fits = names_differ(diagnostics);
+  std::vector<std::size_t> plain;                        // numbers of undeclared scalars
   for (const lang::Input& input : function_ == nullptr ? std::vector<lang::Input>{} : function_->inputs) {
     const Argument* argument = find(arguments, input.target.name.text);
     if (argument == nullptr) continue;
@@ -239,11 +234,12 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
       diagnostics.report(input.span, messages::does_not_fit, misfit(*argument), lang::name(*declared));
       fits = false;
     }
+    if (!declared && !argument->tensor) plain.push_back(request.signature.inputs.size());
     request.signature.inputs.push_back(given_of(*argument));
     if (argument->large && !declared) request.signature.inputs.back().weak = false;  // a weak integer is an i64 where nothing is met
     learn_sizes(input, *argument, request.sizes);
   }
-  if (!fits) return std::nullopt;
+  if (!fits || !settle_numbers(file(), arguments, plain, request, diagnostics)) return std::nullopt;
   const codegen::Until until = !request.derivatives.empty() ? codegen::Until::Gradient : codegen::Until::Contraction;
   std::optional<codegen::Stages> stages = codegen::compile(file(), request, until, diagnostics);
   if (!stages) return std::nullopt;

@@ -188,7 +188,8 @@ TILEC_API const char* tilec_output_name(const tilec_program* program, size_t pos
 
 typedef enum tilec_argument_kind {
   TILEC_TENSOR = 0, /* `tensor`: its shape, element type and strides; its data is read only for integer scalars used as sizes */
-  TILEC_INTEGER = 1, /* a plain number, weakly typed: it takes the type of what it meets */
+  TILEC_INTEGER = 1, /* a plain number, weakly typed: it takes the type of what it meets, and is refused where that does not have it (E0215);
+                        in a derivative it is a real */
   TILEC_REAL = 2,
   TILEC_ADD = 3,     /* of a result: `tensor`, and the call adds to what it holds instead of writing it */
   TILEC_UNSIGNED = 4 /* a plain number from 0 to 2^64 - 1: `integer` holds its bits */

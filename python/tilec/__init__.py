@@ -32,6 +32,7 @@ __all__ = ["compile", "load", "Program", "Module", "Package", "Error", "ProgramE
            "OptionError", "ProgramWarning", "Diagnostic", "Stage", "stages", "version"]
 
 _LARGE = 2**63
+_ONE = float("1")                                          # of no caller: the cotangent that was left out
 _Names = _typing.Union[str, _typing.Sequence[str], None]
 
 
@@ -130,7 +131,10 @@ class Program:
             plain = self._as_arguments(arguments)
             if any(a is not b for a, b in zip(plain, arguments)):
                 return self(*plain, out=out, accumulate=accumulate)
-            prepared = self._prepare(arguments, out, accumulate or ())
+            try:
+                prepared = self._prepare(arguments, out, accumulate or ())
+            except ShapeError as fault:
+                raise self._about_cotangents(arguments, fault) from None
             self._keep(key, arguments, prepared)
         prepared.used = next(self._uses)
         try:
@@ -140,6 +144,13 @@ class Program:
             if all(a is b for a, b in zip(plain, arguments)):
                 raise
         return self(*plain, out=out, accumulate=accumulate)
+
+    def _about_cotangents(self, arguments: _typing.Sequence, fault: ShapeError) -> ShapeError:
+        left_out = [n for n, v in zip(self.inputs, arguments) if v is _ONE and "`%s`" % n in str(fault)]
+        if fault.code != "E0517" or not left_out:
+            return fault
+        said = "%s was left out, which means 1 where the output is a scalar: pass %s=, in the shape of its output" % (left_out[0], left_out[0])
+        return ShapeError("%s\n%s" % (said, fault), fault.diagnostics)
 
     def _as_arguments(self, arguments: _typing.Sequence) -> list:
         return [_as_argument(name, value) for name, value in zip(self.inputs, arguments)]
@@ -166,6 +177,7 @@ class Program:
     def grad(self, wrt: _Names = None, of: _Names = None) -> "Program":
         """The program that computes the cotangents of the inputs `wrt` (default: all float ones) from the inputs and the cotangents
         of the outputs `of` (default: all float ones). It is called with the inputs, then `dO` per output; it returns `dX` per input.
+        A number for an undeclared scalar is a float here, 2 as 2.0.
         `f.grad(wrt="X").grad(wrt="X", of="dX")` is the second derivative, and so on to any order: names are those of the program
         that is differentiated, and the cotangent of its output `dX` is `ddX`.
         """
@@ -189,6 +201,7 @@ class Program:
         with their bytes. `backward` may be called more than once; arrays that were arguments or results must not change before. For a
         gradient as a program, see grad().
         """
+        self._check_differentiable()
         values = self._as_arguments(self._by_position(arguments, named))
         key = (tuple(_name_list(of)), tuple(_name_list(wrt))) + tuple(map(_kind_of, values))
         sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
@@ -218,7 +231,12 @@ class Program:
         """
         return self._derivative(_c.lib.tilec_jvp, of, wrt)
 
+    def _check_differentiable(self) -> None:
+        if self._ones:
+            raise ProgramError("value_and_grad() of %s is not differentiated further: differentiate the function that it was made of, or what grad() of it gives" % (self.name or "a function"))
+
     def _derivative(self, function, of: _Names, wrt: _Names) -> "Program":
+        self._check_differentiable()
         handle = _ctypes.c_void_p()
         _check(function(self._handle, *_derivative_names(of, wrt), _ctypes.byref(handle)), self._heard())
         return Program(handle.value, self._kernels, self)
@@ -274,7 +292,7 @@ class Program:
             raise TypeError("%s takes %d arguments (%s) but %d were given" % (title, len(names), ", ".join(names), len(arguments)))
         unexpected = [n for n in named if n not in names]
         twice = [n for n in names[: len(arguments)] if n in named]
-        values = list(arguments) + [named.get(n, 1.0 if n in self._ones else None) for n in names[len(arguments):]]
+        values = list(arguments) + [named.get(n, _ONE if n in self._ones else None) for n in names[len(arguments):]]
         missing = [n for n, v in zip(names, values) if v is None and n not in named]
         if unexpected or twice or (missing and not self._derived):
             parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]

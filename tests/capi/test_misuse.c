@@ -188,8 +188,52 @@ static void options_that_mean_nothing(void) {
   options = defaults();
   options.function = "sub";
   REFUSES(TILEC_PROGRAM_ERROR, compile_with(&options), "`sub`", "`add`");
+  options = defaults();
+  for (options.checked = -1; options.checked <= 7; options.checked += 3) REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0554", "options.checked");
+  options.checked = 1;
+  EXPECT(compile_with(&options) == TILEC_OK);
+  options = defaults();
+  sizes[0].name = "N", sizes[0].value = -5, options.sizes = sizes, options.size_count = 1;
+  REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0210", "`N` is negative: -5");
+  sizes[0].value = 0;
+  EXPECT(compile_with(&options) == TILEC_OK);
+  options = defaults();
   options.function = "add", options.file_name = "", options.kernels = 1;
   EXPECT(compile_with(&options) == TILEC_OK);
+}
+
+/* Each list of names, by each function that takes one. */
+static void names_that_are_given_twice(void) {
+  tilec_program *program = compiled(text, NULL), *made = NULL;
+  tilec_kernel *forward = NULL, *backward = NULL;
+  const char* inputs[3] = {"A", "B", "A"};
+  const char* outputs[2] = {"C", "C"};
+  tilec_status (*const derivative[3])(const tilec_program*, const char* const*, size_t, const char* const*, size_t, tilec_program**) = {tilec_gradient, tilec_jvp, tilec_value_and_gradient};
+  int k;
+  for (k = 0; k < 3; ++k) {
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, inputs, 3, &made), "E0555", "`wrt`: `A` is given twice");
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, outputs, 2, NULL, 0, &made), "E0555", "`of`: `C` is given twice");
+  }
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, inputs, 3, NULL, 0, &forward, &backward), "E0555", "`wrt`: `A` is given twice");
+  EXPECT(made == NULL && forward == NULL && backward == NULL);
+  EXPECT(derivative[0](program, outputs, 1, inputs, 2, &made) == TILEC_OK);
+  tilec_program_destroy(made);
+  tilec_program_destroy(program);
+}
+
+/* A number for an undeclared scalar has the type of what it meets, also when the kernel is there already. */
+static void numbers_that_a_type_does_not_have(void) {
+  tilec_program* program = compiled("function (X[N], S) -> (Y) { Y = X * S; }", NULL);
+  uint8_t x[2] = {1, 2}, y[2] = {0, 0};
+  int64_t two[1] = {2};
+  DLTensor from = {x, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, two, NULL, 0}, to = {y, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, two, NULL, 0};
+  tilec_argument in[2] = {{"X", TILEC_TENSOR, &from, 0, 0}, {"S", TILEC_INTEGER, NULL, 3, 0}}, out[1] = {{"Y", TILEC_TENSOR, &to, 0, 0}};
+  EXPECT(tilec_run(program, in, 2, out, 1) == TILEC_OK && y[1] == 6);
+  for (in[1].integer = -1; in[1].integer < 1000; in[1].integer += 301) {
+    REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, out, 1), "E0215", "`S`");
+    EXPECT(y[1] == 6);
+  }
+  tilec_program_destroy(program);
 }
 
 static void null_pointers_of_derivatives(void) {
@@ -527,6 +571,8 @@ int main(void) {
   warnings_of_a_file();
   options_of_every_size();
   options_that_mean_nothing();
+  names_that_are_given_twice();
+  numbers_that_a_type_does_not_have();
   null_pointers_of_derivatives();
   arguments_of_every_kind();
   numbers_of_every_type();

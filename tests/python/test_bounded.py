@@ -82,6 +82,26 @@ COMPILED = {
     "a_long_name": (one("Y = A%s;" % ("B" * 100_000), "A%s[N]" % ("B" * 100_000)), CONTRACTION),
 }
 
+# name: text, arguments. All become kernels.
+LLVM, ASSEMBLY = ("--emit=llvm", "--size", "N=64"), ("--emit=asm", "--size", "N=64")
+OFFSETS = "--emit=llvm", "--size", "N=1000"
+KERNELS = {
+    "chain_of_products": (one(chain(10_000, "T{k} = {before} * B;"), "A[N], B[N]"), (*LLVM, "--grad")),
+    "chain_of_products_in_assembly": (one(chain(5_000, "T{k} = {before} * B;"), "A[N], B[N]"), (*ASSEMBLY, "--grad")),
+    "chain_of_contractions": (one(chain(2_000, "T{k}[i, k: N, N] = +({before}[i, j] * B[j, k]);"), "A[N, N], B[N, N]"), (*LLVM, "--grad")),
+    "chain_of_sines": (one(chain(2_000, "T{k} = sin({before} + B);"), "A[N], B[N]"), (*ASSEMBLY, "--grad")),
+    "chain_of_scans": (one(chain(500, "T{k}[i: N] = +({before}[j]), j <= i;")), (*LLVM, "--grad")),
+    "chain_of_sorts": (one(chain(300, "T{k} = gather({before}, argsort({before}));")), LLVM),
+    "product_of_offsets": (one("Y[i: N] = =(%s);" % listed(200, "A[i + {k}]", "*")), (*OFFSETS, "--grad")),
+    "four_hundred_offsets": (one("Y[i: N] = =(%s);" % listed(400, "A[i + {k}]", "*")), OFFSETS),
+    "sum_of_sines": (one("Y = %s;" % listed(200, "sin(A * {k}.0)", "+")), (*ASSEMBLY, "--grad")),
+    "sum_of_tensors": (one("Y = %s;" % listed(1_000, "A{k}", "+"), listed(1_000, "A{k}[N]")), ASSEMBLY),
+    "contraction_of_tensors": (one("Y[i: N] = +(%s);" % listed(200, "A{k}[i, j]", "*"), listed(200, "A{k}[N, N]")), (*LLVM, "--grad")),
+    "ten_thousand_inputs": (one("Y = A9999;", listed(10_000, "A{k}[N]")), LLVM),
+    "ten_thousand_outputs": ("function f(A[N]) -> (%s) { %s }" % (listed(10_000, "Y{k}"), lines(10_000, "Y{k} = A * {k}.0;")), LLVM),
+    "band_of_128_indices": (band(128), LLVM),
+}
+
 # name: text, arguments, what is said. All are refused.
 REFUSED = {
     "doubling_calls_of_other_arguments": (functions(25, "Y = {g}(X) + {g}(X + 1.0);"), ["--function=f24", *CONTRACTION], "TILEC_LIMIT_STATEMENTS"),
@@ -98,6 +118,8 @@ REFUSED = {
     "product_of_a_thousand_tensors": (one("Y = %s;" % listed(1_000, "A{k}", "*"), listed(1_000, "A{k}[N]")), GRADIENT, "TILEC_LIMIT_OPERATIONS"),
     "chain_of_600_functions": (functions(601, "Y = {g}(X) + 1.0;"), ["--function=f600", *CONTRACTION], "TILEC_LIMIT_NESTING"),
     "sizes_multiplied_out": (one("Y[i: %s] = =(A[i]);" % listed(24, "(N + M{k})", "*"), "A[N], " + listed(24, "B{k}[M{k}]")), CONTRACTION, "TILEC_LIMIT_TERMS"),
+    "gradient_of_a_product_of_offsets": (one("Y[i: N] = =(%s);" % listed(400, "A[i + {k}]", "*")), [*OFFSETS, "--grad"], "TILEC_LIMIT_COMPILED"),
+    "fifty_thousand_kernels": (one(chain(50_000, "T{k}[i, k: N, N] = +({before}[i, j] * B[j, k]);"), "A[N, N], B[N, N]"), LLVM, "TILEC_LIMIT_COMPILED"),
     "nested_parentheses": (one("Y = %s;" % nested(100_000, "(", ")")), CONTRACTION, "E0107"),
     "nested_negation": (one("Y = %sA;" % ("- " * 100_000)), CONTRACTION, "E0107"),
     "nested_calls": (one("Y = %s;" % nested(100_000, "exp(", ")")), CONTRACTION, "E0107"),
@@ -127,6 +149,12 @@ def test_is_compiled(name, tmp_path):
     done = compiled(tmp_path, *COMPILED[name])
     assert done.returncode == 0, done.stderr[-500:]
     assert done.stdout.startswith(b"function")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_becomes_kernels(name, tmp_path):
+    done = compiled(tmp_path, *KERNELS[name])
+    assert done.returncode == 0 and done.stdout, done.stderr[-500:]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -1,4 +1,5 @@
 """Programs saved in one process and run in another, by Python and by the command."""
+import os
 import pathlib
 import subprocess
 import threading
@@ -59,6 +60,22 @@ def test_the_command_builds_what_python_loads(tmp_path):
     np.testing.assert_array_equal(tilec.load(tmp_path / "conv.tilec")(image, kernel), tilec.compile(CONV)(image, kernel))
     assert command("build", source, "--size", sizes, "--grad", "--wrt", "K", "-o", tmp_path / "dk.tilec").returncode == 0
     assert tilec.load(tmp_path / "dk.tilec").outputs == ("dK",)
+
+
+def test_a_package_is_read_from_a_pipe(tmp_path):
+    """As is a text; of a named pipe, which nobody may write to, is said that it is one."""
+    tilec.compile("function (X[N]) -> (Y) { Y = X * 2.0; }").save(tmp_path / "f.tilec", np.ones(3, np.float32))
+    (tmp_path / "f.tile").write_text("function (X[N]) -> (Y) { Y = X * 2.0; }")
+    for name in ("f.tilec", "f.tile"):
+        for line in ("cat %s | %s run - X=arange:3", "cat %s | %s run /dev/stdin X=arange:3", "%s run <(cat %s) X=arange:3", "%s run - X=arange:3 <%s", "%s run /dev/stdin X=arange:3 <%s"):
+            words = (name, "tilec") if line.startswith("cat") else ("tilec", name)
+            done = subprocess.run(["bash", "-c", line % words], cwd=tmp_path, capture_output=True, text=True)
+            assert done.returncode == 0 and "[0 2 4]" in done.stdout, (line, name, done)
+    cut = subprocess.run(["bash", "-c", "head -c 100 f.tilec | %s run - X=arange:3" % "tilec"], cwd=tmp_path, capture_output=True, text=True)
+    assert cut.returncode != 0 and "E0534" in cut.stderr and "standard input" in cut.stderr, cut
+    os.mkfifo(tmp_path / "pipe")
+    named = command("run", tmp_path / "pipe", "X=arange:3")
+    assert named.returncode != 0 and "it is a pipe" in named.stderr, named
 
 
 def test_what_a_package_is_given_must_fit(tmp_path):
