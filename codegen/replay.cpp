@@ -89,7 +89,7 @@ class Replay {
     if (group == chosen) return true;
     for (std::size_t l = 0; l < group.body.size(); ++l)
       if (const auto why = leaf_fault(plan_, group, group.body[l], chosen.body[l], fused_.strides, target_)) return refuse(given.leaves.empty() ? given.span : given.leaves[l].span, given, *why);
-    plan_.why[*at] = {};
+    plan_.why[*at] = {extents_of(group), {}};
     plan_.groups[*at] = std::move(group);
     return true;
   }
@@ -98,6 +98,17 @@ class Replay {
   bool refuse(lang::Span span, const GivenGroup& given, const std::string& why) {
     diagnostics_.report(span, messages::plan_group, given.group.name, why);
     return false;
+  }
+
+  // How many elements each loop has.
+  std::vector<std::int64_t> extents_of(const Group& group) const {
+    std::vector<std::int64_t> extents(group.loops.size(), 1);
+    for (const Compute& leaf : group.body) {
+      const Nest nest = leaf_nest(plan_.program, group, leaf, fused_.strides);
+      for (std::size_t l = 0; l < extents.size(); ++l)
+        if (const auto d = nest.dim(group.loops[l].index)) extents[l] = nest.dims[*d].extent;
+    }
+    return extents;
   }
 
   std::string what(const GivenGroup& given) const {

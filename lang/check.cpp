@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::string_view aggregations[] = {"sum", "product", "max", "min", "assign"};
 constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid", "allow"};
-constexpr std::string_view idle[] = {"plan", "pid"};   // accepted with whatever they say, and without effect
+constexpr std::string_view idle[] = {"plan", "pid"};   // accepted on statements with whatever they say, and without effect
 
 // How many arguments a function takes that is not of the text.
 std::optional<Count> arity(std::string_view name) {
@@ -84,6 +84,7 @@ class Checker {
     attribute_names(f.attributes);
     no_effect(f.attributes, "on a function", {"name", "ties", "recompute", "save"});
     attribute_values(f.attributes);
+    plan_lines(f.attributes);
     for (const Input& i : f.inputs) signature(i);
     for (const Statement& s : f.statements) {
       ++now_;
@@ -247,6 +248,18 @@ class Checker {
       if (name == "name" && !one_word) diagnostics_.report(word->name.span, messages::attribute_idle, name, "without one word").hint("write `[[name(total)]]`");
       if (name == "ties" && !one_word) diagnostics_.report(word->name.span, messages::attribute_values, name, "takes one of split, first and all").hint("write `[[ties(first)]]`");
       if ((name == "save" || name == "recompute") && !word->values.empty()) diagnostics_.report(word->name.span, messages::attribute_values, name, "takes nothing in parentheses");
+    }
+  }
+
+  // Of a function, which is compiled as they say.
+  void plan_lines(const std::vector<Attribute>& words) {
+    const Attribute* before = nullptr;
+    for (const Attribute& word : words) {
+      if (word.name.text != "plan") continue;
+      const bool lines = !word.values.empty() && std::all_of(word.values.begin(), word.values.end(), [](const Value& value) { return std::holds_alternative<std::string>(value.value); });
+      if (before != nullptr) diagnostics_.report(word.name.span, messages::attribute_values, "plan", "is given twice").label(before->name.span, "and here");
+      else if (!lines) diagnostics_.report(word.name.span, messages::attribute_values, "plan", "takes lines of a plan, each a string").hint("write `[[plan(\"no copy\")]]`");
+      before = &word;
     }
   }
 

@@ -154,6 +154,38 @@ static void stages_can_be_read(void) {
   tilec_program_destroy(program);
 }
 
+static void plans_are_followed(void) {
+  static const char small[] = "group C\n  contract C  block 1x1  lanes 1\n", wrong[] = "no copy\ninline C\n";
+  tilec_program *program = compiled(matmul, NULL), *planned = NULL, *again = NULL, *refused = NULL;
+  tilec_options options = {.size = sizeof options, .plan = wrong};
+  tilec_buffer *chosen = NULL, *given = NULL, *same = NULL;
+  float c[4] = {0};
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tc = tensor(c, 2, shape_c, NULL);
+  tilec_argument arguments[2], result;
+  tilec_diagnostic diagnostic;
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  result = argument(&tc);
+  EXPECT(tilec_emit(program, "plan", arguments, 2, &chosen) == TILEC_OK);
+  EXPECT(tilec_with_plan(program, tilec_buffer_data(chosen), tilec_buffer_size(chosen), &again) == TILEC_OK);
+  EXPECT(tilec_emit(again, "plan", arguments, 2, &same) == TILEC_OK && strcmp(tilec_buffer_data(same), tilec_buffer_data(chosen)) == 0);
+  EXPECT(tilec_with_plan(program, small, strlen(small), &planned) == TILEC_OK);
+  EXPECT(tilec_emit(planned, "plan", arguments, 2, &given) == TILEC_OK && strstr(tilec_buffer_data(given), "block 1x1  lanes 1") != NULL);
+  tilec_program_destroy(program);
+  EXPECT(tilec_run(planned, arguments, 2, &result, 1) == TILEC_OK && c[0] == 4 && c[1] == 5 && c[2] == 10 && c[3] == 11);
+  EXPECT(tilec_compile(matmul, strlen(matmul), &options, &refused) == TILEC_OK);
+  EXPECT(tilec_run(refused, arguments, 2, &result, 1) == TILEC_PROGRAM_ERROR);
+  EXPECT(tilec_last_diagnostic(0, &diagnostic) == TILEC_OK && strcmp(diagnostic.code, "E0561") == 0 && strcmp(diagnostic.file, "<plan>") == 0 && diagnostic.line == 2);
+  EXPECT(tilec_with_plan(planned, small, strlen(small), NULL) == TILEC_ARGUMENT_ERROR && tilec_with_plan(NULL, small, strlen(small), &refused) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_with_plan(planned, NULL, 3, &refused) == TILEC_ARGUMENT_ERROR);
+  tilec_buffer_destroy(chosen);
+  tilec_buffer_destroy(given);
+  tilec_buffer_destroy(same);
+  tilec_program_destroy(planned);
+  tilec_program_destroy(again);
+  tilec_program_destroy(refused);
+}
+
 static void packages_run(void) {
   tilec_program* program = compiled(matmul, NULL);
   tilec_buffer* buffer = NULL;
@@ -328,6 +360,7 @@ int main(void) {
   results_can_be_added_to("reference");
   shapes_can_be_asked_for();
   stages_can_be_read();
+  plans_are_followed();
   packages_run();
   a_run_may_be_given_its_memory();
   forward_and_backward_are_a_pair();
