@@ -91,7 +91,7 @@ Fused fuse(const poly::Program& program, const Strides& strides, const std::map<
   factor_sums(fused.program, fused.strides);
   split_scans(fused.program, fused.strides, target);
   split_reductions(fused.program, fused.strides, target);
-  if (!has_threads(target)) transpose_for_lanes(fused.program, fused.strides);  // staging reads any order
+  if (!has_threads(target)) transpose_for_lanes(fused.program, fused.strides, target);  // staging reads any order
   panel_operands(fused.program, fused.strides, target);
   give_scratch(fused.program, fused.strides, target);
   // Links of a chain live in the last one's buffer, whose strides may be the caller's.

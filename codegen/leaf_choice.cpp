@@ -127,10 +127,18 @@ Tiles balanced(std::int64_t extent, std::int64_t block) {
   return {count, (extent + count - 1) / count};
 }
 
-struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; };
+// An access that blocks of m may turn: side by side along m, apart along n.
+bool turns(const FlatAccess& access, std::size_t n, std::size_t m) { return stride(access, m) == 1 && std::abs(stride(access, n)) > 1; }
+bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
+  const auto can = [&](const FlatAccess& access) { return turns(access, n, m); };
+  return f.squares && lanes_for(f, f.extent[n]) >= 4 && (can(f.nest.target) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), can));
+}
 
-// Cycles of one block over all steps of the reduction, and of all blocks.
-Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; bool turned = false; };
+
+// Cycles of one block over all steps of the reduction, and of all blocks. `turned`: rows are as many as lanes, and squares of them are
+// transposed in registers.
+Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, bool turned) {
   const std::int64_t lanes = lanes_for(f, f.extent[n]);
   const std::int64_t all_vectors = (f.extent[n] + lanes - 1) / lanes;
   double steps = 1, others = 1;
@@ -145,7 +153,8 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
     (in_n ? (in_m ? by_both : by_n) : by_m) += in_n || in_m;
     if (in_n && std::abs(stride(read, n)) > 4) gathered.push_back(&read);
   }
-  if (std::abs(stride(f.nest.target, n)) > 4) gathered.push_back(&f.nest.target);
+  const bool scattered = std::abs(stride(f.nest.target, n)) > 4;
+  const bool apart = scattered || !gathered.empty();
   // Rows of an operand that lie pages apart cost their start, however wide the strip is that is read of them; blocks of m read them
   // from the cache.
   int paged = 0;
@@ -154,35 +163,42 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
     for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
     paged += stride(read, n) != 0 && least != std::numeric_limits<std::int64_t>::max() && least >= 512;
   }
-  // A gather touches a cache line per lane; the next rows find them again when m has unit stride there.
-  const auto gather_cycles = [&](double r) {
+  // A gather touches a cache line per lane; the next rows find them again when m has unit stride there. A square has a load and
+  // log2(lanes) shuffles for each of its rows.
+  const double square = static_cast<double>(lanes) * (0.5 + std::log2(static_cast<double>(lanes)));
+  const auto apart_cycles = [&](const FlatAccess& access, double r, double v) {
+    if (turned && r > 1 && turns(access, n, *m)) return square * v;
+    const bool again = m && std::abs(stride(access, *m)) == 1;
+    const double vectors = m && stride(access, *m) != 0 ? r * v : v;
+    return vectors * static_cast<double>(lanes) * (0.5 + 4.0 / (again ? std::min(r, 16.0) : 1.0));
+  };
+  const auto gather_cycles = [&](double r, double v) {
     double cycles = 0;
-    for (const FlatAccess* access : gathered) {
-      const bool again = m && std::abs(stride(*access, *m)) == 1;
-      cycles += static_cast<double>(lanes) * (0.5 + 4.0 / (again ? std::min(r, 16.0) : 1.0));
-    }
+    for (const FlatAccess* access : gathered) cycles += apart_cycles(*access, r, v);
     return cycles;
   };
   const std::int64_t m_extent = m ? f.extent[*m] : 1;
   const double inside = m ? interior(f, *m, reductions(f.nest)) : 1;
   Block best;
-  for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(m_extent, gathered.empty() ? 14 : 16); ++rows)
-    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, 6); ++vectors) {
+  const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min<std::int64_t>(m_extent, apart ? 16 : 14);
+  for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows)
+    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, turned ? 1 : 6); ++vectors) {
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
       if (static_cast<double>(rows * vectors * f.ops) > spelled_out && rows * vectors > 1) continue;
-      if (steps <= 1 && rows > 1 && !by_n && gathered.empty()) continue;  // nothing is reused: plain rows
+      if (steps <= 1 && rows > 1 && !by_n && !apart) continue;  // nothing is reused: plain rows
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
         const double panel = streamed * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * streamed : 0;  // a vector from L2 takes two cycles
-        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + (m ? 0.0 : 2.0) * paged + gather_cycles(r) * v * (by_both ? r : 1)) + r * v + 12;
+        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + (m ? 0.0 : 2.0) * paged + gather_cycles(r, v)) + (scattered || (turned && turns(f.nest.target, n, *m)) ? apart_cycles(f.nest.target, r, v) : 0.0) + r * v + 12;
       };
-      const Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
+      Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
+      if (turned) mt.most = rows;
       const Tiles nt = balanced(all_vectors, vectors);
       const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
       const double cost = others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
       const bool tie = cost < best.cost * 1.001 && mt.most == best.rows && nt.most > best.vectors;  // wider strips
-      if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost};
+      if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost, turned};
     }
   return best;
 }
@@ -295,16 +311,22 @@ Choice choose_leaf(const Facts& f, int node) {
   } else {
     leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
     if (lane) {
-      Block block = best_block(f, *lane, std::nullopt);
+      Block block = best_block(f, *lane, std::nullopt, false);
       choice.why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
       for (std::size_t d = f.extent.size(); d-- > 0;) {
         if (d == *lane || f.fixed[d] || nest.dims[d].reduction || f.extent[d] < 2 || share_row(nest, d, *lane)) continue;
-        const Block with = best_block(f, *lane, d);
-        choice.why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
-        if (with.cost < block.cost * 0.98) block = with, m = d;
+        for (const bool turned : {false, true}) {
+          if (turned && !may_turn(f, *lane, d)) continue;
+          const Block with = best_block(f, *lane, d, turned);
+          choice.why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
+          if (with.cost < block.cost * 0.98) block = with, m = d;
+        }
       }
       leaf.rows = m ? block.rows : 1;
       leaf.vectors = block.vectors;
+      leaf.turned = block.turned;
+      // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
+      leaf.m_inner = !(leaf.turned && leaf.form == LeafForm::Map && stride(nest.target, *lane) == 1);
       choice.cost = std::min(choice.cost, block.cost);
     } else {
       choice.cost = points(f) * (f.ops + 2);
@@ -317,7 +339,14 @@ Choice choose_leaf(const Facts& f, int node) {
   if (f.adds && leaf.form == LeafForm::Contract) leaf.chunk = chunk_of(f, leaf);
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
-  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
+  // Copies reorder: a dimension that is close to unit stride in some tensor goes inside, so that the line it shares is still in a cache.
+  const auto apart = [&](std::size_t d) {
+    std::int64_t least = std::abs(stride(nest.target, d));
+    if (leaf.form == LeafForm::Map && leaf.turned)
+      for (const FlatAccess& read : nest.reads) if (stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
+    return least;
+  };
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return apart(a) > apart(b); });
   leaf.outer = names(nest, outer);
   for (std::vector<Weighed>* list : {&choice.why.lanes, &choice.why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
@@ -327,7 +356,7 @@ Choice choose_leaf(const Facts& f, int node) {
 constexpr std::int64_t warp = 32;
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target)};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/choose/layout.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/stage.h"
 
 namespace tilec::codegen {
 
@@ -103,36 +105,57 @@ std::optional<Panels> panels_of(const Program& program, const Strides& strides, 
 
 }  // namespace
 
-void transpose_for_lanes(Program& program, Strides& strides) {
-  std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> made;
+namespace {
+
+// Copies that lanes, or rows of a block, need wherever they are read often enough.
+Layouts copies_for_lanes(const Program& program, const Strides& strides, const Statement& s) {
+  Layouts layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, 0};
+  const auto lane = lane_index(s, strides[static_cast<std::size_t>(s.target.tensor)]);
+  if (!lane || s.domain[*lane].extent->get() < 8) return layouts;  // too few lanes: a reduction will have them
+  for (std::size_t r = 0; r < s.reads.size(); ++r) {
+    const TensorId source = s.reads[r].tensor;
+    if (points(s) >= reuse_that_pays * elements(program, source)) layouts.reads[r] = better_order(s, s.reads[r], *lane, strides[static_cast<std::size_t>(source)]);
+  }
+  return layouts;
+}
+
+using Made = std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId>;
+
+// The read of the statement at n becomes one of a copy. Returns where the statement stands then.
+std::size_t read_copy(Program& program, Strides& strides, Made& made, std::size_t n, std::size_t r, const std::vector<std::size_t>& order) {
+  const TensorId source = std::get<Statement>(program.nodes[n]).reads[r].tensor;
+  const auto key = std::make_pair(source, order);
+  if (!made.count(key)) {
+    poly::Tensor tensor = program.tensor(source);
+    tensor.name = fresh_name(program, tensor.name + "_t");
+    std::vector<poly::Size> shape;
+    for (const std::size_t from : order) shape.push_back(tensor.shape[from]);
+    tensor.shape = std::move(shape);
+    strides.push_back(row_major(extents(tensor)));
+    program.tensors.push_back(std::move(tensor));
+    const TensorId target = static_cast<TensorId>(program.tensors.size()) - 1;
+    made.emplace(key, target);
+    program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), copy(program, target, source, order));
+    ++n;
+  }
+  Access& was = std::get<Statement>(program.nodes[n]).reads[r];
+  Access read{made.at(key), {}};
+  for (const std::size_t from : order) read.element.push_back(was.element[from]);
+  was = std::move(read);
+  return n;
+}
+
+}  // namespace
+
+void transpose_for_lanes(Program& program, Strides& strides, const Target& target) {
+  Made made;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
-    auto* s = std::get_if<Statement>(&program.nodes[n]);
+    const auto* s = std::get_if<Statement>(&program.nodes[n]);
     if (!s || !reduces(*s) || s->reads.size() < 2) continue;
-    const auto lane = lane_index(*s, strides[static_cast<std::size_t>(s->target.tensor)]);
-    if (!lane || s->domain[*lane].extent->get() < 8) continue;  // too few lanes: a reduction will have them
-    for (std::size_t r = 0; r < s->reads.size(); ++r) {
-      s = &std::get<Statement>(program.nodes[n]);
-      const TensorId source = s->reads[r].tensor;
-      const std::vector<std::size_t> order = better_order(*s, s->reads[r], *lane, strides[static_cast<std::size_t>(source)]);
-      if (order.empty() || points(*s) < reuse_that_pays * elements(program, source)) continue;
-      const auto key = std::make_pair(source, order);
-      if (!made.count(key)) {
-        poly::Tensor tensor = program.tensor(source);
-        tensor.name = fresh_name(program, tensor.name + "_t");
-        std::vector<poly::Size> shape;
-        for (const std::size_t from : order) shape.push_back(tensor.shape[from]);
-        tensor.shape = std::move(shape);
-        strides.push_back(row_major(extents(tensor)));
-        program.tensors.push_back(std::move(tensor));
-        const TensorId target = static_cast<TensorId>(program.tensors.size()) - 1;
-        made.emplace(key, target);
-        program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), copy(program, target, source, order));
-        s = &std::get<Statement>(program.nodes[++n]);
-      }
-      Access read{made.at(key), {}};
-      for (const std::size_t from : order) read.element.push_back(s->reads[r].element[from]);
-      s->reads[r] = std::move(read);
-    }
+    const Layouts layouts = choose_layouts(program, strides, *s, copies_for_lanes(program, strides, *s), target);
+    for (std::size_t r = 0; r < layouts.reads.size(); ++r)
+      if (!layouts.reads[r].empty()) n = read_copy(program, strides, made, n, r, layouts.reads[r]);
+    if (!layouts.target.empty()) stage_result(program, strides, n++, layouts.target);
   }
 }
 

@@ -6,7 +6,7 @@
 #include "codegen/nest.h"
 #include "codegen/target.h"
 namespace tilec::codegen {
-void transpose_for_lanes(poly::Program& program, Strides& strides);
+void transpose_for_lanes(poly::Program& program, Strides& strides, const Target& target);
 // Every row of a wide operand stands on a page of its own when its stride is a multiple of the page, and an operand beyond the
 // cache is streamed again for every block of rows: both end when it lies in panels as wide as a block.
 void panel_operands(poly::Program& program, Strides& strides, const Target& target);

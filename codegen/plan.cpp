@@ -44,6 +44,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   line += fmt::format("  block {}x{}  lanes {}", leaf.rows, leaf.vectors, leaf.lanes);
   if (leaf.chunk) line += fmt::format("  chunk {}", leaf.chunk);
   if (leaf.depth) line += fmt::format("  stage {}", leaf.depth);
+  if (leaf.turned) line += "  turned";
   if (leaf.stream) line += "  streamed";
   if (!leaf.m_inner) line += "  rows outside";
   return line;
@@ -101,6 +102,7 @@ std::optional<Compute> parse_leaf(Words w, const poly::Program& program, std::st
     else if (key == "n") leaf.n = w.next();
     else if (key == "k") leaf.k = w.list();
     else if (key == "rows") { leaf.m_inner = false; w.next(); }
+    else if (key == "turned") leaf.turned = true;
     else if (key == "streamed") leaf.stream = true;
     else if (key == "block") {
       const std::string block = w.next();
