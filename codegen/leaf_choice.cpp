@@ -23,9 +23,12 @@ namespace {
 
 using lang::DType;
 
+constexpr double masked = 3;                           // a vector with a mask over one without
 constexpr double gather_cost = 0.5;                    // cycles per lane
 constexpr double spelled_out = 384;                    // operations: a block of a long expression is the expression for every element
 constexpr int operations_of_a_factor = 16;             // codegen/product.h
+constexpr double worth_a_search = 30000;               // cycles: a leaf that is worth weighing more than its arithmetic
+constexpr double clearly_fewer = 0.7;                  // for the model is rough
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 int cycles_of(lang::Op op) {
@@ -46,6 +49,8 @@ int operations(const poly::Expr& value) {
     if (const auto* apply = part.as<poly::Apply>()) count += cycles_of(apply->op);
   return count;
 }
+
+bool has_lines(const Facts& f) { return f.squares; }
 
 std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
 
@@ -117,7 +122,7 @@ double lane_cost(const Facts& f, std::size_t d) {
   double cost = step * vectors;
   if (reduce) return cost + f.fold * outputs;
   const double inside = interior(f, d, reductions(f.nest));
-  cost = cost * inside + cost * static_cast<double>(lanes) * (1 - inside);
+  cost = cost * inside + cost * masked * (1 - inside);
   return cost + access_cost(stride(f.nest.target, d), lanes) * outputs / static_cast<double>(lanes);
 }
 
@@ -203,6 +208,15 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, bo
   return best;
 }
 
+// Blocks of each dimension that rows may run over, with lanes over n.
+template <class F> void each_block(const Facts& f, std::size_t n, F weigh) {
+  for (std::size_t d = f.extent.size(); d-- > 0;) {
+    if (d == n || f.fixed[d] || f.nest.dims[d].reduction || f.extent[d] < 2 || share_row(f.nest, d, n)) continue;
+    weigh(d, best_block(f, n, d, false));
+    if (may_turn(f, n, d)) weigh(d, best_block(f, n, d, true));
+  }
+}
+
 // Reductions: large strides outside, and innermost one long enough to be worth a loop.
 std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size_t> lane) {
   std::vector<std::size_t> k;
@@ -253,7 +267,7 @@ double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std
 // Lanes over another output dimension where its neighbours lie better than those along the scan.
 Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   const Nest& nest = f.nest;
-  Choice choice{Compute{}, 0, {}};
+  Choice choice{Compute{}, 0, {}, 0};
   Compute& leaf = choice.leaf;
   leaf.form = LeafForm::Scan;
   leaf.node = node;
@@ -288,55 +302,13 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
 
 }  // namespace
 
-Choice choose_leaf(const Facts& f, int node) {
+namespace {
+
+double combined(double cycles, double lines) { return std::max(cycles, lines) + 0.25 * std::min(cycles, lines); }
+
+// Dimensions that stand neither in the block nor in the fold, those far apart in the target outside.
+std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::optional<std::size_t> lane, std::optional<std::size_t> m) {
   const Nest& nest = f.nest;
-  if (const auto scan = scan_of(nest)) return choose_scan(f, node, *scan);
-  Choice choice{Compute{}, 0, {}};
-  choice.leaf.node = node;
-  Compute& leaf = choice.leaf;
-  std::optional<std::size_t> lane;
-  double best = infinite;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) {
-    if (f.fixed[d]) continue;
-    const double cost = lane_cost(f, d);
-    choice.why.lanes.push_back({nest.dims[d].name, "", 0, 0, cost});
-    if (cost < best) best = cost, lane = d;
-  }
-  choice.cost = best;
-  const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
-  std::optional<std::size_t> m;
-  if (lane && nest.dims[*lane].reduction) {
-    leaf.form = LeafForm::Reduce;
-    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / f.width, 1, 4);
-  } else {
-    leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
-    if (lane) {
-      Block block = best_block(f, *lane, std::nullopt, false);
-      choice.why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
-      for (std::size_t d = f.extent.size(); d-- > 0;) {
-        if (d == *lane || f.fixed[d] || nest.dims[d].reduction || f.extent[d] < 2 || share_row(nest, d, *lane)) continue;
-        for (const bool turned : {false, true}) {
-          if (turned && !may_turn(f, *lane, d)) continue;
-          const Block with = best_block(f, *lane, d, turned);
-          choice.why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
-          if (with.cost < block.cost * 0.98) block = with, m = d;
-        }
-      }
-      leaf.rows = m ? block.rows : 1;
-      leaf.vectors = block.vectors;
-      leaf.turned = block.turned;
-      // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
-      leaf.m_inner = !(leaf.turned && leaf.form == LeafForm::Map && stride(nest.target, *lane) == 1);
-      choice.cost = std::min(choice.cost, block.cost);
-    } else {
-      choice.cost = points(f) * (f.ops + 2);
-    }
-  }
-  leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
-  leaf.n = lane ? nest.dims[*lane].name : "";
-  leaf.m = m ? nest.dims[*m].name : "";
-  leaf.k = names(nest, reduction_order(f, lane));
-  if (f.adds && leaf.form == LeafForm::Contract) leaf.chunk = chunk_of(f, leaf);
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
   // Copies reorder: a dimension that is close to unit stride in some tensor goes inside, so that the line it shares is still in a cache.
@@ -347,16 +319,127 @@ Choice choose_leaf(const Facts& f, int node) {
     return least;
   };
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return apart(a) > apart(b); });
-  leaf.outer = names(nest, outer);
-  for (std::vector<Weighed>* list : {&choice.why.lanes, &choice.why.blocks})
-    std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
+  return outer;
+}
+
+// The leaf's loops as the caches see them.
+std::vector<Turn> turns_of(const Facts& f, const Compute& leaf) {
+  const Nest& nest = f.nest;
+  std::vector<Turn> turns;
+  const auto add = [&](std::size_t d, std::int64_t extent, std::int64_t step) {
+    Turn turn{extent, {stride(nest.target, d) * step}};
+    for (const FlatAccess& read : nest.reads) turn.strides.push_back(stride(read, d) * step);
+    turns.push_back(std::move(turn));
+  };
+  for (const std::string& name : leaf.outer) add(*nest.dim(name), f.extent[*nest.dim(name)], 1);
+  const auto n = nest.dim(leaf.n), m = nest.dim(leaf.m);
+  const bool blocks = leaf.form != LeafForm::Reduce && n;
+  const std::int64_t wide = leaf.vectors * leaf.lanes;
+  const auto blocks_of_n = [&] { if (blocks) add(*n, (f.extent[*n] + wide - 1) / wide, wide); };
+  if (leaf.m_inner) blocks_of_n();
+  if (m) add(*m, (f.extent[*m] + leaf.rows - 1) / leaf.rows, leaf.rows);
+  if (!leaf.m_inner) blocks_of_n();
+  for (const std::string& name : leaf.k) add(*nest.dim(name), f.extent[*nest.dim(name)], 1);
+  if (m) add(*m, std::min(leaf.rows, f.extent[*m]), 1);
+  if (n) add(*n, blocks ? std::min(wide, f.extent[*n]) : f.extent[*n], 1);
+  return turns;
+}
+
+double lines_of(const Facts& f, const Compute& leaf) { return traffic(turns_of(f, leaf), f.caches); }
+
+// A leaf with lanes over `lane`, and the cycles of its blocks of m.
+Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std::optional<std::size_t> m, const Block& block, double cycles) {
+  const Nest& nest = f.nest;
+  Choice choice{Compute{}, cycles, {}, 0};
+  Compute& leaf = choice.leaf;
+  leaf.node = node;
+  if (lane && nest.dims[*lane].reduction) {
+    leaf.form = LeafForm::Reduce;
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / f.width, 1, 4);
+  } else {
+    const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
+    leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
+    leaf.rows = m ? block.rows : 1;
+    leaf.vectors = block.vectors;
+    leaf.turned = block.turned;
+    // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
+    leaf.m_inner = !(leaf.turned && leaf.form == LeafForm::Map && stride(nest.target, *lane) == 1);
+  }
+  leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
+  leaf.n = lane ? nest.dims[*lane].name : "";
+  leaf.m = m ? nest.dims[*m].name : "";
+  leaf.k = names(nest, reduction_order(f, lane));
+  leaf.outer = names(nest, outer_dims(f, leaf, lane, m));
+  if (!has_lines(f)) return choice;
+  choice.lines = lines_of(f, leaf);
+  // One dimension from outside may serve a line that its neighbours share.
+  const std::vector<std::string> outer = leaf.outer;
+  for (std::size_t d = 0; d + 1 < outer.size(); ++d) {
+    Compute other = leaf;
+    std::rotate(other.outer.begin() + static_cast<std::ptrdiff_t>(d), other.outer.begin() + static_cast<std::ptrdiff_t>(d) + 1, other.outer.end());
+    const double lines = lines_of(f, other);
+    if (lines < clearly_fewer * choice.lines) choice.lines = lines, leaf = std::move(other);
+  }
   return choice;
+}
+
+}  // namespace
+
+double Choice::all() const { return combined(cost, lines); }
+
+Choice choose_leaf(const Facts& f, int node) {
+  const Nest& nest = f.nest;
+  if (const auto scan = scan_of(nest)) return choose_scan(f, node, *scan);
+  Why::Leaf why;
+  std::vector<std::pair<double, std::size_t>> lanes;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (f.fixed[d]) continue;
+    lanes.emplace_back(lane_cost(f, d), d);
+    why.lanes.push_back({nest.dims[d].name, "", 0, 0, lanes.back().first});
+  }
+  std::stable_sort(lanes.begin(), lanes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const std::optional<std::size_t> lane = lanes.empty() ? std::nullopt : std::optional(lanes.front().second);
+  Choice best{Compute{}, infinite, {}, 0};
+  if (!lane) best = with_lanes(f, node, lane, std::nullopt, Block{}, points(f) * (f.ops + 2));
+  else if (nest.dims[*lane].reduction) best = with_lanes(f, node, lane, std::nullopt, Block{}, lanes.front().first);
+  else {
+    std::optional<std::size_t> m;
+    Block block = best_block(f, *lane, std::nullopt, false);
+    why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
+    each_block(f, *lane, [&](std::size_t d, const Block& with) {
+      why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
+      if (with.cost < block.cost * 0.98) block = with, m = d;
+    });
+    best = with_lanes(f, node, lane, m, block, std::min(lanes.front().first, block.cost));
+  }
+  // Lanes and blocks that take more cycles may move fewer lines.
+  if (has_lines(f) && best.all() > 2 * points(f) * f.ops / (2.0 * static_cast<double>(f.width)) && best.all() > worth_a_search)
+    for (std::size_t l = 0; l < std::min<std::size_t>(lanes.size(), 3); ++l) {
+      const std::size_t n = lanes[l].second;
+      double bar = clearly_fewer * best.all();
+      const auto weigh = [&](std::optional<std::size_t> m, const Block& block, double cycles) {
+        if (cycles >= bar) return;
+        Choice other = with_lanes(f, node, n, m, block, cycles);
+        if (other.all() < bar) bar = other.all(), best = std::move(other);
+      };
+      if (nest.dims[n].reduction) { weigh(std::nullopt, Block{}, lanes[l].first); continue; }
+      const Block alone = best_block(f, n, std::nullopt, false);
+      weigh(std::nullopt, alone, alone.cost);
+      each_block(f, n, [&](std::size_t d, const Block& with) { weigh(d, with, with.cost); });
+    }
+  if (f.adds && best.leaf.form == LeafForm::Contract) best.leaf.chunk = chunk_of(f, best.leaf);
+  for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
+    std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
+  best.why = std::move(why);
+  return best;
 }
 
 constexpr std::int64_t warp = 32;
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target)};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target), {}};
+  const std::int64_t bytes = lang::bytes(nest.value->type());  // of each tensor, as far as lines go
+  f.caches = {std::vector<std::int64_t>(nest.reads.size() + 1, bytes), target.l1, target.l2, target.l3};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);
