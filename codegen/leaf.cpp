@@ -72,7 +72,7 @@ class Leaf {
   }
 
   Body outer(std::size_t level) {
-    if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : leaf_.chunk ? chunks() : all_blocks();
+    if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : leaf_.taps ? taps() : leaf_.chunk ? chunks() : all_blocks();
     const std::size_t d = outer_[level];
     return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
   }
@@ -92,6 +92,45 @@ class Leaf {
     later_.reset();
     points_.limit(d, {Expr(std::int64_t{0}), Expr(extent)});
     return {stmt(For{index, Kind::Serial, Expr(turns), {}, std::move(inside)})};
+  }
+
+  // Values of a reduction that bounds m or n reach different elements: all hold the identity first, then each value adds its part to
+  // those it reaches. Few values are spelled out one by one, so that their bounds are numbers.
+  Body taps() {
+    if (flag_ || type_ != target_type_) throw InternalError("the plan adds up values of a reduction in a target that cannot hold them");
+    std::int64_t count = 1;
+    for (std::int64_t t = 0; t < leaf_.taps; ++t) count *= nest_.dims[k_[static_cast<std::size_t>(t)]].extent;
+    cleared_ = true;
+    Body body = all_blocks();
+    cleared_ = false;
+    later_ = Constant{DType::Bool, 1, 0};
+    folded_from_ = static_cast<std::size_t>(leaf_.taps);
+    append(body, each_tap(0, count <= spelled_out));
+    folded_from_ = 0;
+    later_.reset();
+    return body;
+  }
+  static constexpr std::int64_t spelled_out = 12;
+
+  Body each_tap(std::size_t level, bool spelled) {
+    if (level == folded_from_) return all_blocks();
+    const std::size_t d = k_[level];
+    const auto inside = [&](const Expr& v) { return with(d, v, [&] { return each_tap(level + 1, spelled); }); };
+    if (!spelled) return serial(nest_.dims[d].name, points_.bounds(d), inside);
+    Body body;
+    for (std::int64_t v = 0; v < nest_.dims[d].extent; ++v) {
+      const std::optional<Expr> condition = guard_of_tap(d, v);
+      Body one = inside(Expr(v));
+      if (condition && !one.empty()) one = {stmt(If{*condition, std::move(one), {}})};
+      append(body, std::move(one));
+    }
+    return body;
+  }
+  // What else bounds the value: a loop around.
+  std::optional<Expr> guard_of_tap(std::size_t d, std::int64_t v) {
+    const Interval range = points_.bounds(d);
+    if (is_const(range.lo) && is_const(range.hi) && const_or(range.lo, 0) <= v && v < const_or(range.hi, 0)) return std::nullopt;
+    return both(at_least(Expr(v), range.lo), less(Expr(v), range.hi));
   }
 
   // ---- blocks of m and n
@@ -114,7 +153,7 @@ class Leaf {
     if (d < 0) return inside(tile);
     const std::size_t dim = static_cast<std::size_t>(d);
     const Interval range = points_.bounds(dim);
-    const std::optional<Interval> inner = points_.interior(dim, range);
+    const std::optional<Interval> inner = cleared_ ? std::nullopt : points_.interior(dim, range);
     if (!inner) return blocked(dim, range, tile, inside);
     if (d == n_ && leaf_.lanes > 1) return guarded(dim, range, *inner, tile, inside);
     Body body = one_by_one(dim, {range.lo, inner->lo}, tile, inside);
@@ -266,7 +305,7 @@ class Leaf {
       body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
       body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
     }
-    append(body, reduce(0));
+    if (!cleared_) append(body, reduce(folded_from_));
     append(body, write());
     if (!lanes) return body;
     return {stmt(For{lane_, lane_kind(), Expr(leaf_.lanes), {}, std::move(body)})};
@@ -559,6 +598,10 @@ class Leaf {
     Body body;
     const std::string name = names_.fresh("o");
     body.push_back(stmt(View{name, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)}));
+    if (later_ && later_->as<Constant>()) {
+      append(body, stores(name, true));
+      return body;
+    }
     if (later_) {
       body.push_back(stmt(If{*later_, stores(name, true), stores(name, false)}));
       return body;
@@ -711,6 +754,8 @@ class Leaf {
   Tile tile_;
   std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the innermost loop
   std::optional<Expr> later_;                          // this is not the first part of a reduction folded in parts
+  bool cleared_ = false;                               // blocks hold the identity: values of `taps` will add to it
+  std::size_t folded_from_ = 0;                        // position in k_ of the first reduction inside the blocks
   bool whole_mask_ = false;                            // the fold stands inside one mask already
   Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}};
   std::string lane_, acc_, hit_;

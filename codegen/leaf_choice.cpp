@@ -139,11 +139,26 @@ bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
   return f.squares && lanes_for(f, f.extent[n]) >= 4 && (can(f.nest.target) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), can));
 }
 
-struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; bool turned = false; };
+// Reductions that a row couples with n or m: taken one value at a time outside the blocks, they leave exact bounds.
+std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  std::vector<std::size_t> taps;
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (f.nest.dims[d].reduction && (share_row(f.nest, d, n) || (m && share_row(f.nest, d, *m)))) taps.push_back(d);
+  return taps;
+}
+bool outputs_share_rows(const Nest& nest) {
+  for (std::size_t a = 0; a < nest.dims.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b) if (!nest.dims[a].reduction && !nest.dims[b].reduction && share_row(nest, a, b)) return true;
+  return false;
+}
+
+enum class BlockForm { Plain, Turned, Taps };
+struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; BlockForm form = BlockForm::Plain; };
 
 // Cycles of one block over all steps of the reduction, and of all blocks. `turned`: rows are as many as lanes, and squares of them are
-// transposed in registers.
-Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, bool turned) {
+// transposed in registers. `taps`: the reductions that bound a block stand outside it.
+Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, BlockForm form) {
+  const bool turned = form == BlockForm::Turned;
   const std::int64_t lanes = lanes_for(f, f.extent[n]);
   const std::int64_t all_vectors = (f.extent[n] + lanes - 1) / lanes;
   double steps = 1, others = 1;
@@ -151,6 +166,9 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, bo
     if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
     else if (d != n && d != m && !f.fixed[d]) others *= static_cast<double>(f.extent[d]);
   }
+  double taps = 1;
+  if (form == BlockForm::Taps) for (const std::size_t d : taps_of(f, n, m)) taps *= static_cast<double>(f.extent[d]);
+  steps /= taps, others *= taps;
   int by_n = 0, by_m = 0, by_both = 0;
   std::vector<const FlatAccess*> gathered;
   for (const FlatAccess& read : f.nest.reads) {
@@ -183,7 +201,11 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, bo
     return cycles;
   };
   const std::int64_t m_extent = m ? f.extent[*m] : 1;
-  const double inside = m ? interior(f, *m, reductions(f.nest)) : 1;
+  const auto free_of_taps = [&](std::size_t d) { return interior(f, d, reductions(f.nest)); };
+  const double inside = m && form != BlockForm::Taps ? free_of_taps(*m) : 1;
+  // A vector at the border has a mask; one value of the taps reaches half of the border.
+  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : inside_n + masked * (1 - inside_n);
+  const double stores = form == BlockForm::Taps ? 2.5 : 1;  // read, added to, written
   Block best;
   const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min<std::int64_t>(m_extent, apart ? 16 : 14);
   for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows)
@@ -195,25 +217,36 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, bo
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
         const double panel = streamed * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * streamed : 0;  // a vector from L2 takes two cycles
-        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + (m ? 0.0 : 2.0) * paged + gather_cycles(r, v)) + (scattered || (turned && turns(f.nest.target, n, *m)) ? apart_cycles(f.nest.target, r, v) : 0.0) + r * v + 12;
+        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + (m ? 0.0 : 2.0) * paged + gather_cycles(r, v)) + (scattered || (turned && turns(f.nest.target, n, *m)) ? apart_cycles(f.nest.target, r, v) : 0.0) + stores * r * v + 12;
       };
       Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
       if (turned) mt.most = rows;
       const Tiles nt = balanced(all_vectors, vectors);
       const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
-      const double cost = others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
+      const double cost = of_lanes * others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
       const bool tie = cost < best.cost * 1.001 && mt.most == best.rows && nt.most > best.vectors;  // wider strips
-      if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost, turned};
+      if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost, form};
     }
   return best;
+}
+
+bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) { return f.adds && f.squares && !taps_of(f, n, m).empty() && !outputs_share_rows(f.nest); }
+
+// Lanes over n and no rows.
+Block alone(const Facts& f, std::size_t n) {
+  const Block plain = best_block(f, n, std::nullopt, BlockForm::Plain);
+  if (!may_tap(f, n, std::nullopt)) return plain;
+  const Block taps = best_block(f, n, std::nullopt, BlockForm::Taps);
+  return taps.cost < 0.9 * plain.cost ? taps : plain;
 }
 
 // Blocks of each dimension that rows may run over, with lanes over n.
 template <class F> void each_block(const Facts& f, std::size_t n, F weigh) {
   for (std::size_t d = f.extent.size(); d-- > 0;) {
     if (d == n || f.fixed[d] || f.nest.dims[d].reduction || f.extent[d] < 2 || share_row(f.nest, d, n)) continue;
-    weigh(d, best_block(f, n, d, false));
-    if (may_turn(f, n, d)) weigh(d, best_block(f, n, d, true));
+    weigh(d, best_block(f, n, d, BlockForm::Plain));
+    if (may_turn(f, n, d)) weigh(d, best_block(f, n, d, BlockForm::Turned));
+    if (may_tap(f, n, d)) weigh(d, best_block(f, n, d, BlockForm::Taps));
   }
 }
 
@@ -361,14 +394,20 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
     leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
     leaf.rows = m ? block.rows : 1;
     leaf.vectors = block.vectors;
-    leaf.turned = block.turned;
+    leaf.turned = block.form == BlockForm::Turned;
     // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
     leaf.m_inner = !(leaf.turned && leaf.form == LeafForm::Map && stride(nest.target, *lane) == 1);
   }
   leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
   leaf.n = lane ? nest.dims[*lane].name : "";
   leaf.m = m ? nest.dims[*m].name : "";
-  leaf.k = names(nest, reduction_order(f, lane));
+  std::vector<std::size_t> k = reduction_order(f, lane);
+  if (block.form == BlockForm::Taps) {
+    const std::vector<std::size_t> taps = taps_of(f, *lane, m);
+    std::stable_partition(k.begin(), k.end(), [&](std::size_t d) { return std::find(taps.begin(), taps.end(), d) != taps.end(); });
+    leaf.taps = static_cast<std::int64_t>(taps.size());
+  }
+  leaf.k = names(nest, k);
   leaf.outer = names(nest, outer_dims(f, leaf, lane, m));
   if (!has_lines(f)) return choice;
   choice.lines = lines_of(f, leaf);
@@ -404,13 +443,13 @@ Choice choose_leaf(const Facts& f, int node) {
   else if (nest.dims[*lane].reduction) best = with_lanes(f, node, lane, std::nullopt, Block{}, lanes.front().first);
   else {
     std::optional<std::size_t> m;
-    Block block = best_block(f, *lane, std::nullopt, false);
+    Block block = alone(f, *lane);
     why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
     each_block(f, *lane, [&](std::size_t d, const Block& with) {
       why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
       if (with.cost < block.cost * 0.98) block = with, m = d;
     });
-    best = with_lanes(f, node, lane, m, block, std::min(lanes.front().first, block.cost));
+    best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first, block.cost));
   }
   // Lanes and blocks that take more cycles may move fewer lines.
   if (has_lines(f) && best.all() > 2 * points(f) * f.ops / (2.0 * static_cast<double>(f.width)) && best.all() > worth_a_search)
@@ -423,11 +462,11 @@ Choice choose_leaf(const Facts& f, int node) {
         if (other.all() < bar) bar = other.all(), best = std::move(other);
       };
       if (nest.dims[n].reduction) { weigh(std::nullopt, Block{}, lanes[l].first); continue; }
-      const Block alone = best_block(f, n, std::nullopt, false);
-      weigh(std::nullopt, alone, alone.cost);
+      const Block without = alone(f, n);
+      weigh(std::nullopt, without, without.cost);
       each_block(f, n, [&](std::size_t d, const Block& with) { weigh(d, with, with.cost); });
     }
-  if (f.adds && best.leaf.form == LeafForm::Contract) best.leaf.chunk = chunk_of(f, best.leaf);
+  if (f.adds && best.leaf.form == LeafForm::Contract && !best.leaf.taps) best.leaf.chunk = chunk_of(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);

@@ -43,6 +43,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (!leaf.k.empty()) line += fmt::format("  k {}", fmt::join(leaf.k, " "));
   line += fmt::format("  block {}x{}  lanes {}", leaf.rows, leaf.vectors, leaf.lanes);
   if (leaf.chunk) line += fmt::format("  chunk {}", leaf.chunk);
+  if (leaf.taps) line += fmt::format("  taps {}", leaf.taps);
   if (leaf.depth) line += fmt::format("  stage {}", leaf.depth);
   if (leaf.turned) line += "  turned";
   if (leaf.stream) line += "  streamed";
@@ -110,10 +111,10 @@ std::optional<Compute> parse_leaf(Words w, const poly::Program& program, std::st
       const auto rows = number(block.substr(0, x)), vectors = number(x == std::string::npos ? "" : block.substr(x + 1));
       if (!rows || !vectors || !*rows || !*vectors) { message = "`block " + block + "` is not ROWSxVECTORS"; return std::nullopt; }
       leaf.rows = *rows, leaf.vectors = *vectors;
-    } else if (key == "lanes" || key == "stage" || key == "chunk") {
+    } else if (key == "lanes" || key == "stage" || key == "chunk" || key == "taps") {
       const auto value = number(w.next());
       if (!value || !*value) { message = "`" + key + "` wants a number"; return std::nullopt; }
-      (key == "lanes" ? leaf.lanes : key == "stage" ? leaf.depth : leaf.chunk) = *value;
+      (key == "lanes" ? leaf.lanes : key == "stage" ? leaf.depth : key == "taps" ? leaf.taps : leaf.chunk) = *value;
     } else {
       message = "`" + key + "` is no part of a leaf";
       return std::nullopt;
