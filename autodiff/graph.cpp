@@ -1,5 +1,7 @@
 #include "autodiff/graph.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -138,8 +140,8 @@ std::string unique(const std::string& wish, std::set<std::string>& taken, std::m
   std::string body = without_mark(wish), tick;
   if (body.ends_with('\'')) tick = "'", body.pop_back();
   int& n = tried[body + tick];
-  std::string text = n == 0 ? body + tick : body + "_" + std::to_string(n) + tick;
-  while (!taken.insert(text).second) text = body + "_" + std::to_string(++n) + tick;
+  std::string text = n == 0 ? body + tick : fmt::format("{}_{}{}", body, n, tick);
+  while (!taken.insert(text).second) text = fmt::format("{}_{}{}", body, ++n, tick);
   return text == without_mark(wish) ? wish : text;
 }
 

@@ -52,7 +52,7 @@ template <class Change> void each_tensor(Node& node, const Change& change) {
 
 // ---- one Program out of two -----------------------------------------------------------------------------------------------------
 
-std::string free_name(std::string wish, std::set<std::string>& taken) {
+std::string free_name(const std::string& wish, std::set<std::string>& taken) {
   std::string name = wish;
   for (int n = 1; !taken.insert(name).second; ++n) name = wish + "_" + std::to_string(n);
   return name;

@@ -43,7 +43,7 @@ class Check {
     try {
       if (!file_.file) diagnostics_ = file_.diagnostics;
       else demands();
-    } catch (const Refused&) {
+    } catch (const Refused&) {                           // its diagnostics are looked at below
     } catch (const runtime::RuntimeError& fault) {
       diagnostics_.add(fault.diagnostic);
       if (reads_) return {Verdict::Malformed, rendered()};

@@ -176,8 +176,12 @@ struct Pair {
 std::optional<Pair> pair_of(const Callable& callable, const codegen::Derivative& otherwise, const std::vector<Argument>& arguments, lang::Diagnostics& diagnostics) {
   codegen::Request whole = callable.request(), plain;
   whole.outputs.clear();
-  if (whole.derivatives.empty()) whole.derivatives.push_back(otherwise);
+  if (whole.derivatives.empty()) {
+    whole.derivatives.push_back(otherwise);
+    whole.plan.reset();                                    // it is that of the function
+  }
   plain = whole;
+  plain.plan.reset();
   const codegen::Derivative last = whole.derivatives.back();
   plain.derivatives.pop_back();
   const auto derivative = std::make_shared<const Callable>(callable.sources(), callable.file(), whole);

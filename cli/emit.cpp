@@ -1,4 +1,4 @@
-// `tilec FILE --emit=STAGE`: shows any stage; --dump-to writes all that there are.
+// `tilec FILE --emit=STAGE`: shows any stage; --dump-to writes all that there are; `tilec stages` lists them.
 #include <fmt/core.h>
 #include <sys/stat.h>
 
@@ -24,7 +24,7 @@ const runtime::StageInfo& stage_of(const std::string& name) {
   for (const runtime::StageInfo& s : runtime::all_stages()) names.emplace_back(s.name);
   const std::optional<std::string> near = lang::nearest(name, names);
   throw runtime::argument_error(runtime::messages::unknown_stage, name)
-      .hint(near ? fmt::format("did you mean `--emit={}`?", *near) : "`tilec --help` lists the stages");
+      .hint(near ? fmt::format("did you mean `--emit={}`?", *near) : "`tilec stages` lists them");
 }
 
 void print_timings(const codegen::Stages& stages) {
@@ -61,19 +61,29 @@ void dump(Session& session, const codegen::Stages& stages, const codegen::Reques
   }
 }
 
+int stages_command(const Options& options) {
+  if (!options.words.empty()) throw UsageError{fmt::format("`{}` is one word too many: `tilec stages` takes none", options.words[0]), {}};
+  for (const runtime::StageInfo& stage : runtime::all_stages()) {
+    fmt::print("{:<12} {}{}\n", stage.name, stage.what, stage.family ? fmt::format(" (target {})", runtime::family_name(*stage.family)) : "");
+  }
+  return success;
+}
+
 int emit_command(const Options& options) {
   const std::string path = only_file(options);
   const bool only_dump = options.stage.empty() && !options.dump_to.empty();
   if (options.stage.empty() && !only_dump && !options.time) throw UsageError{fmt::format("what should be done with `{}`?", path), fmt::format("write `tilec run {}`, `tilec check {}` or `tilec {} --emit=contraction`", path, path, path)};
   const runtime::StageInfo& stage = stage_of(options.stage.empty() ? "loops" : options.stage);
+  if (!options.plan.empty() && stage.until < codegen::Until::Plan)
+    throw UsageError{fmt::format("--plan says nothing about `{}`", stage.name), "stages from `plan` on follow a plan: `--emit=plan`"};
   Session session(options, path);
   if (!session.file) return session.report();
   codegen::Request request = session.request();
   request.target = target_of(runtime::default_target(stage, options.target, options.target_given));
-  if (stage.name == "gradient" && request.derivatives.empty()) request.derivatives.push_back(options.gradient);
-  request.split = stage.name == "report-text" || !options.dump_to.empty();
+  runtime::ask_for(stage, request, options.gradient);
+  if (!options.dump_to.empty()) request.split = true;
   codegen::Stages stages;
-  if (stage.needs_program) {
+  if (stage.of != runtime::StageInfo::Of::Text) {
     std::optional<codegen::Stages> computed = codegen::compile(*session.file, request, stage.until, session.diagnostics);
     if (!computed || session.failed()) return session.report();
     stages = std::move(*computed);

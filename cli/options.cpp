@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "lang/nearest.h"
+#include "runtime/emit.h"
 
 namespace tilec::cli {
 
@@ -30,15 +31,18 @@ Examples:
   tilec explain conv.tile --size N=1,H=224,W=224                what becomes of each statement, and why
   tilec test conv.tile                                          run the cases in its comments
   tilec targets                                                 what this machine can run
+  tilec stages                                                  what each stage shows
 
-Commands: check  run  build  grad  test  explain  fmt  targets      `tilec COMMAND --help` shows a command's options
+Commands: check  run  build  grad  test  explain  fmt  targets  stages      `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
-Stages:   ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object cuda opencl ptx cubin
+Stages:   {}
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
-constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "test", "show"};
+constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "stages", "test", "show"};
+
+std::string help() { return fmt::format(fmt::runtime(overview), runtime::stage_names(110, "          ")); }
 
 // NAME=NUMBER, as --size and --define take it.
 template <class Number> std::pair<std::string, Number> assignment(const std::string& text, const char* option, const char* example) {
@@ -70,7 +74,7 @@ std::pair<std::string, std::variant<double, std::string>> definition(const std::
   return {name, value};
 }
 
-struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0; std::string target, check, diagnostics = "text"; };
+struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0, vjp = 0; std::string target, check, diagnostics = "text"; };
 
 void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--function", options.function, "the function to compile, where the file has several")->type_name("NAME");
@@ -83,6 +87,7 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--wrt", raw.wrt, "inputs that the derivative before it is taken by (default: all float ones)")->type_name("I,…")->allow_extra_args(false);
   app.add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
   app.add_option("--threads", options.threads, "threads of the cpu target (default: all)")->check(CLI::Range(1, 4096))->type_name("N");
+  if (options.command != "grad") app.add_option("--plan", options.plan, "compile as this file says, which --emit=plan prints; what it does not say is chosen")->type_name("FILE");
   app.add_option("--dump-to", options.dump_to, "write every stage to this folder")->type_name("DIR");
   app.add_flag("--time", options.time, "print how long each pass took");
 }
@@ -109,8 +114,9 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   }
   if (c == "show" || c == "grad") {
     app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
-    app->add_flag("--stats", options.stats, "registers, spills and shared memory of each kernel (cuda)");
   }
+  if (c == "show" || c == "grad" || c == "build") app->add_flag("--stats", options.stats, "memory, code and launches of what was compiled, and of CUDA kernels registers and spills");
+  if (c == "build") app->add_flag("--vjp", raw.vjp, "the function and its gradient as a pair: forward keeps what backward takes")->disable_flag_override();
   if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
   if (c == "run") {
     app->add_flag("--check", raw.check, "compare with the interpreter; where that takes long, up to 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
@@ -140,6 +146,18 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
+// A stage that has a derivative where none is asked for.
+bool makes_gradient(const std::string& name) {
+  const runtime::StageInfo* stage = runtime::stage_named(name);
+  return stage != nullptr && (stage->of == runtime::StageInfo::Of::Derivative || stage->of == runtime::StageInfo::Of::Pair);
+}
+
+// A pair is of the last derivative.
+void after_vjp(const CLI::Option& option) {
+  for (const char* name : {"--grad", "--forward", "--vjp"})
+    if (option.check_name(name)) throw UsageError{fmt::format("{} follows --vjp", name), "--vjp makes a pair of the last derivative: write it once, behind the others"};
+}
+
 // `--grad --of L --forward --wrt X`: --of and --wrt name tensors of the derivative that they follow; in front of all, of the first.
 void read_derivatives(const CLI::App& app, const Raw& raw, Options& options) {
   std::vector<codegen::Derivative>& derivatives = options.derivatives;
@@ -153,13 +171,15 @@ void read_derivatives(const CLI::App& app, const Raw& raw, Options& options) {
   };
   for (const CLI::Option* option : app.parse_order()) {
     const bool forward = option->check_name("--forward");
-    if (forward || option->check_name("--grad")) {
+    if (options.vjp) after_vjp(*option);
+    options.vjp = options.vjp || option->check_name("--vjp");
+    if (forward || option->check_name("--grad") || option->check_name("--vjp")) {
       derivatives.push_back(derivatives.empty() ? first : codegen::Derivative{});
       derivatives.back().forward = forward;
     } else if (option->check_name("--of")) name(&codegen::Derivative::of, raw.of.at(of++), "--of");
     else if (option->check_name("--wrt")) name(&codegen::Derivative::wrt, raw.wrt.at(wrt++), "--wrt");
   }
-  const bool makes_one = !derivatives.empty() || options.command == "grad" || options.stage == "gradient" || options.grad_check;
+  const bool makes_one = !derivatives.empty() || options.command == "grad" || makes_gradient(options.stage) || options.grad_check;
   if (!makes_one && of + wrt > 0) throw UsageError{fmt::format("{} belongs to a derivative, and none is asked for", of > 0 ? "--of" : "--wrt"), "write `--grad` or `--forward` in front of it"};
 }
 
@@ -215,7 +235,7 @@ Parsed parse_options(int argc, char** argv) {
   Parsed parsed;
   Options& options = parsed.options;
   const std::string first = argc > 1 ? argv[1] : "--help";
-  if (first == "--help" || first == "-h" || first == "help") return {options, overview};
+  if (first == "--help" || first == "-h" || first == "help") return {options, help()};
   if (first == "--version") return {options, "tilec " TILEC_VERSION "\n"};
   const bool named = std::find(std::begin(commands), std::end(commands), first) != std::end(commands);
   if (!named && first[0] != '-' && !looks_like_file(first)) {
@@ -229,7 +249,7 @@ Parsed parse_options(int argc, char** argv) {
   try {
     app->parse(argc - skip, argv + skip);
   } catch (const CLI::CallForHelp&) {
-    return {options, named ? app->help() : std::string(overview) + "\n" + app->help()};
+    return {options, named ? app->help() : help() + "\n" + app->help()};
   } catch (const CLI::ParseError& fault) {
     throw UsageError{fault.what(), option_hint(*app, options, fault.what())};
   }

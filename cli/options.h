@@ -26,10 +26,12 @@ struct Options {
   std::string target = "cpu";
   bool target_given = false;
   std::string stage;                                   // --emit
+  std::string plan;                                    // a file; empty: all is chosen
   std::string output, dump_to;
   std::optional<std::string> filter;                   // of test
   bool time = false, check = false, grad_check = false, stats = false, in_place = false, json = false, quiet = false, verbose = false;
   std::optional<std::uint64_t> check_elements;         // --check=4096: where all would take long; --check=all: the largest number
+  bool vjp = false;                                    // of build: the last derivative and what it is of as a pair
   bool checked = false;                                // indices out of range are errors
   int threads = 0;
   std::uint64_t seed = 0;

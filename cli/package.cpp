@@ -8,7 +8,9 @@
 
 #include "cli/call.h"
 #include "cli/results.h"
+#include "cli/show_stats.h"
 #include "lang/nearest.h"
+#include "runtime/emit.h"
 #include "runtime/error.h"
 #include "runtime/package_file.h"
 #include "runtime/specialise.h"
@@ -31,6 +33,7 @@ void refuse_options(const Options& options) {
   compiled(!options.defines.empty(), "--define");
   compiled(!options.derivatives.empty(), options.derivatives.empty() || !options.derivatives.front().forward ? "--grad" : "--forward");
   compiled(options.target_given, "--target");
+  compiled(!options.plan.empty(), "--plan");
   compiled(options.time, "--time");
   compiled(!options.dump_to.empty(), "--dump-to");
   if (options.checked) throw UsageError{"--checked reports places in the text, and a package has none", "run the file of Tile"};
@@ -59,14 +62,41 @@ void check_port(const Port& port, const runtime::Argument* given) {
   if (shape != port.shape) throw runtime::argument_error(messages::wrong_shape, port.name, shape_text(port.shape), shape_text(shape));
 }
 
-bool is_read(const codegen::Package& package, std::size_t input) {
-  return std::ranges::any_of(package.launches, [&](const codegen::Launch& launch) { return std::ranges::count(launch.buffers, static_cast<int>(input)) > 0; });
+int build_pair(const Options& options) {
+  Session session(options, only_file(options));
+  if (!session.file) return session.report();
+  codegen::Request request = session.request();
+  request.target = target_of(options.target);
+  const std::optional<codegen::Package> pair = runtime::pair_of(*session.file, request, session.diagnostics);
+  if (!pair || session.failed()) return session.report();
+  put(runtime::to_bytes(*pair), options, true);
+  if (options.stats) print_stats(*pair, "forward: ");
+  return session.report();
+}
+
+bool is_read(const codegen::Package& package, const std::string& name) {
+  const auto at = std::ranges::find(package.inputs, name, &Port::name);
+  const int input = static_cast<int>(at - package.inputs.begin());
+  const bool here = at != package.inputs.end() && std::ranges::any_of(package.launches, [&](const codegen::Launch& launch) { return std::ranges::count(launch.buffers, input) > 0; });
+  return here || std::ranges::any_of(package.backward, [&](const codegen::Package& backward) { return is_read(backward, name); });
+}
+
+// Backward of a pair runs where a word names what it takes or gives.
+std::shared_ptr<const runtime::Module> module_for(codegen::Package& package, const std::vector<Word>& words, int threads) {
+  std::shared_ptr<const runtime::Module> alone = runtime::load(package, threads);
+  if (package.backward.empty()) return alone;
+  std::shared_ptr<const runtime::Module> whole = runtime::load_both(package, threads);
+  const auto knows = [](const runtime::Module& module, const std::string& name) { return port_named(module.inputs, name) != nullptr || port_named(module.outputs, name) != nullptr; };
+  if (std::ranges::any_of(words, [&](const Word& word) { return knows(*whole, word.name) && !knows(*alone, word.name); })) return whole;
+  package.backward.clear();
+  return alone;
 }
 
 }  // namespace
 
 int build_command(const Options& options) {
   if (options.output.empty()) throw UsageError{"where should the package go?", fmt::format("write `tilec build {} -o f.tilec`", only_file(options))};
+  if (options.vjp) return build_pair(options);
   Options emitted = options;
   emitted.stage = "package";
   return emit_command(emitted);
@@ -85,8 +115,8 @@ int run_package(const Options& options, const std::vector<Word>& words) {
   const std::string& path = options.words[0];
   runtime::Files files;
   files.reads(path);
-  const codegen::Package package = runtime::package_from(runtime::DataFile(path).rest(), path);
-  const std::shared_ptr<const runtime::Module> module = runtime::load(package, options.threads);
+  codegen::Package package = runtime::package_from(runtime::DataFile(path).rest(), path);
+  const std::shared_ptr<const runtime::Module> module = module_for(package, words, options.threads);
   std::vector<runtime::Argument> inputs;
   std::vector<std::string> read;
   std::vector<Word> written;
@@ -96,9 +126,9 @@ int run_package(const Options& options, const std::vector<Word>& words) {
     else unknown_word(word.name, *module);
   }
   for (const std::string& file : read) files.reads(file);
-  for (std::size_t k = 0; k < package.inputs.size(); ++k) {
-    const auto given = std::ranges::find(inputs, package.inputs[k].name, &runtime::Argument::name);
-    if (given != inputs.end() || is_read(package, k)) check_port(package.inputs[k], given == inputs.end() ? nullptr : &*given);
+  for (const Port& port : module->inputs) {
+    const auto given = std::ranges::find(inputs, port.name, &runtime::Argument::name);
+    if (given != inputs.end() || is_read(package, port.name)) check_port(port, given == inputs.end() ? nullptr : &*given);
   }
   const std::vector<OutputFile> results = output_files(written, files);
   const std::vector<Tensor> from = runtime::bind_inputs(*module, inputs), to = runtime::allocate_outputs(*module);

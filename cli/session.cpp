@@ -91,6 +91,10 @@ Session::Session(const Options& given, const std::string& path) : options(given)
   file = lang::load({path == "-" ? "<stdin>" : path, text}, runtime::find_in(options.include), sources, diagnostics);
   files.reads(path);
   for (std::size_t k = 1; k < sources.size(); ++k) files.reads(sources[k].name);
+  if (!options.plan.empty()) {
+    sources.push_back({options.plan == "-" ? "<stdin>" : options.plan, with_near_file(options.plan, [&] { return runtime::read_text(options.plan); })});
+    files.reads(options.plan);
+  }
   if (!options.output.empty() && options.output != "-") files.writes(options.output);
   if (failed()) file.reset();
 }
@@ -121,8 +125,10 @@ codegen::Request Session::request() const {
       request.sizes.emplace(name, static_cast<std::int64_t>(*number));
   request.derivatives = options.derivatives;
   request.checked = options.checked;
+  request.keeps_rewrites = !options.dump_to.empty();
   request.target = target_of(options.target);
   request.threads_hint = options.threads;
+  if (!options.plan.empty()) request.plan = codegen::PlanText{sources.back().text, static_cast<std::uint32_t>(sources.size() - 1)};
   return request;
 }
 

@@ -19,7 +19,7 @@ enum Exit { success = 0, program_error = 1, usage_error = 2, environment_error =
 
 struct Session {
   const Options& options;
-  std::vector<lang::Source> sources;                   // the file, then what it imports: spans point into them
+  std::vector<lang::Source> sources;                   // the file, then what it imports, then the plan: spans point into them
   lang::Diagnostics diagnostics;
   runtime::Files files;                                // the sources, and what is to be written
   std::optional<lang::File> file;                      // none when it did not parse or check, or a warning of it is an error by -W
@@ -47,6 +47,7 @@ int fmt_command(const Options& options);
 int grad_command(const Options& options);
 int run_command(const Options& options);
 int targets_command(const Options& options);
+int stages_command(const Options& options);
 int test_command(const Options& options);
 
 }  // namespace tilec::cli

@@ -9,6 +9,9 @@
 // Omega test: the dark shadow is the real one); other projections are not tried.
 #include "codegen/factor.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -394,12 +397,71 @@ Choice choose(Program& program, const Statement& s) {
   return best;
 }
 
+// ---- rewrites
+
+std::string form_of(const Program& program, const Statement& s) {
+  std::vector<TensorId> same(program.tensors.size());
+  std::iota(same.begin(), same.end(), 0);
+  return poly::canonical(program, s, same);
+}
+
+// The statement at n sums over `summed` first, into a statement at n, itself behind it; or reads an equal one, and nothing is inserted.
+bool cut_at(Rewriting& r, std::size_t n, Halves halves) {
+  Program& program = r.program;
+  const auto id = static_cast<TensorId>(program.tensors.size());
+  const std::string name = target_name(program, halves.outer);
+  halves.temporary.name = fresh_name(program, name + "_sums");
+  r.strides.push_back(row_major(extents(halves.temporary)));
+  program.tensors.push_back(std::move(halves.temporary));
+  const auto [made, is_new] = r.sums.try_emplace(form_of(program, halves.inner), id);
+  program.nodes[n] = std::move(halves.outer);
+  if (!is_new) {
+    program.tensors.pop_back();
+    r.strides.pop_back();
+    for (Access& read : std::get<Statement>(program.nodes[n]).reads) if (read.tensor == id) read.tensor = made->second;
+    return false;
+  }
+  program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(halves.inner));
+  return true;
+}
+
+// The sum with conditions as rows and straight indices; nothing where it is that already.
+std::optional<Statement> restated(const Program& program, const Statement& s) {
+  std::optional<Statement> other = unmasked(program, s);
+  if (auto straight = straightened(other ? *other : s)) other = std::move(straight);
+  return other;
+}
+
+// A statement in its place.
+using Readers = std::vector<std::pair<std::size_t, Statement>>;
+
+// The readers of the sum at n, each with that sum in it; nothing where one of them cannot have it.
+std::optional<Readers> with_sum(const Program& program, std::size_t n) {
+  const Statement& s = std::get<Statement>(program.nodes[n]);
+  const TensorId id = s.target.tensor;
+  if (s.aggregation != Aggregation::Sum || is_output(program, id) || program.tensor(id).dtype != s.value.type()) return std::nullopt;
+  Readers readers;
+  for (std::size_t r = n + 1; r < program.nodes.size(); ++r) {
+    if (!reads(program.nodes[r], id)) continue;
+    const auto* reader = std::get_if<Statement>(&program.nodes[r]);
+    auto one = reader && !(reader->fill == std::variant<poly::Number, TensorId>(id)) ? merged(program, s, *reader) : std::nullopt;
+    if (!one) return std::nullopt;
+    readers.emplace_back(r, std::move(*one));
+  }
+  return readers;
+}
+
+void absorb_at(Program& program, std::size_t n, Readers readers) {
+  for (auto& [r, one] : readers) program.nodes[r] = std::move(one);
+  program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
 // ---- the pass
 
 class Factoring {
  public:
-  Factoring(Program& program, Strides& strides) : program_(program), strides_(strides), read_by_sums_(program.tensors.size(), true) {
-    for (const poly::Node& node : program.nodes) {
+  explicit Factoring(Rewriting& r) : r_(r), program_(r.program), read_by_sums_(r.program.tensors.size(), true) {
+    for (const poly::Node& node : program_.nodes) {
       const auto* s = std::get_if<Statement>(&node);
       for (const TensorId id : autodiff::operands(node)) read_by_sums_[static_cast<std::size_t>(id)] = read_by_sums_[static_cast<std::size_t>(id)] && s && s->aggregation == Aggregation::Sum;
     }
@@ -427,9 +489,10 @@ class Factoring {
 
   void restate(std::size_t n) {
     const auto& s = std::get<Statement>(program_.nodes[n]);
-    std::optional<Statement> other = unmasked(program_, s);
-    if (auto straight = straightened(other ? *other : s)) other = std::move(straight);
-    if (other && choose(program_, *other).cost <= worth * choose(program_, s).cost) program_.nodes[n] = std::move(*other);
+    std::optional<Statement> other = restated(program_, s);
+    if (!other || choose(program_, *other).cost > worth * choose(program_, s).cost) return;
+    r_.done.push_back(directives::Restate{target_name(program_, s)});
+    program_.nodes[n] = std::move(*other);
   }
 
   // A sum that other sums read as a factor goes into them, where all of them together then cost less.
@@ -437,21 +500,16 @@ class Factoring {
     const Statement& s = std::get<Statement>(program_.nodes[n]);
     const TensorId id = s.target.tensor;
     if (static_cast<std::size_t>(id) < read_by_sums_.size() && !read_by_sums_[static_cast<std::size_t>(id)]) return false;
-    if (s.aggregation != Aggregation::Sum || is_output(program_, id) || program_.tensor(id).dtype != s.value.type()) return false;
+    std::optional<Readers> readers = with_sum(program_, n);
+    if (!readers || readers->empty()) return false;
     double separate = computed(s) + element * elements(program_, id), together = 0;
-    std::vector<std::pair<std::size_t, Statement>> readers;
-    for (std::size_t r = n + 1; r < program_.nodes.size(); ++r) {
-      if (!reads(program_.nodes[r], id)) continue;
-      const auto* reader = std::get_if<Statement>(&program_.nodes[r]);
-      auto one = reader && !(reader->fill == std::variant<poly::Number, TensorId>(id)) ? merged(program_, s, *reader) : std::nullopt;
-      if (!one) return false;
-      separate += choose(program_, *reader).cost;
-      together += choose(program_, *one).cost;
-      readers.emplace_back(r, std::move(*one));
+    for (const auto& [r, one] : *readers) {
+      separate += choose(program_, std::get<Statement>(program_.nodes[r])).cost;
+      together += choose(program_, one).cost;
     }
-    if (readers.empty() || together > worth * separate) return false;
-    for (auto& [r, one] : readers) program_.nodes[r] = std::move(one);
-    program_.nodes.erase(program_.nodes.begin() + static_cast<std::ptrdiff_t>(n));
+    if (together > worth * separate) return false;
+    r_.done.push_back(directives::Absorb{target_name(program_, s)});
+    absorb_at(program_, n, std::move(*readers));
     return true;
   }
 
@@ -460,40 +518,65 @@ class Factoring {
     const Statement s = std::get<Statement>(program_.nodes[n]);
     const Choice choice = choose(program_, s);
     if (choice.summed.empty()) return false;
-    const auto id = static_cast<TensorId>(program_.tensors.size());
+    directives::Factor done{target_name(program_, s), {}};
+    for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
+    r_.done.push_back(std::move(done));
     const Product product = Reader(s).read().value();
-    Halves halves = Cut(program_, s, product, id).at(choice.summed).value();
-    halves.temporary.name = fresh_name(program_, program_.tensor(s.target.tensor).name + "_sums");
-    strides_.push_back(row_major(extents(halves.temporary)));
-    program_.tensors.push_back(std::move(halves.temporary));
-    const auto [made, is_new] = made_.try_emplace(form_of(halves.inner), id);
-    program_.nodes[n] = std::move(halves.outer);
-    if (!is_new) {
-      program_.tensors.pop_back();
-      strides_.pop_back();
-      for (Access& read : std::get<Statement>(program_.nodes[n]).reads) if (read.tensor == id) read.tensor = made->second;
-      return true;
-    }
-    program_.nodes.insert(program_.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(halves.inner));
+    if (!cut_at(r_, n, Cut(program_, s, product, static_cast<TensorId>(program_.tensors.size())).at(choice.summed).value())) return true;
     while (cut(n)) {}
     ++n;
     return true;
   }
 
-  std::string form_of(const Statement& s) const {
-    std::vector<TensorId> same(program_.tensors.size());
-    std::iota(same.begin(), same.end(), 0);
-    return poly::canonical(program_, s, same);
-  }
-
+  Rewriting& r_;
   Program& program_;
-  Strides& strides_;
   std::vector<bool> read_by_sums_;                     // of a tensor of the text: by nothing else
-  std::map<std::string, TensorId> made_;               // by canonical form
 };
 
 }  // namespace
 
-void factor_sums(Program& program, Strides& strides) { Factoring(program, strides).run(); }
+void factor_sums(Rewriting& r) { Factoring(r).run(); }
+
+Refusal apply(Rewriting& r, const directives::Absorb& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  std::optional<Readers> readers = with_sum(r.program, *n);
+  if (!readers || readers->empty()) return fmt::format("`{}` is no sum that only sums read, each as a factor", directive.tensor);
+  absorb_at(r.program, *n, std::move(*readers));
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Restate& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  std::optional<Statement> other = restated(r.program, std::get<Statement>(r.program.nodes[*n]));
+  if (!other) return fmt::format("`{}` has no condition that a row could say, and no index in one form only", directive.tensor);
+  r.program.nodes[*n] = std::move(*other);
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Factor& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const Statement s = std::get<Statement>(r.program.nodes[*n]);
+  Indices summed;
+  for (const std::string& name : directive.sums) {
+    const auto k = index_of(s, name);
+    if (!k || is_output_index(s, *k)) return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, name);
+    if (!contains(summed, *k)) summed.push_back(*k);
+  }
+  std::sort(summed.begin(), summed.end());
+  const auto product = Reader(s).read();
+  auto halves = product ? Cut(r.program, s, *product, static_cast<TensorId>(r.program.tensors.size())).at(summed) : std::nullopt;
+  if (!halves) return fmt::format("no factor of `{}` can leave the sum over {}", directive.tensor, fmt::join(directive.sums, ", "));
+  double bytes = lang::bytes(halves->temporary.dtype);
+  for (const poly::Size& size : halves->temporary.shape) bytes *= static_cast<double>(size.get());
+  if (bytes > static_cast<double>(largest_temporary)) return fmt::format("the sums would take {:.0f} bytes", bytes);
+  static_cast<void>(cut_at(r, *n, std::move(*halves)));
+  r.done.push_back(directive);
+  return std::nullopt;
+}
 
 }  // namespace tilec::codegen

@@ -10,11 +10,10 @@
 // Keeps: which elements hold the fill. Why it is allowed, and what it weighs: docs/decisions/factored_sums.md.
 #pragma once
 
-#include "codegen/nest.h"
-#include "poly/program.h"
+#include "codegen/rewrite/rewriting.h"
 
 namespace tilec::codegen {
 
-void factor_sums(poly::Program& program, Strides& strides);
+void factor_sums(Rewriting& r);
 
 }  // namespace tilec::codegen

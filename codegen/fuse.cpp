@@ -1,17 +1,19 @@
-// The rewrites in order; each has a file of its own.
+// The rewrites in order, chosen or given; each has a file of its own.
 #include "codegen/fuse.h"
 
 #include <algorithm>
 
+#include "codegen/clock.h"
 #include "codegen/factor.h"
-#include "codegen/inline.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
-#include "codegen/rows.h"
+#include "codegen/rewrite/inline.h"
+#include "codegen/rewrite/rows.h"
+#include "codegen/rewrite/split.h"
 #include "codegen/scan.h"
 #include "codegen/scratch.h"
-#include "codegen/split.h"
+#include "lang/messages.h"
 
 namespace tilec::codegen {
 
@@ -81,24 +83,59 @@ void clip_targets(poly::Program& program) {
   }
 }
 
+// What is chosen for each stage, in the order in which they are done.
+struct Pass { RewriteStage stage; std::string_view name; void (*choose)(Rewriting&); };
+constexpr Pass passes[] = {
+    {RewriteStage::Inline, "inline", inline_elementwise}, {RewriteStage::Sums, "sums", factor_sums},
+    {RewriteStage::Scans, "scans", split_scans},          {RewriteStage::Splits, "splits", split_reductions},
+    {RewriteStage::Copies, "copies", transpose_for_lanes}, {RewriteStage::Panels, "panels", panel_operands},
+    {RewriteStage::Rows, "rows", share_rows},
+};
+
+// False: one of them does not apply.
+bool follow(Rewriting& r, const Given& given, RewriteStage stage, lang::Diagnostics& diagnostics) {
+  for (const auto& [directive, span] : given.directives) {
+    if (stage_of(directive) != stage) continue;
+    const Refusal why = apply(r, directive);
+    if (!why) continue;
+    diagnostics.report(span, lang::messages::plan_refused, print(directive), *why);
+    return false;
+  }
+  return true;
+}
+
+// Neither is chosen: kernels need the memory, and links of a chain live in the last one's buffer, whose strides may be the caller's.
+void give_memory(Rewriting& r) {
+  give_scratch(r.program, r.strides, r.target);
+  const std::vector<TensorId> buffer = buffers(r.program);
+  for (std::size_t id = 0; id < buffer.size(); ++id) r.strides[id] = r.strides[static_cast<std::size_t>(buffer[id])];
+}
+
 }  // namespace
 
+std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target, const Given& given,
+                          const Heard& heard, lang::Diagnostics& diagnostics) {
+  Rewriting r{program, strides, target};
+  clip_targets(r.program);
+  copy_outputs(r.program, r.strides, output_strides);
+  Clock timed(heard.timings);
+  for (const Pass& pass : passes) {
+    const bool applies = timed(pass.name, [&] {
+      if (pass.stage == RewriteStage::Rows) give_memory(r);
+      if (given.stages.contains(pass.stage)) return follow(r, given, pass.stage, diagnostics);
+      return pass.choose(r), true;
+    });
+    if (!applies) return std::nullopt;
+    if (heard.programs != nullptr) heard.programs->emplace_back(pass.name, r.program);
+  }
+  std::vector<Fused::Set> sets = sets_of(r);
+  return Fused{std::move(r.program), std::move(r.strides), std::move(sets), std::move(r.done)};
+}
+
 Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target) {
-  Fused fused{program, strides, {}};
-  clip_targets(fused.program);
-  copy_outputs(fused.program, fused.strides, output_strides);
-  inline_elementwise(fused.program);
-  factor_sums(fused.program, fused.strides);
-  split_scans(fused.program, fused.strides, target);
-  split_reductions(fused.program, fused.strides, target);
-  if (!has_threads(target)) transpose_for_lanes(fused.program, fused.strides, target);  // staging reads any order
-  panel_operands(fused.program, fused.strides, target);
-  give_scratch(fused.program, fused.strides, target);
-  // Links of a chain live in the last one's buffer, whose strides may be the caller's.
-  const std::vector<TensorId> buffer = buffers(fused.program);
-  for (std::size_t id = 0; id < buffer.size(); ++id) fused.strides[id] = fused.strides[static_cast<std::size_t>(buffer[id])];
-  fused.sets = shared_rows(fused.program, fused.strides, target);
-  return fused;
+  lang::Diagnostics none;
+  std::vector<Timing> timings;
+  return fuse(program, strides, output_strides, target, {}, {timings}, none).value();
 }
 
 }  // namespace tilec::codegen

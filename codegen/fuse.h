@@ -10,11 +10,18 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codegen/nest.h"
+#include "codegen/rewrite/directive.h"
+#include "codegen/request.h"
 #include "codegen/target.h"
+#include "lang/diagnostic.h"
 
 namespace tilec::codegen {
 
@@ -30,8 +37,23 @@ struct Fused {
     bool blocks = false;
   };
   std::vector<Set> sets;
+  std::vector<Directive> directives;                   // that made it of the reduced Program, chosen or given
 };
+
+// What a plan says before its groups, each directive with its place.
+struct Given {
+  struct Said { Directive directive; lang::Span span; };
+  std::vector<Said> directives;
+  std::set<RewriteStage> stages;                       // of which something is said: nothing is chosen there
+};
+
+// What a caller hears of the rewriting: how long each stage took, and what it left; both in order. `programs`: null where nobody looks.
+struct Heard { std::vector<Timing>& timings; std::vector<std::pair<std::string_view, poly::Program>>* programs = nullptr; };
+
 // `output_strides`: per position among the outputs, for those that need a copy of their own; absent: row-major.
 Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target);
+// What `given` does not say is chosen. Nothing where one of its directives does not apply (E0561).
+std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target, const Given& given,
+                          const Heard& heard, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::codegen

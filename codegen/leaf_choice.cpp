@@ -146,12 +146,6 @@ std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<st
     if (f.nest.dims[d].reduction && (share_row(f.nest, d, n) || (m && share_row(f.nest, d, *m)))) taps.push_back(d);
   return taps;
 }
-bool outputs_share_rows(const Nest& nest) {
-  for (std::size_t a = 0; a < nest.dims.size(); ++a)
-    for (std::size_t b = 0; b < a; ++b) if (!nest.dims[a].reduction && !nest.dims[b].reduction && share_row(nest, a, b)) return true;
-  return false;
-}
-
 enum class BlockForm { Plain, Turned, Taps };
 struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; BlockForm form = BlockForm::Plain; };
 
@@ -425,6 +419,12 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
 }  // namespace
 
 double Choice::all() const { return combined(cost, lines); }
+
+bool outputs_share_rows(const Nest& nest) {
+  for (std::size_t a = 0; a < nest.dims.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b) if (!nest.dims[a].reduction && !nest.dims[b].reduction && share_row(nest, a, b)) return true;
+  return false;
+}
 
 Choice choose_leaf(const Facts& f, int node) {
   const Nest& nest = f.nest;

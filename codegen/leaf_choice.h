@@ -28,6 +28,9 @@ struct Facts {
 };
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
 
+// Whether a row couples two output dimensions: a triangle.
+bool outputs_share_rows(const Nest& nest);
+
 struct Choice {
   Compute leaf;
   double cost;                                         // cycles of its arithmetic, as if what it reads lay in the first cache

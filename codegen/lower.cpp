@@ -27,23 +27,12 @@ namespace {
 
 using lang::InternalError;
 
-Nest leaf_nest(const Plan& plan, const Group& group, const Compute& leaf, const Strides& strides) {
-  const poly::Node& node = plan.program.nodes[static_cast<std::size_t>(leaf.node)];
-  if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&node))
-    return intrinsic->op == poly::IntrinsicOp::Reshape ? reshape_nest(plan.program, intrinsic->targets[0], intrinsic->operands[0]) : intrinsic_nest(plan.program, *intrinsic, strides);
-  const auto& s = std::get<poly::Statement>(node);
-  if (leaf.form == LeafForm::Fill) return fill_nest(plan.program, s, strides);
-  std::set<std::string> keep;
-  if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
-  return nest_of(s, strides, keep);
-}
-
 class GroupLowering {
  public:
   GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer, std::string kernel)
       : plan_(plan), group_(group), storage_{plan, buffer, {}} {
     kernel_.name = std::move(kernel);
-    for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan, group, leaf, strides));
+    for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan.program, group, leaf, strides));
   }
 
   Loops spell(std::vector<TensorId>& views) {

@@ -4,6 +4,7 @@
 //   buffers   A, B, C, and scratch at offsets of one workspace, where what lives at different times shares its place
 //   launches  k0_T on (A, T)   k1_C on (T, B, C)
 //   code      ELF objects, the text of OpenCL kernels, or cubins
+//   backward  of a pair: a package that takes what this one keeps
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,9 @@ struct Launch {
 
 struct Package {
   enum class Code { Objects, OpenCl, Cubins };
+  std::string compiler;                                // the version of tilec that made it
   std::string name;                                    // of the program
+  std::uint64_t source = 0;                            // a hash of its text, whatever its layout and comments
   std::string target;                                  // cpu, cpu:x86-64-v3, opencl, cuda:sm_90a …
   std::string architecture;                            // x86_64, aarch64, sm_90a; OpenCL: empty
   std::vector<std::string> features;                   // that a CPU must have, as LLVM names them
@@ -52,6 +55,8 @@ struct Package {
   std::int64_t workspace = 0;                          // bytes, aligned to workspace_alignment
   std::int64_t locals = 0;                             // cpu: bytes behind them for each worker of a pool
   std::vector<Launch> launches;
+  std::int64_t kept = 0;                               // outputs, the last ones, that are made for `backward` only
+  std::vector<Package> backward;                       // one or none
   bool operator==(const Package&) const = default;
 };
 

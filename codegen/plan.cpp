@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
+#include <set>
 
 #include "lang/diagnostic.h"
 
@@ -26,12 +26,6 @@ constexpr std::pair<LeafForm, const char*> form_names[] = {
     {LeafForm::Contract, "contract"}, {LeafForm::Map, "map"}, {LeafForm::Reduce, "reduce"}, {LeafForm::Scan, "scan"}, {LeafForm::Fill, "fill"},
     {LeafForm::Gather, "gather"},     {LeafForm::Scatter, "scatter"}, {LeafForm::Sort, "sort"}};
 
-TensorId target_of(const poly::Program& program, int node) {
-  const poly::Node& n = program.nodes.at(static_cast<std::size_t>(node));
-  if (const auto* s = std::get_if<poly::Statement>(&n)) return s->target.tensor;
-  return std::get<poly::Intrinsic>(n).targets.front();
-}
-
 std::string print(const poly::Program& program, const Compute& leaf) {
   std::string line;
   for (const auto& [form, text] : form_names) if (form == leaf.form) line = text;
@@ -51,90 +45,131 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   return line;
 }
 
-// A line as words; parts are two blanks apart, so that `over j k  n i` is a list of two, whatever the indices are called.
-struct Words {
-  std::vector<std::string> all;
-  std::vector<bool> first;                             // of its part
-  std::size_t at = 0;
-  bool more() const { return at < all.size(); }
-  std::string next() { return more() ? all[at++] : std::string(); }
-  std::vector<std::string> list() {
-    std::vector<std::string> found;
-    while (more() && !first[at]) found.push_back(next());
-    return found;
-  }
-};
-
-Words words(const std::string& line) {
-  Words w;
-  for (std::size_t end = 0, begin = line.find_first_not_of(" \t\r"); begin != std::string::npos; begin = line.find_first_not_of(" \t\r", end)) {
-    w.first.push_back(begin != end + 1);
-    end = std::min(line.find_first_of(" \t\r", begin), line.size());
-    w.all.push_back(line.substr(begin, end - begin));
-  }
-  return w;
-}
-
-std::optional<std::int64_t> number(std::string text) {
-  if (!text.empty() && text.back() == ',') text.pop_back();
-  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  return std::stoll(text);
-}
-
 int node_of(const poly::Program& program, const std::string& tensor) {
   for (std::size_t n = 0; n < program.nodes.size(); ++n)
     if (program.tensor(target_of(program, static_cast<int>(n))).name == tensor) return static_cast<int>(n);
   return -1;
 }
 
-std::optional<Compute> parse_leaf(Words w, const poly::Program& program, std::string& message) {
-  Compute leaf;
-  const std::string form = w.next(), tensor = w.next();
-  const auto known = std::find_if(std::begin(form_names), std::end(form_names), [&](const auto& f) { return form == f.second; });
-  if (known == std::end(form_names)) { message = "`" + form + "` is no form of a leaf: contract, map, reduce, scan, fill, gather, scatter or sort"; return std::nullopt; }
-  leaf.form = known->first;
-  leaf.node = node_of(program, tensor);
-  if (leaf.node < 0) { message = "no statement computes `" + tensor + "`"; return std::nullopt; }
-  while (w.more()) {
-    const std::string key = w.next();
-    if (key == "over") leaf.outer = w.list();
-    else if (key == "along") leaf.along = w.next();
-    else if (key == "m") leaf.m = w.next();
-    else if (key == "n") leaf.n = w.next();
-    else if (key == "k") leaf.k = w.list();
-    else if (key == "rows") { leaf.m_inner = false; w.next(); }
-    else if (key == "turned") leaf.turned = true;
-    else if (key == "streamed") leaf.stream = true;
-    else if (key == "block") {
-      const std::string block = w.next();
-      const std::size_t x = block.find('x');
-      const auto rows = number(block.substr(0, x)), vectors = number(x == std::string::npos ? "" : block.substr(x + 1));
-      if (!rows || !vectors || !*rows || !*vectors) { message = "`block " + block + "` is not ROWSxVECTORS"; return std::nullopt; }
-      leaf.rows = *rows, leaf.vectors = *vectors;
-    } else if (key == "lanes" || key == "stage" || key == "chunk" || key == "taps") {
-      const auto value = number(w.next());
-      if (!value || !*value) { message = "`" + key + "` wants a number"; return std::nullopt; }
-      (key == "lanes" ? leaf.lanes : key == "stage" ? leaf.depth : key == "taps" ? leaf.taps : leaf.chunk) = *value;
-    } else {
-      message = "`" + key + "` is no part of a leaf";
-      return std::nullopt;
-    }
-  }
-  return leaf;
-}
+// Reads a leaf, one part after the other. After the first fault it reads nothing.
+class LeafReader {
+ public:
+  LeafReader(PlanLine line, const poly::Program& program) : line_(std::move(line)), program_(program) {}
 
-std::optional<std::vector<Loop>> parse_loops(Words w, std::string& message) {
+  std::optional<GivenLeaf> read(PlanFault& fault) {
+    form();
+    node();
+    while (!fault_ && line_.more()) part();
+    if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span()};
+    fault = *fault_;
+    return std::nullopt;
+  }
+
+ private:
+  void refuse(lang::Span span, std::string what) { if (!fault_) fault_ = {span, std::move(what)}; }
+
+  void form() {
+    const lang::Span span = line_.here();
+    const std::string word = line_.next();
+    const auto known = std::find_if(std::begin(form_names), std::end(form_names), [&](const auto& f) { return word == f.second; });
+    if (known == std::end(form_names)) refuse(span, "`" + word + "` is no form of a leaf: contract, map, reduce, scan, fill, gather, scatter or sort");
+    else leaf_.form = known->first;
+  }
+
+  void node() {
+    const lang::Span span = line_.here();
+    const std::string tensor = line_.next();
+    leaf_.node = node_of(program_, tensor);
+    if (leaf_.node < 0) refuse(span, "no statement computes `" + tensor + "`");
+  }
+
+  std::string one(const std::string& key) {
+    if (!line_.more()) refuse(line_.span(), "`" + key + "` names no index");
+    return line_.next();
+  }
+
+  void part() {
+    const lang::Span span = line_.here();
+    const std::string key = line_.next();
+    const bool loops = key == "over" || key == "along" || key == "m" || key == "n" || key == "k";
+    (loops ? loops_ : block_) = true;
+    if (key == "over") leaf_.outer = line_.list();
+    else if (key == "along") leaf_.along = one(key);
+    else if (key == "m") leaf_.m = one(key);
+    else if (key == "n") leaf_.n = one(key);
+    else if (key == "k") leaf_.k = line_.list();
+    else if (key == "rows" && line_.peek() == "outside") leaf_.m_inner = false, line_.next();
+    else if (key == "turned") leaf_.turned = true;
+    else if (key == "streamed") leaf_.stream = true;
+    else if (key == "block") block();
+    else if (key == "lanes") number(key, leaf_.lanes);
+    else if (key == "stage") number(key, leaf_.depth);
+    else if (key == "chunk") number(key, leaf_.chunk);
+    else if (key == "taps") number(key, leaf_.taps);
+    else refuse(span, "`" + key + "` is no part of a leaf");
+  }
+
+  void block() {
+    const lang::Span span = line_.here();
+    const std::string block = line_.next();
+    const std::size_t x = block.find('x');
+    const auto rows = number_in(block.substr(0, x)), vectors = number_in(x == std::string::npos ? "" : block.substr(x + 1));
+    if (!rows || !vectors || !*rows || !*vectors) return refuse(span, "`block " + block + "` is not ROWSxVECTORS");
+    leaf_.rows = *rows, leaf_.vectors = *vectors;
+  }
+
+  void number(const std::string& key, std::int64_t& to) {
+    const lang::Span span = line_.here();
+    const auto value = number_in(line_.next());
+    if (!value || !*value) return refuse(span, "`" + key + "` wants a number above 0");
+    to = *value;
+  }
+
+  PlanLine line_;
+  const poly::Program& program_;
+  Compute leaf_;
+  bool loops_ = false, block_ = false;                 // something of them is said
+  std::optional<PlanFault> fault_;
+};
+
+std::optional<std::vector<Loop>> parse_loops(PlanLine line, PlanFault& fault) {
   std::vector<Loop> loops;
-  w.next();
-  while (w.more()) {
-    Loop loop{w.next(), 1};
-    if (w.next() != "by") { message = "a loop is `INDEX by STEP`"; return std::nullopt; }
-    const auto step = number(w.next());
-    if (!step || !*step) { message = "the step of `" + loop.index + "` is no number above 0"; return std::nullopt; }
+  line.next();
+  while (line.more()) {
+    Loop loop{line.next(), 1};
+    const lang::Span span = line.here();
+    if (line.next() != "by") { fault = {span, "a loop is `INDEX by STEP`"}; return std::nullopt; }
+    const lang::Span number = line.here();
+    const auto step = number_in(line.next());
+    if (!step || !*step) { fault = {number, "the step of `" + loop.index + "` is no number above 0"}; return std::nullopt; }
     loop.step = *step;
     loops.push_back(loop);
   }
   return loops;
+}
+
+std::optional<GivenGroup> parse_head(PlanLine line, const poly::Program& program, PlanFault& fault) {
+  GivenGroup given{{}, {}, false, line.span()};
+  Group& group = given.group;
+  line.next();
+  group.name = line.next();
+  if (group.name.empty()) { fault = {line.span(), "a group has the name of what it computes"}; return std::nullopt; }
+  if (line.peek() == "local") {
+    line.next();
+    while (line.more() && line.peek() != "threads") {
+      const lang::Span span = line.here();
+      const int node = node_of(program, line.next());
+      if (node < 0) { fault = {span, "no statement computes a local of group `" + group.name + "`"}; return std::nullopt; }
+      group.locals.push_back(target_of(program, node));
+    }
+  }
+  if (!line.more()) return given;
+  const lang::Span span = line.here();
+  const bool threads = line.next() == "threads";
+  const auto count = threads ? number_in(line.next()) : std::nullopt;
+  if (!count || line.more()) { fault = {span, "behind its name a group has `local TENSOR…` and `threads NUMBER`"}; return std::nullopt; }
+  group.threads = *count;
+  return given;
 }
 
 // The leaf of an Intrinsic has its form and stands alone; a Reshape is a map of its elements.
@@ -148,6 +183,23 @@ void verify(const poly::Program& program, const poly::Intrinsic& intrinsic, cons
 
 }  // namespace
 
+TensorId target_of(const poly::Program& program, int node) {
+  const poly::Node& n = program.nodes.at(static_cast<std::size_t>(node));
+  if (const auto* s = std::get_if<poly::Statement>(&n)) return s->target.tensor;
+  return std::get<poly::Intrinsic>(n).targets.front();
+}
+
+Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides) {
+  const poly::Node& node = program.nodes[static_cast<std::size_t>(leaf.node)];
+  if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&node))
+    return intrinsic->op == poly::IntrinsicOp::Reshape ? reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]) : intrinsic_nest(program, *intrinsic, strides);
+  const auto& s = std::get<poly::Statement>(node);
+  if (leaf.form == LeafForm::Fill) return fill_nest(program, s, strides);
+  std::set<std::string> keep;
+  if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
+  return nest_of(s, strides, keep);
+}
+
 LeafForm form_of(poly::IntrinsicOp op) {
   switch (op) {
     case poly::IntrinsicOp::Reshape: return LeafForm::Map;
@@ -160,6 +212,7 @@ LeafForm form_of(poly::IntrinsicOp op) {
 
 std::string print(const Plan& plan) {
   std::string text;
+  for (const Directive& directive : plan.directives) text += print(directive) + "\n";
   for (const Group& group : plan.groups) {
     text += "group " + group.name;
     if (!group.locals.empty()) {
@@ -180,38 +233,43 @@ std::string print(const Plan& plan) {
   return text;
 }
 
-std::optional<std::vector<Group>> parse_groups(const std::string& text, const poly::Program& program, std::string& message) {
-  std::vector<Group> groups;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    Words w = words(line);
-    if (!w.more()) continue;
-    if (w.all[0] == "group") {
-      Group group;
-      w.next();
-      group.name = w.next();
-      if (w.more() && w.all[w.at] == "local") {
-        w.next();
-        while (w.more() && w.all[w.at] != "threads") {
-          const int node = node_of(program, w.next());
-          if (node < 0) { message = "no statement computes a local of group `" + group.name + "`"; return std::nullopt; }
-          group.locals.push_back(target_of(program, node));
-        }
-      }
-      if (w.more() && w.next() == "threads") group.threads = number(w.next()).value_or(0);
-      groups.push_back(group);
+std::optional<std::vector<GivenGroup>> parse_groups(const std::vector<PlanLine>& lines, const poly::Program& program, PlanFault& fault) {
+  std::vector<GivenGroup> groups;
+  for (const PlanLine& line : lines) {
+    if (line.head() == "group") {
+      auto group = parse_head(line, program, fault);
+      if (!group) return std::nullopt;
+      groups.push_back(std::move(*group));
       continue;
     }
-    if (groups.empty()) { message = "a plan starts with `group NAME`"; return std::nullopt; }
-    if (w.all[0] == "parallel") {
-      const auto loops = parse_loops(w, message);
+    if (groups.empty()) {
+      if (line.head() == "no" || stage_of(line.head())) continue;
+      fault = {line.span(), "a plan starts with `group NAME` or a directive"};
+      return std::nullopt;
+    }
+    if (line.head() == "parallel") {
+      const auto loops = parse_loops(line, fault);
       if (!loops) return std::nullopt;
-      groups.back().loops = *loops;
+      groups.back().group.loops = *loops;
+      groups.back().parallel = true;
       continue;
     }
-    const auto leaf = parse_leaf(w, program, message);
+    auto leaf = LeafReader(line, program).read(fault);
     if (!leaf) return std::nullopt;
-    groups.back().body.push_back(*leaf);
+    groups.back().leaves.push_back(std::move(*leaf));
+  }
+  return groups;
+}
+
+std::optional<std::vector<Group>> parse_groups(const std::string& text, const poly::Program& program, std::string& message) {
+  PlanFault fault;
+  const auto given = parse_groups(lines_of(text), program, fault);
+  message = fault.what;
+  if (!given) return std::nullopt;
+  std::vector<Group> groups;
+  for (const GivenGroup& one : *given) {
+    groups.push_back(one.group);
+    for (const GivenLeaf& leaf : one.leaves) groups.back().body.push_back(leaf.leaf);
   }
   return groups;
 }

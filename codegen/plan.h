@@ -1,8 +1,11 @@
 // What is chosen, as a value: groups of leaves over the statements of a reduced Program. Prints, parses, compares.
 //
+//   copy K  in O  order 1 0 2 3
 //   group O
 //     parallel n by 1, y by 1
 //       contract O  m x  n co  k ky kx ci  block 9x2  lanes 16
+//
+// In front of the groups stand the directives that made the Program of the reduced one (rewrite/directive.h).
 //
 // A group is one launch. Its loops are over output dimensions that all its statements share by name; `by` is how many of them one
 // turn covers. A leaf covers what the loops leave of its statement: `lower` cuts `m` and `n` into blocks and walks the rest in the
@@ -16,6 +19,8 @@
 #include <vector>
 
 #include "codegen/nest.h"
+#include "codegen/plan_text.h"
+#include "codegen/rewrite/directive.h"
 #include "poly/program.h"
 
 namespace tilec::codegen {
@@ -76,17 +81,31 @@ struct Plan {
 
   poly::Program program;                               // reduced; the pieces `fuse` rewrote included
   std::string target;
+  std::vector<Directive> directives;
   std::vector<Group> groups;
   std::vector<Why> why = {};                           // per group
 };
 
 std::string print(const Plan& plan);
-// Reads back what print wrote, over the same Program. Null with a message when a line is not a plan's.
+// Reads back the groups that print wrote, over the same Program, and passes over directives. Null with a message when a line is not a plan's.
+
+// A group as a text says it: `loops` of a leaf are all its indices, `block` is what follows them; what is not said is chosen.
+struct GivenLeaf { Compute leaf; bool loops = false, block = false; lang::Span span; };
+struct GivenGroup {
+  Group group;                                         // its body is `leaves`
+  std::vector<GivenLeaf> leaves;
+  bool parallel = false;                               // its loops are said
+  lang::Span span;
+};
+std::optional<std::vector<GivenGroup>> parse_groups(const std::vector<PlanLine>& lines, const poly::Program& program, PlanFault& fault);
 std::optional<std::vector<Group>> parse_groups(const std::string& text, const poly::Program& program, std::string& message);
 // Throws InternalError: a leaf names a dimension its nest lacks, a statement has no leaf or two, a local is read outside its group.
 void verify(const Plan& plan, const Strides& strides);
 
 LeafForm form_of(poly::IntrinsicOp op);
+TensorId target_of(const poly::Program& program, int node);
+// What a leaf covers; indices that a group of several leaves loops over are dimensions of their own.
+Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
 
 // Which buffer each tensor lives in: the links of a chain of `default`s share the last one's.
 std::vector<TensorId> buffers(const poly::Program& program);

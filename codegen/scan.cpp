@@ -1,6 +1,8 @@
 // Which statements are scans, and the statements they are cut into.
 #include "codegen/scan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -220,9 +222,15 @@ void fold_further(Program& program, Strides& strides, std::size_t n, const Scan&
 
 // ---- two passes
 
+// Whether every block but the first starts with a value of its own.
+bool starts_blocks(const Statement& s, const Scan& scan, std::int64_t block) {
+  const std::int64_t blocks = (extent(s, scan.along) + block - 1) / block;
+  return scan.c >= -block && scan.c + block * (blocks - 1) < extent(s, scan.over);
+}
+
 // How long the blocks are; 0: the rows are enough to share out, or too short to cut.
 std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& scan, const Target& target) {
-  const std::int64_t length = extent(s, scan.along), values = extent(s, scan.over);
+  const std::int64_t length = extent(s, scan.along);
   double rows = 1;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (k != scan.along && is_output_index(s, k)) rows *= static_cast<double>(extent(s, k));
   std::int64_t stride = 0;
@@ -236,9 +244,7 @@ std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& sc
   const auto block = static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
   const std::int64_t rounded = (block + 63) / 64 * 64;
   const std::int64_t blocks = (length + rounded - 1) / rounded;
-  // Every block but the first must start with a value of its own.
-  if (blocks < 4 || scan.c < -rounded || scan.c + rounded * (blocks - 1) >= values) return 0;
-  return rounded;
+  return blocks < 4 || !starts_blocks(s, scan, rounded) ? 0 : rounded;
 }
 
 Expr combined(Aggregation how, const Expr& a, const Expr& b) {
@@ -318,22 +324,50 @@ void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& s
 
 }  // namespace
 
-void split_scans(Program& program, Strides& strides, const Target& target) {
+void split_scans(Rewriting& r) {
+  Program& program = r.program;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&program.nodes[n]);
     std::optional<Scan> scan = s ? scan_of(*s) : std::nullopt;
     if (!scan) continue;
     if (scan->further) {
-      fold_further(program, strides, n++, *scan);
+      r.done.push_back(directives::Terms{target_name(program, *s)});
+      fold_further(program, r.strides, n++, *scan);
       s = &std::get<Statement>(program.nodes[n]);
       scan = scan_of(*s);
       if (!scan) throw lang::InternalError("a scan of terms is none");
     }
-    const std::int64_t block = block_of(strides, *s, *scan, target);
+    const std::int64_t block = block_of(r.strides, *s, *scan, r.target);
     if (!block) continue;
-    two_passes(program, strides, n, *scan, block);
+    r.done.push_back(directives::Blocks{target_name(program, *s), block});
+    two_passes(program, r.strides, n, *scan, block);
     n += 2;
   }
+}
+
+Refusal apply(Rewriting& r, const directives::Terms& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const auto scan = scan_of(std::get<Statement>(r.program.nodes[*n]));
+  if (!scan || !scan->further) return fmt::format("`{}` is no scan whose terms are sums", directive.tensor);
+  fold_further(r.program, r.strides, *n, *scan);
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Blocks& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const auto& s = std::get<Statement>(r.program.nodes[*n]);
+  const auto scan = scan_of(s);
+  if (!scan || scan->further) return fmt::format("`{}` is no scan, or its terms are sums", directive.tensor);
+  if (!scan->steady() || scan->all_but_one || has_scale(s.aggregation, compute_type(s.value.type()))) return fmt::format("`{}` does not take one more value for each element", directive.tensor);
+  for (std::size_t k = 0; k < s.indices.size(); ++k) if (extent(s, k) < 1) return fmt::format("`{}` has no value", directive.tensor);
+  if (directive.size < 1 || directive.size >= extent(s, scan->along)) return fmt::format("blocks of {} are not shorter than the {} elements of `{}`, or are empty", directive.size, extent(s, scan->along), directive.tensor);
+  if (!starts_blocks(s, *scan, directive.size)) return "a block would start without a value of its own";
+  two_passes(r.program, r.strides, *n, *scan, directive.size);
+  r.done.push_back(directive);
+  return std::nullopt;
 }
 
 }  // namespace tilec::codegen

@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "codegen/nest.h"
-#include "codegen/target.h"
+#include "codegen/rewrite/rewriting.h"
 #include "poly/program.h"
 
 namespace tilec::codegen {
@@ -37,6 +37,6 @@ std::optional<Scan> scan_of(const Nest& nest);
 //   few long ones in two passes     Y[j] = +(X[k]), k <= j          ⇒  S[s] = +(X[64*s + t]); P[s] = +(S[b]), b <= s - 1;
 //                                                                      Y[64*s + t] = +(u == 0 ? P[s] + X[64*s + u] : X[64*s + u]), u <= t
 // Blocks depend on shapes alone: the same sums for any number of threads.
-void split_scans(poly::Program& program, Strides& strides, const Target& target);
+void split_scans(Rewriting& r);
 
 }  // namespace tilec::codegen

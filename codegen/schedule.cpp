@@ -206,6 +206,7 @@ Plan schedule(const Fused& fused, const Target& target) {
   Plan plan;
   plan.program = fused.program;
   plan.target = target.name;
+  plan.directives = fused.directives;
   const Cover cover(fused);
   const std::vector<bool> local = locals(fused, cover);
   for (const Fused::Set& set : fused.sets) {

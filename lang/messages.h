@@ -168,6 +168,7 @@ inline constexpr Message<Text, Text> bad_package{"E0534", Severity::Error, "`{}`
 inline constexpr Message<Text, Text> one_file_twice{"E0533", Severity::Error, "`{}` and `{}` are one file, and both would be written"};
 inline constexpr Message<Text, Text, Text> wrong_shape{"E0517", Severity::Error, "`{}` is {} but is given {}"};
 inline constexpr Message<Text, Text> wrong_device{"E0518", Severity::Error, "`{}` lies in {} memory, where this program cannot reach it"};
+inline constexpr Message<Text> no_pair{"E0539", Severity::Error, "`{}` was saved without its backward pass"};
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};
 inline constexpr Message<Text, Text, Text, std::int64_t> index_out_of_range{"E0540", Severity::Error, "`{}` is {}, but `{}` takes indices from 0 to below {} here"};
 inline constexpr Message<Text, Text> malformed_case{"E0531", Severity::Error, "a test case needs {}, but {}"};
@@ -181,6 +182,12 @@ inline constexpr Message<Text, Text, int> misaligned_data{"E0556", Severity::Err
 inline constexpr Message<Text, Text, Text> result_type{"E0557", Severity::Error, "output `{}` is `{}` but its memory is `{}`"};
 inline constexpr Message<Text> no_result{"E0558", Severity::Error, "output `{}` has no memory"};
 inline constexpr Message<Text, Text> bad_tensor{"E0559", Severity::Error, "the tensor of `{}` cannot be used: {}"};
+// plans
+inline constexpr Message<Text> plan_line{"E0560", Severity::Error, "this line of the plan cannot be read: {}"};
+inline constexpr Message<Text, Text> plan_refused{"E0561", Severity::Error, "`{}` does not apply: {}"};
+inline constexpr Message<Text, Text> plan_order{"E0562", Severity::Error, "`{}` stands behind `{}`"};
+inline constexpr Message<Text, Text> plan_group{"E0563", Severity::Error, "the group of `{}` does not fit: {}"};
+inline constexpr Message<Text> plan_unused{"E0564", Severity::Error, "{} follows no plan"};
 // devices
 inline constexpr Message<Text, Text> no_device{"E0520", Severity::Error, "target `{}` has no device here: {}"};
 inline constexpr Message<Text, Text, Text> device_compile{"E0521", Severity::Error, "the compiler of {} refused the text that was emitted for it, saved as `{}`:\n{}"};

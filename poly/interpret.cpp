@@ -156,10 +156,6 @@ void Interpreter::run(const Intrinsic& intrinsic) {
 
 }  // namespace
 
-std::int64_t Array::count() const {
-  return product(shape);
-}
-
 Interpretation interpret(const Program& program, const std::vector<Array>& inputs) { return interpret(program, inputs, everything(program), {}); }
 
 Interpretation interpret(const Program& program, const std::vector<Array>& inputs, const Selection& selection, const Progress& progress) {

@@ -5,17 +5,9 @@
 #pragma once
 #include <cstdint>
 #include <vector>
+#include "poly/array.h"
 #include "poly/program.h"
 namespace tilec::poly {
-
-// A dense row-major tensor of any type: floats in `reals` (already rounded), everything else in `integers` (two's complement).
-struct Array {
-  DType dtype = DType::F32;
-  std::vector<std::int64_t> shape;
-  std::vector<double> reals;
-  std::vector<std::int64_t> integers;
-  std::int64_t count() const;
-};
 
 struct Interpretation {
   std::vector<Array> outputs;                          // in the order of Program::outputs

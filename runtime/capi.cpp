@@ -156,7 +156,7 @@ tilec_options options_of(const tilec_options* given, const char* function) {
   constexpr std::size_t ends[] = {
       offsetof(tilec_options, function), offsetof(tilec_options, target), offsetof(tilec_options, file_name), offsetof(tilec_options, defines), offsetof(tilec_options, define_count),
       offsetof(tilec_options, sizes), offsetof(tilec_options, size_count), offsetof(tilec_options, threads), offsetof(tilec_options, include), offsetof(tilec_options, include_count),
-      offsetof(tilec_options, checked), offsetof(tilec_options, kernels)};
+      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan)};
   if (given->size < sizeof options && std::ranges::count(ends, given->size) == 0) misuse(function, fmt::format("`options.size` is {}, where no field ends: set it to `sizeof(tilec_options)`", given->size));
   std::memcpy(&options, given, std::min(given->size, sizeof options));
   const char* const bytes = reinterpret_cast<const char*>(given);
@@ -231,7 +231,7 @@ std::shared_ptr<const runtime::Loaded> shared_file(std::vector<lang::Source> sou
 std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std::size_t kernels) {
   std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", fmt::ptr(&loaded), r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
-  key += fmt::format("half {}\n", static_cast<int>(r.half));
+  key += fmt::format("half {}, {}\n", static_cast<int>(r.half), r.plan ? "planned" : "chosen");
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
   return key;
@@ -388,9 +388,18 @@ std::shared_ptr<const runtime::Loaded> loaded_from(lang::Source source, const st
   return file ? shared_file(sources, std::move(*file)) : nullptr;
 }
 
+// The same file, whose last source is the plan.
+std::shared_ptr<const runtime::Loaded> planned(const runtime::Loaded& loaded, const std::string& plan, codegen::Request& request) {
+  std::vector<lang::Source> sources = loaded.sources;
+  request.plan = codegen::PlanText{plan, static_cast<std::uint32_t>(sources.size())};
+  sources.push_back({"<plan>", plan});
+  return shared_file(std::move(sources), loaded.file);
+}
+
 // The program of the function that `options` names, or null.
-std::unique_ptr<tilec_program> program_of(const std::shared_ptr<const runtime::Loaded>& loaded, const codegen::Request& request, const tilec_options& options, lang::Diagnostics& diagnostics) {
+std::unique_ptr<tilec_program> program_of(std::shared_ptr<const runtime::Loaded> loaded, codegen::Request request, const tilec_options& options, lang::Diagnostics& diagnostics) {
   auto made = std::make_unique<tilec_program>();
+  if (options.plan != nullptr) loaded = planned(*loaded, options.plan, request);
   made->callable = shared_callable(loaded, request, options.kernels != 0 ? options.kernels : runtime::usual_kernels());
   return fill_names(*made, diagnostics) ? std::move(made) : nullptr;
 }
@@ -423,6 +432,7 @@ codegen::Derivative derivative_from(Names of, Names wrt, const char* function) {
 
 codegen::Request differentiated(const runtime::Callable& callable, codegen::Derivative derivative, const char* function) {
   codegen::Request request = callable.request();
+  request.plan.reset();                                    // it is that of the program
   if (!request.derivatives.empty() && request.derivatives.back().values) misuse(function, "`program` gives values and gradients in one: differentiate the function that it was made of");
   request.derivatives.push_back(std::move(derivative));
   return request;
@@ -437,6 +447,16 @@ tilec_status derivative_of(const tilec_program* program, codegen::Derivative der
   lang::Diagnostics diagnostics;
   if (!fill_names(*made, diagnostics)) return failed(diagnostics, callable.sources());
   keep(diagnostics, callable.sources(), false);
+  *result = made.release();
+  return TILEC_OK;
+}
+
+tilec_status with_plan(const tilec_program* program, const std::string& plan, tilec_program** result, const char* function) {
+  const tilec_program& p = need(program, function, "program");
+  static_cast<void>(need(result, function, "planned"));
+  codegen::Request request = p.callable->request();
+  const auto loaded = planned(*p.callable->loaded(), plan, request);
+  auto made = std::make_unique<tilec_program>(tilec_program{shared_callable(loaded, request, p.callable->kernels()), p.inputs, p.outputs, p.name});
   *result = made.release();
   return TILEC_OK;
 }
@@ -481,7 +501,7 @@ tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, v
 template <class Use> tilec_status emitted(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, const char* function, Use use) {
   const tilec_program& p = need(program, function, "program");
   const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
-  if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda ptx cubin");
+  if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are " + runtime::stage_names());
   const runtime::Callable& callable = *p.callable;
   lang::Diagnostics diagnostics;
   const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
@@ -491,11 +511,10 @@ template <class Use> tilec_status emitted(const tilec_program* program, const ch
     if (!found) return failed(diagnostics, callable.sources());
     request = *found;
   }
-  if (stage->name == "gradient" && request.derivatives.empty()) request.derivatives.emplace_back();
-  request.split = stage->name == "report-text";
+  runtime::ask_for(*stage, request);
   if (stage->family && *stage->family != request.target.family) request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
   codegen::Stages stages;
-  if (stage->needs_program) {
+  if (stage->of != runtime::StageInfo::Of::Text) {
     auto computed = codegen::compile(callable.file(), stage->name == "package" ? runtime::as_compiled(request) : request, stage->until, diagnostics);
     if (!computed) return failed(diagnostics, callable.sources());
     stages = std::move(*computed);
@@ -669,6 +688,11 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
   });
 }
 
+tilec_status tilec_with_plan(const tilec_program* program, const char* plan, size_t length, tilec_program** planned) {
+  constexpr const char* function = "tilec_with_plan";
+  return guarded([&] { return with_plan(program, text_of(plan, length, function), planned, function); });
+}
+
 void tilec_program_destroy(tilec_program* program) {
   const runtime::Busy busy;
   [[maybe_unused]] const bool large = program != nullptr && program->callable.use_count() == 1 && program->callable->kept() > 16;
@@ -745,6 +769,21 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
   });
 }
 
+const tilec_stage* tilec_stages(size_t* count) {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const runtime::StageInfo& stage : runtime::all_stages()) all.emplace_back(stage.name);
+    return all;
+  }();
+  static const std::vector<tilec_stage> stages = [] {
+    std::vector<tilec_stage> all;
+    for (const runtime::StageInfo& stage : runtime::all_stages()) all.push_back({names[all.size()].c_str(), stage.what, stage.family ? runtime::family_name(*stage.family) : nullptr, !stage.binary});
+    return all;
+  }();
+  if (count != nullptr) *count = stages.size();
+  return stages.data();
+}
+
 tilec_status tilec_emit(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, tilec_buffer** buffer) {
   return guarded([&] {
     constexpr const char* function = "tilec_emit";
@@ -764,6 +803,44 @@ tilec_status tilec_save(const tilec_program* program, const char* path, const ti
       runtime::write_file(path, bytes);
       return TILEC_OK;
     });
+  });
+}
+
+tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, const char* path,
+                            const tilec_argument* arguments, size_t argument_count) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_save_vjp";
+    const tilec_program& p = need(program, function, "program");
+    static_cast<void>(need(path, function, "path"));
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    codegen::Request request = differentiated(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
+    request.half = codegen::Request::Half::Forward;      // the cotangents are nobody's arguments yet
+    const auto callable = shared_callable(p.callable->loaded(), request, p.callable->kernels());
+    lang::Diagnostics diagnostics;
+    const auto asked = check_names(p, in, Side::Input, diagnostics) ? callable->request_for(in, {}, diagnostics) : std::nullopt;
+    const auto pair = asked ? runtime::pair_of(callable->file(), runtime::as_compiled(*asked), diagnostics) : std::nullopt;
+    if (!pair) return failed(diagnostics, callable->sources());
+    runtime::write_file(path, runtime::to_bytes(*pair));
+    keep(diagnostics, callable->sources(), false);
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward) {
+  constexpr const char* function = "tilec_load_vjp";
+  return guarded([&] {
+    static_cast<void>(need(bytes, function, "bytes"));
+    static_cast<void>(need(forward, function, "forward"));
+    static_cast<void>(need(backward, function, "backward"));
+    if (threads < 0) misuse(function, fmt::format("`threads` is {}", threads));
+    const codegen::Package package = runtime::package_from({bytes, size}, "the package");
+    if (package.backward.empty()) throw runtime::argument_error(messages::no_pair, package.name.empty() ? "the package" : package.name).hint("build it with `tilec build --vjp`, or save it with `vjp=True`");
+    const runtime::Halves halves = runtime::load_halves(package, threads);
+    const auto kernel = [](const std::shared_ptr<const runtime::Module>& module) { return std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)}); };
+    auto first = kernel(halves.forward), second = kernel(halves.backward);
+    *forward = first.release();
+    *backward = second.release();
+    return TILEC_OK;
   });
 }
 

@@ -10,9 +10,7 @@
 #include "runtime/opencl.h"
 
 namespace tilec::runtime {
-namespace {
 
-// "opencl", "opencl:1"; null: no such name.
 std::optional<std::size_t> opencl_position(std::string_view target) {
   if (target == "opencl") return 0;
   std::size_t position = 0;
@@ -21,6 +19,8 @@ std::optional<std::size_t> opencl_position(std::string_view target) {
   if (number.empty() || fault != std::errc() || end != number.data() + number.size()) return std::nullopt;
   return position;
 }
+
+namespace {
 
 std::shared_ptr<Device> open_new(std::string_view target) {
   if (target == "cuda" || target.starts_with("cuda:")) return open_cuda(target);
@@ -46,40 +46,6 @@ std::shared_ptr<Device> open_device(std::string_view target) {
 
 RuntimeError device_of_parent(std::string_view target) {
   return machine_error(messages::no_device, target, used_by_parent).hint("start processes that use it with `spawn`, or before the target is first compiled for");
-}
-
-namespace {
-
-// What the GPU is, where there is one.
-void fit_cuda(codegen::Target& target) {
-  std::string why;
-  const std::optional<CudaGpu> gpu = cuda_gpu(why);
-  if (!gpu) return;
-  const std::optional<codegen::Target> found = codegen::target_named("cuda:" + gpu->architecture);
-  if (!found) return;
-  const std::string name = target.name;
-  target = *found;
-  target.name = name;
-  target.multiprocessors = gpu->multiprocessors;
-  target.shared_bytes = gpu->shared_bytes;
-}
-
-void fit_opencl(codegen::Target& target) {
-  std::string why;
-  const std::vector<OpenClDevice> devices = opencl_devices(why);
-  const std::optional<std::size_t> position = opencl_position(target.name);
-  if (!position || *position >= devices.size()) return;
-  target.shared_bytes = std::min(target.shared_bytes, devices[*position].shared_bytes);
-  target.max_threads = static_cast<int>(std::min<std::int64_t>(target.max_threads, devices[*position].largest_group));
-}
-
-}  // namespace
-
-std::optional<codegen::Target> target_here(std::string_view name) {
-  std::optional<codegen::Target> target = codegen::target_named(name);
-  if (target && name == "cuda") fit_cuda(*target);
-  if (target && target->family == codegen::Target::Family::OpenCl) fit_opencl(*target);
-  return target;
 }
 
 std::vector<DeviceLine> list_devices() {

@@ -35,8 +35,14 @@ class Module {
 
 // What was compiled for the request's target; `stages` reach as far as until_for(target) says. E0520 where this machine does not run it.
 std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request);
-// A package that was saved: E0520 likewise, E0534 where its machine code is none.
+void check_machine(const codegen::Package& package);   // E0520 where this CPU does not run its code
+// A package that was saved: E0520 likewise, E0534 where its machine code is none. Of a pair the function alone, which drops what it keeps.
 std::shared_ptr<const Module> load(const codegen::Package& package, int threads);
+// Of a pair: one call that takes the cotangents too, and gives outputs and gradients.
+std::shared_ptr<const Module> load_both(const codegen::Package& package, int threads);
+// Of a pair: forward, whose last outputs are what it keeps, and backward; null where the package is no pair.
+struct Halves { std::shared_ptr<const Module> forward, backward; };
+Halves load_halves(const codegen::Package& package, int threads);
 codegen::Until until_for(const codegen::Target& target);
 
 // The interpreter over a bound Program; its magnitudes are for --check.

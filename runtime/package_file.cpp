@@ -19,13 +19,14 @@ using codegen::Package;
 
 static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view magic = "tilec package ";
-constexpr std::string_view begins = "tilec package 1\n";
+constexpr std::string_view begins = "tilec package 2\n";
 constexpr std::size_t head = begins.size() + 8 + 4;
 
 // One list of the fields, read by both: `Write` appends, `Read` takes.
 class Write {
  public:
   std::string bytes;
+  void operator()(const std::uint64_t& n) { bytes.append(reinterpret_cast<const char*>(&n), sizeof n); }
   void operator()(const std::int64_t& n) { bytes.append(reinterpret_cast<const char*>(&n), sizeof n); }
   void operator()(const std::string& text) {
     (*this)(static_cast<std::int64_t>(text.size()));
@@ -36,6 +37,7 @@ class Write {
 class Read {
  public:
   explicit Read(std::string_view bytes) : rest_(bytes) {}
+  void operator()(std::uint64_t& n) { std::memcpy(&n, take(sizeof n).data(), sizeof n); }
   void operator()(std::int64_t& n) { std::memcpy(&n, take(sizeof n).data(), sizeof n); }
   void operator()(std::string& text) {
     std::int64_t size = 0;
@@ -74,7 +76,7 @@ template <class Archive, class Enum> void number(Archive& archive, Enum& value, 
   }
 }
 
-template <class Archive, class P> void fields(Archive& archive, P& package) {
+template <class Archive, class P> void fields(Archive& archive, P& package, bool is_backward = false) {
   const auto plain = [&](auto& value) { archive(value); };
   const auto port = [&](auto& p) {
     archive(p.name);
@@ -82,7 +84,9 @@ template <class Archive, class P> void fields(Archive& archive, P& package) {
     all(archive, p.shape, plain);
     all(archive, p.strides, plain);
   };
+  archive(package.compiler);
   archive(package.name);
+  archive(package.source);
   archive(package.target);
   archive(package.architecture);
   all(archive, package.features, plain);
@@ -100,6 +104,9 @@ template <class Archive, class P> void fields(Archive& archive, P& package) {
     for (auto& extent : l.grid) archive(extent);
     archive(l.threads), archive(l.shared), archive(l.dynamic_shared);
   });
+  archive(package.kept);
+  if (is_backward) return;
+  all(archive, package.backward, [&](auto& backward) { fields(archive, backward, true); });
 }
 
 // What a reader of the fields relies on, whoever wrote them.
@@ -124,6 +131,16 @@ void check(const Package& p) {
     for (const int b : launch.buffers) is(b < size(p.buffers), "a launch names a missing buffer");
     is(launch.code >= 0 && launch.code < size(p.code), "a launch names missing code");
     is(std::ranges::all_of(launch.grid, [](std::int64_t n) { return n >= 0; }) && launch.threads > 0 && launch.shared >= 0 && launch.dynamic_shared >= 0, "a launch has a negative size");
+  }
+  is(p.kept >= 0 && p.kept <= size(p.outputs) && (p.kept == 0 || !p.backward.empty()), "it keeps what it does not make");
+  is(p.backward.size() <= 1, "it has two backward passes");
+  for (const Package& backward : p.backward) {
+    check(backward);
+    for (const codegen::Port& port : backward.inputs)
+      for (const auto* ports : {&p.inputs, &p.outputs}) {
+        const auto same = std::ranges::find(*ports, port.name, &codegen::Port::name);
+        is(same == ports->end() || *same == port, "backward takes another tensor than there is");
+      }
   }
 }
 

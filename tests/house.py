@@ -1,8 +1,9 @@
-"""The rules of the house that a script can check: house.py [arrow | vendors | codes].
+"""The rules of the house that a script can check: house.py [arrow | vendors | codes | types].
 
 arrow    a file includes headers of its own folder and of folders to its left only
 vendors  Spirit X3, isl, GMP, LLVM, CUDA, NVRTC, OpenCL, CLI11 and zlib stay in the files that may know them
 codes    every code declared in the sources has a golden test that shows it and a page in docs/errors
+types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
 """
 import pathlib
 import re
@@ -79,8 +80,22 @@ def codes():
     return faults
 
 
+def types():
+    where = {}
+    for _, path in sources():
+        space, hidden = "", False
+        for line in path.read_text().splitlines():
+            if opened := re.match(r"(?:inline )?namespace ([\w:]*) ?\{", line):
+                space, hidden = opened[1] or space, not opened[1]
+            elif re.match(r"\}  // namespace$", line):
+                hidden = False
+            elif (named := re.match(r"(?:struct|class|union|enum class|enum) (?:\[\[\w+\]\] )?([\w:]+\w)(?: final)?(?: : [^;()]*)? \{", line)) and not hidden:
+                where.setdefault((space, named[1]), []).append(str(path.relative_to(ROOT)))
+    return ["%s::%s is defined in %s" % (space, name, " and ".join(files)) for (space, name), files in sorted(where.items()) if len(files) > 1]
+
+
 def main() -> int:
-    rules = {"arrow": arrow, "vendors": vendors, "codes": codes}
+    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:

@@ -27,16 +27,18 @@ using poly::Program;
 using poly::Statement;
 
 constexpr double worth_a_search = 30000;               // cycles: below, no layout saves what it takes to think about
-constexpr double clearly_less = 0.8;                   // of today's cost, for the model is rough
+constexpr double clearly_less = 0.7;                   // of today's cost, for the model is rough
 constexpr double near_the_best = 1.3;                  // of the cycles of the multiply-adds alone
 
 // Cycles to copy one element of four bytes, read and written once, transposed in registers: from and to the second cache, the last, memory.
-constexpr double copy_in_l2 = 0.7, copy_in_l3 = 1.1, copy_in_memory = 2.2;
+constexpr double copy_in_l2 = 0.8, copy_in_l3 = 1.6, copy_in_memory = 3;
+constexpr double short_run = 8;                        // cycles for a run of elements that is no vector
 
-double copy_cycles(double count, double bytes, const Target& target) {
+// `run`: how many elements stay side by side.
+double copy_cycles(double count, double bytes, double run, const Target& target) {
   const double size = count * bytes;
   const double each = 2 * size <= static_cast<double>(target.l2) ? copy_in_l2 : 2 * size <= static_cast<double>(target.l3) / 2 ? copy_in_l3 : copy_in_memory;
-  return 200 + count * each * std::max(bytes, 2.0) / 4;
+  return 200 + count * (each * std::max(bytes, 2.0) / 4 + (run < 8 ? short_run / run : 0));
 }
 
 enum class Class { Batch, First, Second, Reduced, Single };  // First, Second: of the result and of that operand; Single: anything else
@@ -76,8 +78,8 @@ class Search {
   double copies(const Layouts& layouts) const {
     double cycles = 0;
     for (std::size_t r = 0; r < s_.reads.size(); ++r)
-      if (!layouts.reads[r].empty()) cycles += copy_cycles(sizes_[r], lang::bytes(program_.tensor(s_.reads[r].tensor).dtype), target_);
-    if (!layouts.target.empty()) cycles += copy_cycles(outputs_, lang::bytes(program_.tensor(s_.target.tensor).dtype), target_);
+      if (!layouts.reads[r].empty()) cycles += copy_cycles(sizes_[r], lang::bytes(program_.tensor(s_.reads[r].tensor).dtype), run(r, layouts.reads[r].back()), target_);
+    if (!layouts.target.empty()) cycles += copy_cycles(outputs_, lang::bytes(program_.tensor(s_.target.tensor).dtype), static_cast<double>(extent(s_, layouts.target.back())), target_);
     return cycles;
   }
 
@@ -121,6 +123,12 @@ class Search {
   }
 
  private:
+  // Of the copy's innermost dimension, or of the operand's: a square has the shorter one.
+  double run(std::size_t r, std::size_t last) const {
+    const std::vector<std::int64_t> shape = extents(program_.tensor(s_.reads[r].tensor));
+    return static_cast<double>(std::max<std::int64_t>(1, std::min(shape[last], shape[as_it_is(r).back()])));
+  }
+
   bool in_read(std::size_t r, std::size_t k) const {
     return std::any_of(s_.reads[r].element.begin(), s_.reads[r].element.end(), [&](const Affine& e) { return mentions(e, k); });
   }
@@ -220,13 +228,13 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
   if (best.cost < worth_a_search || best.cost < near_the_best * at_least) return best;
   const bool stages = may_stage(program, strides, s);
   double bar = clearly_less * best.cost;
-  for (const Class lanes : {Class::First, Class::Second, Class::Batch}) {
+  for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
     if (!search.has(lanes)) continue;
     std::vector<std::optional<std::size_t>> lasts{std::nullopt};
     for (const std::size_t k : search.windows(lanes)) lasts.emplace_back(k);
     for (const auto& last : lasts)
       for (unsigned copied = 1; copied < 8; ++copied) {
-        if (copied >> 2 && !stages) continue;
+        if (copied >> 2 && (!stages || lanes == Class::Reduced)) continue;  // lanes that fold write one element
         std::optional<Layouts> made = search.layouts(lanes, copied, last);
         if (!made) continue;
         const double copies = search.copies(*made);

@@ -47,8 +47,9 @@ double traffic(const std::vector<Turn>& loops, const Caches& caches) {
       at[l][a] = footprint(loops, l, a, static_cast<double>(caches.bytes[a]));
       all[l] += at[l][a].lines * line;
     }
-  double cycles = 0;
+  double most = 0;                                     // levels work at the same time
   for (const auto& [size, level] : levels) {
+    double cycles = 0;
     std::size_t fits = 0;
     while (fits < loops.size() && all[fits] > size) ++fits;
     for (std::size_t a = 0; a < accesses; ++a) {
@@ -65,8 +66,9 @@ double traffic(const std::vector<Turn>& loops, const Caches& caches) {
       const double run = at[fits][a].run;
       cycles += (a == 0 ? 2 : 1) * fetched * (level.in_order + (level.anywhere - level.in_order) / run);
     }
+    most = std::max(most, cycles);
   }
-  return cycles;
+  return most;
 }
 
 }  // namespace tilec::codegen

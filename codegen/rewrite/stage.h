@@ -8,13 +8,13 @@
 #include <cstddef>
 #include <vector>
 
-#include "codegen/nest.h"
+#include "codegen/rewrite/rewriting.h"
 
 namespace tilec::codegen {
 
 // False: an element that no point reaches would hold what is not known where the copy is made.
 bool may_stage(const poly::Program& program, const Strides& strides, const poly::Statement& s);
-// `order`: the output indices of the statement at n, outermost first. The copy stands behind it.
-void stage_result(poly::Program& program, Strides& strides, std::size_t n, const std::vector<std::size_t>& order);
+// `order`: the output indices of the statement at n, outermost first. Returns where the copy stands: behind it.
+std::size_t stage_result(Rewriting& r, std::size_t n, const std::vector<std::size_t>& order);
 
 }  // namespace tilec::codegen

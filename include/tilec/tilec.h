@@ -117,6 +117,7 @@ typedef struct tilec_options {
                               run, naming tensor, position, value and bound; 0: it is clamped */
   size_t kernels;          /* how many specialisations the program keeps: of more, the one that was not used for longest goes. 0: the
                               environment's TILEC_KERNELS, else 128. Programs made from this one keep as many each */
+  const char* plan;        /* how the program is compiled, as tilec_with_plan takes it; NULL: all is chosen */
 } tilec_options;
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */
@@ -166,6 +167,11 @@ TILEC_API tilec_status tilec_jvp(const tilec_program* program, const char* const
  * the gradient's. What both need is computed once. It is not differentiated further. */
 TILEC_API tilec_status tilec_value_and_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
                                                 tilec_program** both);
+
+/* The same program, compiled as a plan says: text that tilec_emit(…, "plan", …) gave for it, whole, edited or in part. What it does not say
+ * is chosen. It belongs to this program, not to its derivatives, and to the shapes and the target it was printed for: a line that cannot be
+ * read or does not apply is TILEC_PROGRAM_ERROR with its place when the program is specialised (E0560 to E0564). */
+TILEC_API tilec_status tilec_with_plan(const tilec_program* program, const char* plan, size_t length, tilec_program** planned);
 
 TILEC_API void tilec_program_destroy(tilec_program* program);
 
@@ -258,12 +264,28 @@ TILEC_API tilec_status tilec_save(const tilec_program* program, const char* path
  * (E0534), or made for a CPU or device that is not here (E0520). `threads` as in tilec_options. */
 TILEC_API tilec_status tilec_load(const char* bytes, size_t size, int threads, tilec_kernel** kernel);
 
+/* The same for a pair (tilec_vjp): one package with what runs forward and what runs backward, as `tilec build --vjp` writes it. tilec_load of it
+ * gives the function alone. tilec_load_vjp refuses a package that is no pair (E0539). */
+TILEC_API tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
+                                      const char* path, const tilec_argument* arguments, size_t argument_count);
+TILEC_API tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward);
+
 /* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct tilec_buffer tilec_buffer;
 
-/* A stage as text or bytes: ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm object opencl cuda
- * ptx cubin. Arguments may be left out as long as the stage needs no numbers. */
+/* A stage of the compiler: `is_text` is 0 where it is bytes; `target` is the one that has it, or null: every target. */
+typedef struct tilec_stage {
+  const char* name;
+  const char* description;
+  const char* target;
+  int is_text;
+} tilec_stage;
+
+/* All stages, in the order of work; they live as long as the library. */
+TILEC_API const tilec_stage* tilec_stages(size_t* count);
+
+/* A stage as text or bytes, by its name. Arguments may be left out as long as the stage needs no numbers. */
 TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stage, const tilec_argument* arguments, size_t argument_count,
                                   tilec_buffer** buffer);
 TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes as _ctypes
 import difflib as _difflib
+import functools as _functools
 import itertools as _itertools
 import os as _os
 import pathlib as _pathlib
@@ -28,7 +29,7 @@ from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, Internal
                      said as _said)
 
 __all__ = ["compile", "load", "Program", "Module", "Package", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
-           "OptionError", "ProgramWarning", "Diagnostic", "version"]
+           "OptionError", "ProgramWarning", "Diagnostic", "Stage", "stages", "version"]
 
 _LARGE = 2**63
 _Names = _typing.Union[str, _typing.Sequence[str], None]
@@ -41,6 +42,14 @@ def _name_list(names: _Names) -> list[str]:
         return list(names)
     except TypeError:
         raise TypeError("names of tensors are a str or a sequence of them, not %r" % (names,)) from None
+
+
+def _derivative_names(of: _Names, wrt: _Names) -> tuple:
+    """The C parameters of, of_count, wrt, wrt_count."""
+    parameters = []
+    for what, names in (("of=", _name_list(of)), ("wrt=", _name_list(wrt))):
+        parameters += [(_ctypes.c_char_p * max(1, len(names)))(*[_encoded(what, n) for n in names]), len(names)]
+    return tuple(parameters)
 
 
 class Program:
@@ -195,9 +204,8 @@ class Program:
 
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None])
-        arrays = [(_ctypes.c_char_p * max(1, len(names)))(*[_encoded(what, n) for n in names]) for what, names in (("of=", of), ("wrt=", wrt))]
         forward, backward = _ctypes.c_void_p(), _ctypes.c_void_p()
-        _check(_c.lib.tilec_vjp(self._handle, arrays[0], len(of), arrays[1], len(wrt), block.structs, block.count, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
+        _check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
         said = _said()
         pair = _Pair(forward.value, backward.value, self.inputs, self.outputs)
         self._hear(said)
@@ -211,15 +219,25 @@ class Program:
         return self._derivative(_c.lib.tilec_jvp, of, wrt)
 
     def _derivative(self, function, of: _Names, wrt: _Names) -> "Program":
-        of_names, wrt_names = _name_list(of), _name_list(wrt)
-        arrays = [(_ctypes.c_char_p * max(1, len(names)))(*[_encoded(what, n) for n in names]) for what, names in (("of=", of_names), ("wrt=", wrt_names))]
         handle = _ctypes.c_void_p()
-        _check(function(self._handle, arrays[0], len(of_names), arrays[1], len(wrt_names), _ctypes.byref(handle)), self._heard())
+        _check(function(self._handle, *_derivative_names(of, wrt), _ctypes.byref(handle)), self._heard())
         return Program(handle.value, self._kernels, self)
 
+    def with_plan(self, plan: "str | _os.PathLike[str]") -> "Program":
+        """This program, compiled as a plan says: the text, or a path to the file, of what emit("plan", …) gave for it, whole, edited or in part.
+        What it does not say is chosen. It is of this program, not of its derivatives, and of the shapes and target it was printed for: a call
+        where a line does not apply raises ProgramError with the line's place.
+        """
+        text = _plan_text(plan)
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_with_plan(self._handle, text, len(text), _ctypes.byref(handle)), self._heard())
+        planned = Program(handle.value, self._kernels, self)
+        planned._derived, planned._ones = self._derived, self._ones
+        return planned
+
     def emit(self, stage: str, *arguments, **named) -> "str | bytes":
-        """A stage of the compiler: ast source contraction gradient bound bounded reduced plan loops package report-text llvm asm
-        object opencl cuda ptx cubin. Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
+        """A stage of the compiler by its name (tilec.stages()), as text, or as bytes where it is not text.
+        Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
         """
         given = list(zip(self.inputs, self._by_position(arguments, named))) if arguments or named else []
         block = _Block([(n, _as_argument(n, v)) for n, v in given if v is not None])
@@ -230,15 +248,22 @@ class Program:
             data = _ctypes.string_at(_c.lib.tilec_buffer_data(handle), _c.lib.tilec_buffer_size(handle))
         finally:
             _c.lib.tilec_buffer_destroy(handle)
-        return data if stage in ("package", "object", "cubin") else data.decode()
+        return data.decode() if stages()[stage].is_text else data
 
-    def save(self, path: "str | _os.PathLike[str]", *arguments, **named) -> None:
+    def save(self, path: "str | _os.PathLike[str]", *arguments, vjp: bool = False, wrt: _Names = None, of: _Names = None, **named) -> None:
         """Writes a package: what a call with arguments of these shapes and types runs, compiled for the program's target. tilec.load(path)
         gives it back in a process that need not compile anything, as does `tilec run`. Arrays are taken as row-major.
+        With `vjp=True` the package has the backward pass too: `tilec.load(path).vjp(…)`; `wrt` and `of` as in vjp().
         """
+        if not vjp and (wrt is not None or of is not None):
+            raise TypeError("wrt= and of= belong to vjp=True; a gradient as a program is saved by f.grad(…).save(…)")
         given = _row_major([_as_argument(n, v) for n, v in zip(self.inputs, self._by_position(arguments, named))])
         block = _Block([(n, v) for n, v in zip(self.inputs, given) if v is not None])
-        _check(_c.lib.tilec_save(self._handle, _os.fsencode(path), block.structs, block.count), self._heard())
+        if vjp:
+            of_names, of_count, wrt_names, wrt_count = _derivative_names(of, wrt)
+            _check(_c.lib.tilec_save_vjp(self._handle, of_names, of_count, wrt_names, wrt_count, _os.fsencode(path), block.structs, block.count), self._heard())
+        else:
+            _check(_c.lib.tilec_save(self._handle, _os.fsencode(path), block.structs, block.count), self._heard())
         self._hear(_said())
 
     def _by_position(self, arguments: _typing.Sequence, named: dict) -> list:
@@ -287,6 +312,12 @@ class Program:
         prepared = _Prepared(handle.value, self.inputs)
         self._hear(said)
         return prepared
+
+
+def _plan_text(plan: "str | _os.PathLike[str]") -> bytes:
+    if not isinstance(plan, (str, _os.PathLike)):
+        raise TypeError("a plan is a str or a path, not a %s" % type(plan).__name__)
+    return plan.encode() if isinstance(plan, str) else _pathlib.Path(plan).read_bytes()
 
 
 def _kind_of(value) -> object:
@@ -372,14 +403,15 @@ class Module:
 
 def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
             size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), checked: bool = False,
-            kernels: int = 0, name: str = "<text>", **unknown):
+            kernels: int = 0, plan: "str | _os.PathLike[str] | None" = None, name: str = "<text>", **unknown):
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
     target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters,
     numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that no input's shape shows. include: folders in
     which imports are looked for, after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
     raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0: the
-    environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. Raises ProgramError when the text is at fault,
+    environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. plan: how the function is compiled, as
+    Program.with_plan() takes it. Raises ProgramError when the text is at fault,
     OptionError, a ValueError, for an unknown target; what the compiler warns of is raised as ProgramWarning: one code is left out by
     warnings.filterwarnings("ignore", message=r".*W0210", category=tilec.ProgramWarning).
     """
@@ -405,10 +437,14 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
         return file.compile(own, kernels or _usual_kernels(), heard)
 
     several = function is None and len(file.names) > 1 and "" not in file.names
+    if plan is not None:
+        if several:
+            raise TypeError("plan= is that of one function: write function= too; there are %s" % ", ".join(file.names))
+        return make(function).with_plan(plan)
     return Module(file, make) if several else make(function)
 
 
-_OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "name")
+_OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "plan", "name")
 
 
 def _unknown_options(unknown: dict) -> str:
@@ -442,6 +478,23 @@ def load(path: "str | _os.PathLike[str]", **options):
                 raise TypeError("%s is compiled already: %s= belong to Program.save()" % (path, "=, ".join(sorted(set(options) - {"threads"}))))
             return Package(_MAGIC + file.read(), _fit("threads=", "", options.get("threads", 0), 0, 4096))
     return compile(path.read_text(encoding="utf-8"), name=str(path), **options)
+
+
+class Stage(_typing.NamedTuple):
+    """What Program.emit shows under a name; `target` is the one that has it, None: every target."""
+    name: str
+    description: str
+    target: "str | None"
+    is_text: bool
+
+
+@_functools.cache
+def stages() -> "dict[str, Stage]":
+    """All stages of the compiler by name, in the order of work."""
+    count = _ctypes.c_size_t()
+    rows = _c.lib.tilec_stages(_ctypes.byref(count))
+    made = [Stage(s.name.decode(), s.description.decode(), s.target.decode() if s.target else None, bool(s.is_text)) for s in rows[:count.value]]
+    return {stage.name: stage for stage in made}
 
 
 def version() -> str:

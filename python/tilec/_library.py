@@ -38,7 +38,8 @@ class Size(c.Structure):
 class Options(c.Structure):
     _fields_ = [("size", c.c_size_t), ("function", c.c_char_p), ("target", c.c_char_p), ("file_name", c.c_char_p),
                 ("defines", c.POINTER(Define)), ("define_count", c.c_size_t), ("sizes", c.POINTER(Size)), ("size_count", c.c_size_t),
-                ("threads", c.c_int), ("include", c.POINTER(c.c_char_p)), ("include_count", c.c_size_t), ("checked", c.c_int), ("kernels", c.c_size_t)]
+                ("threads", c.c_int), ("include", c.POINTER(c.c_char_p)), ("include_count", c.c_size_t), ("checked", c.c_int), ("kernels", c.c_size_t),
+                ("plan", c.c_char_p)]
 
 
 class Argument(c.Structure):
@@ -48,6 +49,10 @@ class Argument(c.Structure):
 class Port(c.Structure):
     _fields_ = [("name", c.c_char_p), ("dtype", DLDataType), ("ndim", c.c_int32), ("shape", c.POINTER(c.c_int64)),
                 ("strides", c.POINTER(c.c_int64))]
+
+
+class Stage(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("description", c.c_char_p), ("target", c.c_char_p), ("is_text", c.c_int)]
 
 
 def _find() -> str:
@@ -82,6 +87,7 @@ def _load() -> c.CDLL:
         "tilec_jvp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_value_and_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, c.POINTER(handle), c.POINTER(handle)]),
+        "tilec_with_plan": (c.c_int, [handle, text, count, c.POINTER(handle)]),
         "tilec_program_destroy": (None, [handle]),
         "tilec_program_name": (text, [handle]),
         "tilec_input_count": (count, [handle]),
@@ -97,7 +103,10 @@ def _load() -> c.CDLL:
         "tilec_kernel_output": (c.c_int, [handle, count, c.POINTER(Port)]),
         "tilec_kernel_run": (c.c_int, [handle, handle, handle]),
         "tilec_save": (c.c_int, [handle, text, *arguments]),
+        "tilec_save_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, text, *arguments]),
+        "tilec_load_vjp": (c.c_int, [text, count, c.c_int, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_load": (c.c_int, [text, count, c.c_int, c.POINTER(handle)]),
+        "tilec_stages": (c.POINTER(Stage), [c.POINTER(count)]),
         "tilec_emit": (c.c_int, [handle, text, *arguments, c.POINTER(handle)]),
         "tilec_buffer_data": (handle, [handle]),
         "tilec_buffer_size": (count, [handle]),

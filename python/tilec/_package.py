@@ -9,6 +9,7 @@ import numpy as np
 from . import _library as _c
 from ._arguments import as_argument, as_outputs
 from ._call import Prepared, as_compiled, in_order
+from ._pair import Pair
 from .errors import check
 
 MAGIC = b"tilec package "
@@ -25,6 +26,7 @@ class Package:
         handle = c.c_void_p()
         check(_c.lib.tilec_load(data, len(data), threads, c.byref(handle)))
         self._prepared = Prepared(handle.value)
+        self._source, self._pair = (data, threads), None
         self.inputs: "tuple[str, ...]" = tuple(self._prepared.port_names)
         self.outputs: "tuple[str, ...]" = tuple(name for name, _, _ in self._prepared.outputs)
 
@@ -34,9 +36,21 @@ class Package:
         inputs = [(name, dtype, shape) for name, (_, dtype, shape) in zip(self.inputs, self._prepared.sources)]
         return "<tilec.Package (%s) -> (%s)>" % (ports(inputs), ports(self._prepared.outputs))
 
-    def __call__(self, *arguments, out=None, **named):
+    def _taken(self, arguments, named):
         values = in_order("the package", self.inputs, arguments, named)
-        taken = [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
+        return [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
+
+    def vjp(self, *arguments, **named):
+        """Outputs and `backward`, as Program.vjp gives them, of a package that was saved with `vjp=True` or built with --vjp."""
+        if self._pair is None:
+            forward, backward = c.c_void_p(), c.c_void_p()
+            data, threads = self._source
+            check(_c.lib.tilec_load_vjp(data, len(data), threads, c.byref(forward), c.byref(backward)))
+            self._pair = Pair(forward.value, backward.value, self.inputs, self.outputs)
+        return self._pair(self._taken(arguments, named))
+
+    def __call__(self, *arguments, out=None, **named):
+        taken = self._taken(arguments, named)
         if out is None:
             return self._prepared(taken, None)
         given = as_outputs(self.outputs, out)

@@ -144,6 +144,11 @@ static void stages_can_be_read(void) {
   EXPECT(tilec_emit(program, "gradient", NULL, 0, &buffer) == TILEC_OK);
   EXPECT(buffer != NULL && strstr(tilec_buffer_data(buffer), "dA[i, k: M, K] = +(") != NULL && strlen(tilec_buffer_data(buffer)) == tilec_buffer_size(buffer));
   tilec_buffer_destroy(buffer);
+  size_t count = 0;
+  const tilec_stage* stages = tilec_stages(&count);
+  int binary = 0;
+  for (size_t k = 0; k < count; ++k) binary += !stages[k].is_text && strcmp(stages[k].name, "package") == 0;
+  EXPECT(binary == 1 && tilec_stages(NULL) == stages);
   EXPECT(tilec_emit(program, "grad", NULL, 0, &buffer) == TILEC_ARGUMENT_ERROR);
   EXPECT(tilec_emit(program, "loops", NULL, 0, &buffer) == TILEC_ARGUMENT_ERROR); /* sizes are missing */
   tilec_program_destroy(program);

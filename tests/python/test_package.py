@@ -1,4 +1,5 @@
 """Programs saved in one process and run in another, by Python and by the command."""
+import pathlib
 import subprocess
 import threading
 
@@ -6,14 +7,16 @@ import numpy as np
 import pytest
 
 import tilec
+from test_cli import TILEC
 
+MATMUL = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }"
 CONV = """function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) {
   O[n, y, x, co: N, H/3, W/3, CO] = +(I[n, 3*y + 2*j, 3*x + 2*i, ci] * K[j, i, ci, co]);
 }"""
 
 
 def command(*arguments):
-    return subprocess.run(["tilec", *map(str, arguments)], capture_output=True, text=True)
+    return subprocess.run([TILEC, *map(str, arguments)], capture_output=True, text=True)
 
 
 def arrays(seed=0):
@@ -198,3 +201,12 @@ def test_threads_share_a_package(tmp_path):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_loading_and_running_link_no_compiler(tmp_path):
+    runner = pathlib.Path(TILEC).parent.parent / "tests/loads_package"
+    needed = subprocess.run(["readelf", "-d", runner], capture_output=True, text=True, check=True).stdout
+    assert "libz" in needed and "LLVM" not in needed and "isl" not in needed
+    tilec.compile(MATMUL).save(tmp_path / "f.tilec", np.ones((8, 8), "f4"), np.ones((8, 8), "f4"))
+    done = subprocess.run([runner, tmp_path / "f.tilec"], capture_output=True, text=True, check=False)
+    assert done.stdout == "512\n", done.stderr

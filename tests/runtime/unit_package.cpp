@@ -92,7 +92,7 @@ TEST_CASE("every byte counts: a package that was cut, grew or has one byte chang
   CHECK(fault_of("").find("cut off") != std::string::npos);
   CHECK(fault_of("function (X[N]) -> (Y) { Y = X; }").find("begins otherwise") != std::string::npos);
   std::string newer = bytes;
-  newer[14] = '2';
+  newer[14] = '9';
   CHECK(fault_of(newer).find("another version") != std::string::npos);
 }
 
@@ -112,6 +112,15 @@ TEST_CASE("fields that do not fit one another are refused, whatever the checksum
   CHECK(refused([](codegen::Package& p) { p.inputs[0].strides.pop_back(); }));
   CHECK(refused([](codegen::Package& p) { p.workspace = -1; }));
   CHECK(refused([](codegen::Package& p) { p.buffers.push_back({64, 512}); }));
+  const auto pair = [](codegen::Package& p) {
+    p.backward = {package("opencl")};
+    p.backward[0].inputs[0].name = p.outputs[0].name;
+  };
+  CHECK(refused([&](codegen::Package& p) { pair(p); }));   // of another shape
+  CHECK(refused([](codegen::Package& p) { p.kept = 1; }));
+  CHECK(!refused([](codegen::Package& p) { p.backward = {package("opencl")}; }));
+  CHECK(refused([](codegen::Package& p) { p.backward = {package("opencl")}, p.kept = 3; }));
+  CHECK(refused([](codegen::Package& p) { p.backward = {package("opencl"), package("opencl")}; }));
 }
 
 TEST_CASE("code for another machine, or for features that this one lacks, is refused by name") {

@@ -5,7 +5,12 @@
 #pragma once
 #include <vector>
 #include "codegen/fuse.h"
+#include "codegen/rewrite/rewriting.h"
 namespace tilec::codegen {
-// Indices that become the set's loops get one name in all its statements, in `program`.
-std::vector<Fused::Set> shared_rows(poly::Program& program, const Strides& strides, const Target& target);
+// Indices that become the set's loops get one name in all its statements, in the program.
+void share_rows(Rewriting& r);
+
+// The program's statements in sets: those that directives share, every other one alone.
+std::vector<Fused::Set> sets_of(const Rewriting& r);
+
 }  // namespace tilec::codegen

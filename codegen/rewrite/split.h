@@ -4,8 +4,7 @@
 //
 // By shapes alone: the result does not depend on how many threads there are.
 #pragma once
-#include "codegen/nest.h"
-#include "codegen/target.h"
+#include "codegen/rewrite/rewriting.h"
 namespace tilec::codegen {
-void split_reductions(poly::Program& program, Strides& strides, const Target& target);
+void split_reductions(Rewriting& r);
 }  // namespace tilec::codegen

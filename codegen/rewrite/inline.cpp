@@ -1,5 +1,7 @@
 // Which elementwise producers disappear into their readers, and how a value is seen from there.
-#include "codegen/inline.h"
+#include "codegen/rewrite/inline.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>
@@ -102,9 +104,21 @@ bool worth_inlining(const Program& program, const Statement& producer, const Sta
   return ratio <= 1.5;
 }
 
+constexpr int most_operations = 4096;                  // of a value that a plan makes
+
+bool fills(const Statement& s, TensorId id) { return std::holds_alternative<TensorId>(s.fill) && std::get<TensorId>(s.fill) == id; }
+
+void remove(Program& program, const std::vector<bool>& gone) {
+  std::vector<poly::Node> kept;
+  for (std::size_t n = 0; n < gone.size(); ++n)
+    if (!gone[n]) kept.push_back(std::move(program.nodes[n]));
+  program.nodes = std::move(kept);
+}
+
 }  // namespace
 
-void inline_elementwise(Program& program) {
+void inline_elementwise(Rewriting& r) {
+  Program& program = r.program;
   std::vector<std::vector<std::size_t>> readers(program.tensors.size());  // a node may have ceased to be one
   const auto note = [&](std::size_t n) {
     for (const TensorId id : autodiff::operands(program.nodes[n])) readers[static_cast<std::size_t>(id)].push_back(n);
@@ -119,8 +133,7 @@ void inline_elementwise(Program& program) {
     for (const std::size_t u : readers[static_cast<std::size_t>(producer->target.tensor)]) {
       if (gone[u] || !reads(program.nodes[u], producer->target.tensor)) continue;
       const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
-      const bool fills = consumer && std::holds_alternative<TensorId>(consumer->fill) && std::get<TensorId>(consumer->fill) == producer->target.tensor;
-      possible = possible && consumer && !fills && worth_inlining(program, *producer, *consumer);
+      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && worth_inlining(program, *producer, *consumer);
       users.insert(u);
     }
     if (!possible || users.empty() || (users.size() > 1 && weight(producer->value) > 3)) continue;
@@ -130,11 +143,33 @@ void inline_elementwise(Program& program) {
       note(u);
     }
     gone[n] = true;
+    r.done.push_back(directives::Inline{target_name(program, taken)});
   }
-  std::vector<poly::Node> kept;
-  for (std::size_t n = 0; n < gone.size(); ++n)
-    if (!gone[n]) kept.push_back(std::move(program.nodes[n]));
-  program.nodes = std::move(kept);
+  remove(program, gone);
+}
+
+Refusal apply(Rewriting& r, const directives::Inline& directive) {
+  Program& program = r.program;
+  const auto n = statement_of(program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const Statement producer = std::get<Statement>(program.nodes[*n]);
+  const TensorId id = producer.target.tensor;
+  if (is_output(program, id)) return fmt::format("`{}` is an output", directive.tensor);
+  if (!elementwise(program, producer)) return fmt::format("`{}` is not computed for each of its elements by itself", directive.tensor);
+  std::vector<std::size_t> users;
+  for (std::size_t u = 0; u < program.nodes.size(); ++u) {
+    if (!reads(program.nodes[u], id)) continue;
+    const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
+    if (!consumer || fills(*consumer, id)) return fmt::format("what reads `{}` needs it in memory", directive.tensor);
+    const auto uses = static_cast<int>(std::count_if(consumer->reads.begin(), consumer->reads.end(), [&](const Access& read) { return read.tensor == id; }));
+    if (nodes(producer.value) * uses + nodes(consumer->value) > most_operations) return fmt::format("`{}` would be a value of more than {} operations", target_name(program, *consumer), most_operations);
+    users.push_back(u);
+  }
+  if (users.empty()) return fmt::format("nothing reads `{}`", directive.tensor);
+  for (const std::size_t u : users) program.nodes[u] = inlined(program, producer, std::get<Statement>(program.nodes[u]));
+  program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(*n));
+  r.done.push_back(directive);
+  return std::nullopt;
 }
 
 }  // namespace tilec::codegen

@@ -1,7 +1,12 @@
 // Grows sets of statements that can run row by row; one that cannot join is passed over, with what waits for it.
-#include "codegen/rows.h"
+#include "codegen/rewrite/rows.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "autodiff/graph.h"
 #include "codegen/part.h"
@@ -175,7 +180,9 @@ class Rows {
     if (rows == 0 || heavy() || !same_extents(s, own, rows)) return false;
     if ((!dependent || overtakes) && !may_share(s, dependent, rows)) return false;
     open_.nodes.push_back(node);
-    if (local_bytes(rows) > budget()) {
+    bool torn = tears_lines(s, own, rows);
+    for (std::size_t k = 0; k + 1 < open_.nodes.size(); ++k) torn = torn || tears_lines(*statement(open_.nodes[k]), leads_[k], rows);
+    if (local_bytes(rows) > budget() || torn) {
       open_.nodes.pop_back();
       return false;
     }
@@ -209,6 +216,22 @@ class Rows {
     for (const int node : open_.nodes) sum += weight(statement(node)->value);
     return sum >= 512;
   }
+
+  // A copy that finds a line of what it reads side by side along a row, of which a turn has few, takes them from as many lines.
+  bool tears_lines(const Statement& s, const Leads& own, std::size_t rows) const {
+    if (s.aggregation != Aggregation::Assign || reduces(s) || has_threads(target_)) return false;
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (r + 1 == rows && local_bytes(rows) * of_a_line <= budget()) continue;  // as many rows as a line has elements are one turn
+      if (own[r].dim + 1 == s.target.element.size()) continue;
+      for (const Access& read : s.reads) {
+        std::int64_t stride = 0;
+        for (std::size_t d = 0; d < read.element.size(); ++d) stride += read.element[d].coefficients[own[r].index].get() * strides_[static_cast<std::size_t>(read.tensor)][d];
+        if (stride == 1 && s.domain[own[r].index].extent->get() > 1) return true;
+      }
+    }
+    return false;
+  }
+  static constexpr double of_a_line = 16;
 
   bool same_extents(const Statement& s, const Leads& own, std::size_t rows) const {
     const Statement& first = *statement(open_.nodes.front());
@@ -250,7 +273,6 @@ class Rows {
         for (std::size_t r = 0; r < rows_; ++r) open_.loops.back().push_back(leads[r].index);
       }
     }
-    for (const int node : open_.nodes) open_.blocks = open_.blocks || (statement(node) && reuses(*statement(node)));
     done_.push_back(std::move(open_));
     open_ = {};
   }
@@ -289,12 +311,156 @@ void put_in_order(Program& program, std::vector<Fused::Set>& sets) {
   program.nodes = std::move(nodes);
 }
 
+void note(Rewriting& r, const Fused::Set& set) {
+  if (set.nodes.size() < 2) return;
+  directives::Share done{{}, set.indices};
+  Rewriting::Rows rows{{}, set.indices};
+  for (const int node : set.nodes) {
+    const auto& s = std::get<Statement>(r.program.nodes[static_cast<std::size_t>(node)]);
+    done.tensors.push_back(target_name(r.program, s));
+    rows.tensors.push_back(s.target.tensor);
+  }
+  r.done.push_back(std::move(done));
+  r.rows.push_back(std::move(rows));
+}
+
+// ---- given sets
+
+// The set of these statements, or why they cannot run row by row.
+class Sharing {
+ public:
+  Sharing(const Rewriting& r, const directives::Share& directive) : r_(r), program_(r.program), directive_(directive), buffer_(buffers(r.program)) {}
+
+  std::variant<Fused::Set, std::string> set() {
+    if (directive_.tensors.size() < 2) return std::string("one statement shares its launch with nobody");
+    for (const std::string& name : directive_.tensors) if (const Refusal why = add(name)) return *why;
+    if (const Refusal why = out_of_order()) return *why;
+    if (has_threads(r_.target) && bytes_ > static_cast<double>(r_.target.shared_bytes) / 2) return fmt::format("a row of all of them takes {:.0f} bytes of shared memory", bytes_);
+    set_.indices = directive_.rows;
+    return std::move(set_);
+  }
+
+ private:
+  const Statement& statement(std::size_t member) const { return std::get<Statement>(program_.nodes[static_cast<std::size_t>(set_.nodes[member])]); }
+
+  Refusal add(const std::string& name) {
+    const auto n = statement_of(program_, name);
+    if (!n) return no_statement(name);
+    if (!set_.nodes.empty() && static_cast<int>(*n) <= set_.nodes.back()) return fmt::format("`{}` is computed before `{}`", name, target_name(program_, statement(set_.nodes.size() - 1)));
+    const auto& s = std::get<Statement>(program_.nodes[*n]);
+    if (std::any_of(r_.rows.begin(), r_.rows.end(), [&](const Rewriting::Rows& rows) { return std::count(rows.tensors.begin(), rows.tensors.end(), s.target.tensor) > 0; })) return fmt::format("`{}` shares rows already", name);
+    if (const Refusal why = without_rows(s, name)) return why;
+    set_.nodes.push_back(static_cast<int>(*n));
+    const auto extents_differ = [&](std::size_t row) { return s.domain[leads_.back()[row].index].extent != statement(0).domain[leads_[0][row].index].extent; };
+    for (std::size_t row = 0; row < directive_.rows.size(); ++row)
+      if (extents_differ(row)) return fmt::format("`{}` has another number of rows `{}`", name, directive_.rows[row]);
+    double row_bytes = lang::bytes(program_.tensor(s.target.tensor).dtype);
+    for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) row_bytes *= static_cast<double>(extent(s, k));
+    set_.loops.emplace_back();
+    for (std::size_t row = 0; row < directive_.rows.size(); ++row) {
+      const std::size_t k = leads_.back()[row].index;
+      set_.loops.back().push_back(k);
+      row_bytes /= std::max(1.0, static_cast<double>(extent(s, k)));
+    }
+    bytes_ += row_bytes;
+    return elsewhere(s, name);
+  }
+
+  // A statement whose first dimensions are not the rows.
+  Refusal without_rows(const Statement& s, const std::string& name) {
+    for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k) && extent(s, k) == 0) return fmt::format("the fold of `{}` has no value", name);
+    if (const auto* fill = std::get_if<TensorId>(&s.fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s.target.tensor)]) return fmt::format("`{}` begins as a copy of another tensor", name);
+    Leads leads = leads_of(program_, s);
+    if (const auto scan = scan_of(s)) leads.erase(std::find_if(leads.begin(), leads.end(), [&](const Lead& lead) { return lead.index == scan->along; }), leads.end());
+    if (leads.size() < directive_.rows.size()) return fmt::format("`{}` has only {} that can be rows", name, lang::counted(leads.size(), "first dimension"));
+    for (std::size_t row = 0; set_.nodes.empty() && row < directive_.rows.size(); ++row)
+      if (s.indices[leads[row].index] != directive_.rows[row]) return fmt::format("dimension {} of `{}` is `{}`, not `{}`", row + 1, name, s.indices[leads[row].index], directive_.rows[row]);
+    leads_.push_back(std::move(leads));
+    return std::nullopt;
+  }
+
+  // A statement that reads another row of one in the set.
+  Refusal elsewhere(const Statement& s, const std::string& name) const {
+    for (const Access& read : s.reads)
+      for (std::size_t m = 0; m + 1 < set_.nodes.size(); ++m) {
+        if (statement(m).target.tensor != read.tensor) continue;
+        for (std::size_t row = 0; row < directive_.rows.size(); ++row)
+          if (plain_index(read.element[leads_[m][row].dim]) != leads_.back()[row].index) return fmt::format("`{}` reads other rows of `{}`", name, program_.tensor(read.tensor).name);
+      }
+    return std::nullopt;
+  }
+
+  // One that stands between them, and that a later one of them waits for.
+  Refusal out_of_order() const {
+    std::set<TensorId> later;                          // made behind the first of the set, and not by it
+    for (std::size_t n = static_cast<std::size_t>(set_.nodes.front()), m = 0; m < set_.nodes.size(); ++n) {
+      if (static_cast<int>(n) != set_.nodes[m]) {
+        for (const TensorId id : autodiff::targets(program_.nodes[n])) later.insert(id);
+        continue;
+      }
+      for (const TensorId id : autodiff::operands(program_.nodes[n]))
+        if (later.contains(id)) return fmt::format("`{}` waits for `{}`, which is not among them", target_name(program_, statement(m)), program_.tensor(id).name);
+      ++m;
+    }
+    return std::nullopt;
+  }
+
+  const Rewriting& r_;
+  const Program& program_;
+  const directives::Share& directive_;
+  const std::vector<TensorId> buffer_;
+  Fused::Set set_;
+  std::vector<Leads> leads_;
+  double bytes_ = 0;
+};
+
+// Its statements follow the first of them.
+void bring_together(Program& program, std::vector<int> nodes) {
+  for (std::size_t m = 1; m < nodes.size(); ++m) {
+    const auto to = program.nodes.begin() + nodes.front() + static_cast<std::ptrdiff_t>(m), from = program.nodes.begin() + nodes[m];
+    std::rotate(to, from, from + 1);
+  }
+}
+
 }  // namespace
 
-std::vector<Fused::Set> shared_rows(Program& program, const Strides& strides, const Target& target) {
-  std::vector<Fused::Set> sets = Rows(program, strides, target).sets();
-  for (const Fused::Set& set : sets) rename_rows(program, set);
-  put_in_order(program, sets);
+void share_rows(Rewriting& r) {
+  std::vector<Fused::Set> sets = Rows(r.program, r.strides, r.target).sets();
+  for (const Fused::Set& set : sets) {
+    note(r, set);
+    rename_rows(r.program, set);
+  }
+  put_in_order(r.program, sets);
+}
+
+Refusal apply(Rewriting& r, const directives::Share& directive) {
+  const auto found = Sharing(r, directive).set();
+  if (const auto* why = std::get_if<std::string>(&found)) return *why;
+  const auto& set = std::get<Fused::Set>(found);
+  note(r, set);
+  rename_rows(r.program, set);
+  bring_together(r.program, set.nodes);
+  return std::nullopt;
+}
+
+std::vector<Fused::Set> sets_of(const Rewriting& r) {
+  std::map<TensorId, const Rewriting::Rows*> shared;
+  for (const Rewriting::Rows& rows : r.rows)
+    for (const TensorId id : rows.tensors) shared.emplace(id, &rows);
+  std::vector<Fused::Set> sets;
+  const Rewriting::Rows* open = nullptr;
+  for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
+    const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
+    const auto at = s ? shared.find(s->target.tensor) : shared.end();
+    const Rewriting::Rows* rows = at == shared.end() ? nullptr : at->second;
+    if (!rows || rows != open) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}, false});
+    open = rows;
+    sets.back().nodes.push_back(static_cast<int>(n));
+    sets.back().blocks = sets.back().blocks || (s && reuses(*s));
+    if (!rows) continue;
+    sets.back().loops.emplace_back();
+    for (const std::string& index : rows->indices) sets.back().loops.back().push_back(*index_of(*s, index));
+  }
   return sets;
 }
 

@@ -4,7 +4,7 @@
 //
 // Only where that costs less than storing: few reads of each element, or next to no work.
 #pragma once
-#include "poly/program.h"
+#include "codegen/rewrite/rewriting.h"
 namespace tilec::codegen {
-void inline_elementwise(poly::Program& program);
+void inline_elementwise(Rewriting& r);
 }  // namespace tilec::codegen

@@ -1,0 +1,230 @@
+#include "codegen/fits.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "codegen/leaf_choice.h"
+#include "codegen/product.h"
+#include "codegen/ranges.h"
+#include "codegen/rewrite.h"
+#include "codegen/scalar.h"
+#include "codegen/scan.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+constexpr std::int64_t most_rows = 32, most_vectors = 16, most_accumulators = 128, most_lanes = 64;  // beyond any register file
+
+// ---- the head
+
+// A buffer of a turn holds consecutive elements: some rows of the last loop, and one of each loop around it.
+Misfit locals_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<std::string>& rows) {
+  for (std::size_t k = 0; k < group.locals.size(); ++k) {
+    const std::string& name = plan.program.tensor(group.locals[k]).name;
+    if (std::find(chosen.locals.begin(), chosen.locals.end(), group.locals[k]) == chosen.locals.end()) return fmt::format("`{}` is needed outside this launch, so it is no local", name);
+    if (std::count(group.locals.begin(), group.locals.end(), group.locals[k]) > 1) return fmt::format("local `{}` is given twice", name);
+  }
+  if (group.locals.empty()) return std::nullopt;
+  if (group.loops.empty()) return "locals belong to the turns of a loop, and there is none";
+  for (std::size_t l = 0; l < group.loops.size(); ++l) {
+    if (group.loops[l].index != rows[l]) return fmt::format("with locals the loops are the first of {}, in this order", fmt::join(rows, ", "));
+    if (l + 1 < group.loops.size() && group.loops[l].step != 1) return "with locals all loops but the last one go by 1";
+  }
+  return std::nullopt;
+}
+
+const Fused::Set* set_of(const Group& chosen, const std::vector<Fused::Set>& sets) {
+  const auto same = [](int node, const Compute& leaf) { return node == leaf.node; };
+  const auto at = std::find_if(sets.begin(), sets.end(), [&](const Fused::Set& set) { return std::equal(set.nodes.begin(), set.nodes.end(), chosen.body.begin(), chosen.body.end(), same); });
+  return at == sets.end() ? nullptr : &*at;
+}
+
+// ---- leaves
+
+class LeafFit {
+ public:
+  LeafFit(const Plan& plan, const Group& group, const Compute& leaf, const Compute& chosen, const Strides& strides, const Target& target)
+      : plan_(plan), group_(group), leaf_(leaf), chosen_(chosen), target_(target), nest_(leaf_nest(plan.program, group, leaf, strides)) {}
+
+  Misfit fault() const {
+    if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan_.program.nodes[static_cast<std::size_t>(leaf_.node)]); intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape)
+      return leaf_ == chosen_ ? std::nullopt : Misfit("the leaf of a gather, scatter or sort has one form only");
+    for (const auto& check : {&LeafFit::loops, &LeafFit::walks, &LeafFit::roles, &LeafFit::form, &LeafFit::sizes, &LeafFit::parts})
+      if (Misfit why = (this->*check)()) return why;
+    return has_threads(target_) ? threads() : std::nullopt;
+  }
+
+ private:
+  const Dim* dim(const std::string& name) const {
+    const auto d = nest_.dim(name);
+    return d ? &nest_.dims[*d] : nullptr;
+  }
+  bool reduces(const std::string& name) const { return dim(name) && dim(name)->reduction; }
+  bool folds() const { return std::any_of(nest_.dims.begin(), nest_.dims.end(), [](const Dim& d) { return d.reduction; }); }
+  bool in_rows(const std::string& name) const {
+    const std::size_t d = *nest_.dim(name);
+    return std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
+  }
+
+  Misfit loops() const {
+    for (const Loop& loop : group_.loops) {
+      if (!dim(loop.index) && group_.body.size() > 1) continue;  // of extent 1
+      if (!dim(loop.index)) return fmt::format("`{}` is no dimension of `{}`; it has {}", loop.index, name(), dims());
+      if (reduces(loop.index)) return fmt::format("`{}` is reduced, so turns over it would write the same elements", loop.index);
+    }
+    return std::nullopt;
+  }
+
+  Misfit walks() const {
+    std::set<std::string> walked;
+    for (const Loop& loop : group_.loops) if (loop.step == 1) walked.insert(loop.index);
+    const auto walk = [&](const std::string& index) -> Misfit {
+      if (index.empty()) return std::nullopt;
+      if (!dim(index)) return fmt::format("`{}` is no dimension of `{}`; it has {}", index, name(), dims());
+      return walked.insert(index).second ? std::nullopt : Misfit(fmt::format("`{}` is walked twice", index));
+    };
+    std::vector<std::string> all = leaf_.outer;
+    all.insert(all.end(), leaf_.k.begin(), leaf_.k.end());
+    for (const std::string* one : {&leaf_.along, &leaf_.m, &leaf_.n}) all.push_back(*one);
+    for (const std::string& index : all) if (Misfit why = walk(index)) return why;
+    for (const Dim& d : nest_.dims) if (!walked.count(d.name)) return fmt::format("nothing walks `{}` of `{}`", d.name, name());
+    return std::nullopt;
+  }
+
+  // Which indices may stand where.
+  Misfit roles() const {
+    for (const std::string& index : leaf_.outer) if (reduces(index)) return fmt::format("`{}` is reduced and stands behind `over`", index);
+    for (const std::string& index : leaf_.k) if (!reduces(index)) return fmt::format("`{}` is not reduced and stands behind `k`", index);
+    if (!leaf_.m.empty() && reduces(leaf_.m)) return fmt::format("`{}` is reduced and stands behind `m`", leaf_.m);
+    if (!leaf_.n.empty() && reduces(leaf_.n) != (leaf_.form == LeafForm::Reduce)) return reduces(leaf_.n) ? fmt::format("lanes over `{}`, which is reduced, are those of `reduce`", leaf_.n) : fmt::format("`reduce` has its lanes over what is reduced, not over `{}`", leaf_.n);
+    if (leaf_.form != LeafForm::Scan && !leaf_.along.empty()) return std::string("`along` belongs to `scan`");
+    return std::nullopt;
+  }
+
+  Misfit form() const {
+    switch (leaf_.form) {
+      case LeafForm::Fill: return std::nullopt;        // place_of has compared it
+      case LeafForm::Map: return folds() ? Misfit(fmt::format("`{}` folds, so its leaf is no `map`", name())) : std::nullopt;
+      case LeafForm::Contract: return folds() ? std::nullopt : Misfit(fmt::format("`{}` folds nothing, so its leaf is a `map`", name()));
+      case LeafForm::Reduce: return leaf_.n.empty() ? Misfit("`reduce` has no index `n` for its lanes") : leaf_.m.empty() ? std::nullopt : Misfit("`reduce` has no index `m`");
+      case LeafForm::Scan: return scan();
+      default: return fmt::format("`{}` has another form", name());
+    }
+  }
+
+  Misfit scan() const {
+    const auto scan = scan_of(nest_);
+    if (!scan) return fmt::format("`{}` is no scan", name());
+    if (leaf_.along != nest_.dims[scan->along].name || leaf_.k != std::vector{nest_.dims[scan->over].name})
+      return fmt::format("`{}` is a scan along `{}` of `k {}`", name(), nest_.dims[scan->along].name, nest_.dims[scan->over].name);
+    for (const Loop& loop : group_.loops) if (loop.index == leaf_.along) return fmt::format("turns over `{}` would begin the scan again", loop.index);
+    if (!leaf_.m.empty()) return std::string("`scan` has no index `m`");
+    if (!leaf_.n.empty() && in_rows(leaf_.n)) return fmt::format("which points there are depends on `{}`, so its lanes cannot scan together", leaf_.n);
+    const bool one = !scan->steady() || has_scale(nest_.aggregation, compute_type(nest_.value->type()));
+    if (one && leaf_.rows != 1) return fmt::format("`{}` takes one step at a time: its block has one row", name());
+    return std::nullopt;
+  }
+
+  Misfit sizes() const {
+    if (leaf_.lanes > 1 && !has_threads(target_) && (!std::has_single_bit(static_cast<std::uint64_t>(leaf_.lanes)) || leaf_.lanes > most_lanes)) return fmt::format("{} lanes are no power of two up to {}", leaf_.lanes, most_lanes);
+    if (leaf_.rows > most_rows || leaf_.vectors > most_vectors || leaf_.rows * leaf_.vectors > most_accumulators) return fmt::format("a block of {}x{} is beyond {}x{} or {} accumulators", leaf_.rows, leaf_.vectors, most_rows, most_vectors, most_accumulators);
+    if (leaf_.n.empty() && !has_threads(target_) && (leaf_.lanes > 1 || leaf_.vectors > 1)) return std::string("without an index `n` there is one lane and one vector");
+    if (leaf_.m.empty() && leaf_.rows > 1 && leaf_.form != LeafForm::Scan) return std::string("without an index `m` a block has one row");
+    if (!leaf_.m.empty() && !leaf_.n.empty() && share_a_row(leaf_.m, leaf_.n)) return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", leaf_.m, leaf_.n);
+    return std::nullopt;
+  }
+
+  // Chunks, streamed stores, staging, the order of blocks.
+  Misfit parts() const {
+    const bool adds = nest_.aggregation == Aggregation::Sum && plan_.program.tensor(nest_.target.tensor).dtype == compute_type(nest_.value->type()) && (identity_is_fill(nest_) || always_reached(nest_));
+    if (leaf_.taps > 0) {
+      if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds || outputs_share_rows(nest_)) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `taps`", name());
+      if (static_cast<std::size_t>(leaf_.taps) > leaf_.k.size()) return fmt::format("`k` has {} indices, not {} that could be taps", leaf_.k.size(), leaf_.taps);
+      if (leaf_.chunk > 0) return std::string("a leaf has `taps` or a `chunk`");
+    }
+    if (leaf_.turned) {
+      const bool block = (leaf_.form == LeafForm::Map || leaf_.form == LeafForm::Contract || leaf_.form == LeafForm::Fill) && !leaf_.m.empty() && !leaf_.n.empty();
+      if (!block || has_threads(target_) || leaf_.rows > leaf_.lanes) return std::string("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
+    }
+    if (leaf_.chunk > 0) {
+      if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `chunk`", name());
+      if (leaf_.k.empty() || leaf_.chunk >= dim(leaf_.k.front())->extent) return fmt::format("a chunk of {} is not shorter than the first of `k`", leaf_.chunk);
+    }
+    const TensorId id = nest_.target.tensor;
+    const bool read_here = std::any_of(plan_.program.nodes.begin(), plan_.program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
+    if (leaf_.stream && (leaf_.form != LeafForm::Map || has_threads(target_) || !is_output(plan_.program, id) || read_here)) return fmt::format("only a `map` whose result nobody here reads is streamed, and `{}` is none", name());
+    if (leaf_.depth > 0 && leaf_ != chosen_) return std::string("a staged leaf has one form only");
+    if (leaf_.depth > 0 && (!group_.loops.empty() || group_.body.size() > 1)) return std::string("a staged leaf stands alone, without loops");
+    if (!leaf_.m_inner && (has_threads(target_) || leaf_.m.empty() || leaf_.n.empty())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
+    return std::nullopt;
+  }
+
+  // Elements are numbered over the threads of a block, or the block folds or scans together.
+  Misfit threads() const {
+    if (leaf_.depth > 0) return std::nullopt;
+    for (const Loop& loop : group_.loops) if (loop.step != 1) return fmt::format("a block of threads has one `{}`, not {}", loop.index, loop.step);
+    if (leaf_.form == LeafForm::Scan) return leaf_ == chosen_ ? std::nullopt : Misfit("the scan of a block of threads has one form only");
+    if (leaf_.lanes != group_.threads) return fmt::format("the lanes are the {} threads of a block", group_.threads);
+    const std::int64_t vectors = leaf_.form == LeafForm::Reduce ? 4 : 1;
+    if (leaf_.vectors > vectors || leaf_.rows > 8) return fmt::format("a thread has a block of 8x{} at most", vectors);
+    return std::nullopt;
+  }
+
+  bool share_a_row(const std::string& a, const std::string& b) const {
+    const std::size_t x = *nest_.dim(a), y = *nest_.dim(b);
+    return std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return row.form.coefficients[x] && row.form.coefficients[y]; });
+  }
+  const std::string& name() const { return plan_.program.tensor(nest_.target.tensor).name; }
+  std::string dims() const {
+    std::vector<std::string> names;
+    for (const Dim& d : nest_.dims) names.push_back(d.name);
+    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  const Plan& plan_;
+  const Group& group_;
+  const Compute& leaf_;
+  const Compute& chosen_;
+  const Target& target_;
+  const Nest nest_;
+};
+
+}  // namespace
+
+Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets) {
+  if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
+  if (group.threads != chosen.threads) return chosen.threads ? fmt::format("its blocks have {} threads", chosen.threads) : "this target has no blocks of threads";
+  std::set<std::string> seen;
+  for (const Loop& loop : group.loops) if (!seen.insert(loop.index).second) return fmt::format("`{}` is looped over twice", loop.index);
+  if (chosen.body.size() == 1) return group.locals.empty() ? std::nullopt : Misfit("a launch of one statement has no locals");
+  const Fused::Set* set = set_of(chosen, sets);
+  const std::vector<std::string> rows = set ? set->indices : std::vector<std::string>();
+  for (const Loop& loop : group.loops)
+    if (std::find(rows.begin(), rows.end(), loop.index) == rows.end()) return fmt::format("these statements share {}, not `{}`", fmt::join(rows, ", "), loop.index);
+  if (group.threads && group.loops.empty()) return "blocks of threads that share rows have a loop over them";
+  return locals_fault(plan, group, chosen, rows);
+}
+
+Misfit leaf_fault(const Plan& plan, const Group& group, const Compute& leaf, const Compute& chosen, const Strides& strides, const Target& target) {
+  return LeafFit(plan, group, leaf, chosen, strides, target).fault();
+}
+
+Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen, const Strides& strides, const Target& target) {
+  const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan.program.nodes[static_cast<std::size_t>(chosen.node)]);
+  if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return chosen;
+  Nest nest = leaf_nest(plan.program, group, chosen, strides);
+  nest.adds = chosen.form != LeafForm::Fill && plan.program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
+  const Facts turn = facts(nest, group.loops, target);
+  Compute leaf = choose_leaf(turn, chosen.node).leaf;
+  if (has_threads(target)) for_threads(leaf, turn, target);
+  if (chosen.form == LeafForm::Fill) leaf.form = LeafForm::Fill;
+  leaf.stream = chosen.stream;
+  return leaf;
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,122 @@
+// The passes that know no machine, in order, timed; each comment says what holds from there on.
+#include "codegen/meaning.h"
+
+#include <fmt/core.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "autodiff/graph.h"
+#include "codegen/accumulate.h"
+#include "codegen/asked_sizes.h"
+#include "codegen/clock.h"
+#include "poly/bind.h"
+#include "poly/bounds.h"
+#include "poly/defract.h"
+#include "poly/simplify.h"
+#include "poly/verify.h"
+
+namespace tilec::codegen {
+
+Meaning::Meaning() = default;
+Meaning::Meaning(const Meaning&) = default;
+Meaning::Meaning(Meaning&&) noexcept = default;
+Meaning& Meaning::operator=(const Meaning&) = default;
+Meaning& Meaning::operator=(Meaning&&) noexcept = default;
+Meaning::~Meaning() = default;
+
+namespace {
+
+using poly::Program;
+using poly::Stage;
+
+// Errors only: remarks and warnings are those of the Programs alone.
+std::optional<autodiff::Split> split_of(const Program& program, const Program& derivative, const Request& request, lang::Diagnostics& diagnostics) {
+  lang::Diagnostics own;
+  std::optional<autodiff::Split> result;
+  if (auto joint = poly::bind(together(program, restricted(derivative, request.outputs)), request.sizes, own))
+    if (joint = poly::bounds(poly::simplify(*joint), own); joint) result = autodiff::split(*joint, program.inputs.size(), program.outputs.size(), {}, own);
+  for (const lang::Diagnostic& d : own.all())
+    if (d.severity == lang::Severity::Error) diagnostics.add(d);
+  return result;
+}
+
+// Callers know what is kept by its name without mark, so no other tensor of the pair may share it.
+void name_kept(autodiff::Split& split) {
+  const Program& forward = split.forward;
+  std::map<std::string, std::string> names;              // of what is kept
+  for (std::size_t k = split.forward_outputs; k < forward.outputs.size(); ++k) names.emplace(forward.tensor(forward.outputs[k]).name, "");
+  std::set<std::string> taken;
+  for (const Program* program : {&forward, &std::as_const(split.backward)})
+    for (const poly::Tensor& tensor : program->tensors)
+      if (!names.contains(tensor.name)) taken.insert(autodiff::without_mark(tensor.name));
+  for (auto& [was, name] : names) {
+    const std::string plain = autodiff::without_mark(was);
+    name = plain;
+    for (int n = 1; !taken.insert(name).second; ++n) name = fmt::format("{}_{}", plain, n);
+    if (name == plain) name = was;
+  }
+  for (Program* program : {&split.forward, &split.backward})
+    for (poly::Tensor& tensor : program->tensors)
+      if (const auto at = names.find(tensor.name); at != names.end()) tensor.name = at->second;
+}
+
+// From here on there is one Program again: forward, whose last outputs are kept, or backward, which begins with them.
+void take_half(Meaning& meaning, Request::Half half) {
+  meaning.bounded = half == Request::Half::Forward ? meaning.split->forward : meaning.split->backward;
+  meaning.outputs.clear();
+  for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
+}
+
+}  // namespace
+
+std::optional<Meaning> meaning_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+  Meaning meaning;
+  Clock timed(meaning.timings);
+  meaning.contraction = timed("build", [&] { return poly::build(file, request.signature, diagnostics); });
+  if (!meaning.contraction || !sizes_fit(file, request, *meaning.contraction, diagnostics)) return std::nullopt;
+  poly::verify(*meaning.contraction, Stage::Symbolic);
+  // From here on every domain is written out, independent of which operands remain.
+  if (until == Until::Contraction) return meaning;
+
+  const Program* source = &*meaning.contraction;
+  std::optional<Program> differentiated;               // what the last derivative is of
+  for (const Derivative& derivative : request.derivatives) {
+    if (request.split || request.half != Request::Half::Both) differentiated = *source;
+    meaning.gradient = timed(derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
+    if (!meaning.gradient) return std::nullopt;
+    poly::verify(*meaning.gradient, Stage::Symbolic);
+    source = &*meaning.gradient;
+  }
+  if (until == Until::Gradient) return meaning;
+
+  const Program wanted = restricted(*source, request.outputs);
+  for (const poly::TensorId id : wanted.outputs) meaning.outputs.push_back(autodiff::without_mark(wanted.tensor(id).name));
+  meaning.bound = timed("bind", [&] { return poly::bind(accumulated(wanted, request.accumulate), request.sizes, diagnostics); });
+  if (!meaning.bound) return std::nullopt;
+  meaning.simplified = timed("simplify", [&] { return poly::simplify(*meaning.bound); });
+  if (request.checked) meaning.checks = poly::add_index_checks(*meaning.simplified);
+  // From here on every size is an integer.
+  meaning.bounded = timed("bounds", [&] { return poly::bounds(*meaning.simplified, diagnostics); });
+  if (!meaning.bounded) return std::nullopt;
+  poly::verify(*meaning.bounded, Stage::Bounded);
+  if (differentiated) {
+    meaning.split = timed("split", [&] { return split_of(*differentiated, *meaning.gradient, request, diagnostics); });
+    if (!meaning.split) return std::nullopt;
+    poly::verify(meaning.split->forward, Stage::Bounded);
+    poly::verify(meaning.split->backward, Stage::Bounded);
+    if (request.half != Request::Half::Both) {
+      name_kept(*meaning.split);
+      take_half(meaning, request.half);
+    }
+  }
+  if (until == Until::Bound) return meaning;
+
+  meaning.reduced = timed("defract", [&] { return poly::defract(*meaning.bounded); });
+  poly::verify(*meaning.reduced, Stage::Bounded);
+  // From here on every output element has exactly one writer.
+  return meaning;
+}
+
+}  // namespace tilec::codegen

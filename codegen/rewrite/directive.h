@@ -1,0 +1,124 @@
+// Directives: what a plan says of the Program before it is cut into groups, one rewrite a line.
+//
+//   inline E                            E is computed where it is read (inline.h)
+//   absorb A                            the sum A goes into the sums that read it (factor.h)
+//   restate C                           conditions of C's sum become rows, its index the form that the value reads (restate.h)
+//   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
+//   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
+//   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
+//   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
+//   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
+//   stage C  order j i                  C is computed with its output indices in this order, and copied to where it belongs (stage.h)
+//   panels B  in C  along j  by 64      C reads a copy of B that lies in panels of 64 of j (operands.h)
+//   share S E Y  rows i                 one launch, whose turns have some rows i of all three (rows.h)
+//
+// They stand in the order in which they are applied, each over what those before it made; tensors and indices are called as that
+// Program prints them. A word `read 1` chooses among several reads of one tensor.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "codegen/plan_text.h"
+
+namespace tilec::codegen {
+
+namespace directives {
+
+using Names = std::vector<std::string>;
+
+// `parts` says how a directive is written: `io` prints or reads it.
+struct Inline {
+  static constexpr const char* word = "inline";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Inline&) const = default;
+};
+struct Absorb {
+  static constexpr const char* word = "absorb";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Absorb&) const = default;
+};
+struct Restate {
+  static constexpr const char* word = "restate";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Restate&) const = default;
+};
+struct Factor {
+  static constexpr const char* word = "factor";
+  std::string tensor;
+  Names sums;
+  void parts(auto& io) { io.head(tensor), io.part("over", sums); }
+  bool operator==(const Factor&) const = default;
+};
+struct Terms {
+  static constexpr const char* word = "terms";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Terms&) const = default;
+};
+struct Blocks {
+  static constexpr const char* word = "blocks";
+  std::string tensor;
+  std::int64_t size = 0;
+  void parts(auto& io) { io.head(tensor), io.part("by", size); }
+  bool operator==(const Blocks&) const = default;
+};
+struct Split {
+  static constexpr const char* word = "split";
+  std::string tensor, index;
+  std::int64_t size = 0;
+  void parts(auto& io) { io.head(tensor), io.part("over", index), io.part("by", size); }
+  bool operator==(const Split&) const = default;
+};
+struct Copy {
+  static constexpr const char* word = "copy";
+  std::string operand, reader;
+  std::vector<std::int64_t> order;                     // the operand's dimensions, as they lie in the copy
+  std::int64_t read = 0;                               // which of the reader's reads of the operand
+  void parts(auto& io) { io.head(operand), io.part("in", reader), io.part("order", order), io.unless_0("read", read); }
+  bool operator==(const Copy&) const = default;
+};
+struct Stage {
+  static constexpr const char* word = "stage";
+  std::string tensor;
+  Names order;                                         // output indices, outermost first
+  void parts(auto& io) { io.head(tensor), io.part("order", order); }
+  bool operator==(const Stage&) const = default;
+};
+struct Panels {
+  static constexpr const char* word = "panels";
+  std::string operand, reader, index;
+  std::int64_t width = 0, read = 0;
+  void parts(auto& io) { io.head(operand), io.part("in", reader), io.part("along", index), io.part("by", width), io.unless_0("read", read); }
+  bool operator==(const Panels&) const = default;
+};
+struct Share {
+  static constexpr const char* word = "share";
+  Names tensors, rows;                                 // what the statements compute; indices of the first one
+  void parts(auto& io) { io.head(tensors), io.part("rows", rows); }
+  bool operator==(const Share&) const = default;
+};
+
+}  // namespace directives
+
+using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Factor, directives::Terms, directives::Blocks, directives::Split, directives::Copy, directives::Stage,
+                               directives::Panels, directives::Share>;
+
+// Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.
+enum class RewriteStage { Inline, Sums, Scans, Splits, Copies, Panels, Rows };
+RewriteStage stage_of(const Directive& directive);
+std::optional<RewriteStage> stage_of(std::string_view word);  // none: the word begins no directive
+
+std::string print(const Directive& directive);
+std::string_view word_of(const Directive& directive);
+// Of a line whose first word begins a directive.
+std::optional<Directive> parse_directive(PlanLine line, PlanFault& fault);
+
+}  // namespace tilec::codegen

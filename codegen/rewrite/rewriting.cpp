@@ -1,0 +1,39 @@
+#include "codegen/rewrite/rewriting.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tilec::codegen {
+
+using poly::Program;
+using poly::Statement;
+
+Refusal apply(Rewriting& r, const Directive& directive) {
+  return std::visit([&](const auto& d) { return apply(r, d); }, directive);
+}
+
+std::optional<std::size_t> statement_of(const Program& program, const std::string& tensor) {
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const auto* s = std::get_if<Statement>(&program.nodes[n]);
+    if (s != nullptr && target_name(program, *s) == tensor) return n;
+  }
+  return std::nullopt;
+}
+
+std::string no_statement(const std::string& tensor) { return fmt::format("no statement computes `{}` here", tensor); }
+
+std::optional<std::size_t> index_of(const Statement& s, const std::string& name) {
+  const auto at = std::find(s.indices.begin(), s.indices.end(), name);
+  return at == s.indices.end() ? std::nullopt : std::optional(static_cast<std::size_t>(at - s.indices.begin()));
+}
+
+std::optional<std::size_t> read_of(const Program& program, const Statement& s, const std::string& tensor, std::int64_t read) {
+  for (std::size_t k = 0; k < s.reads.size(); ++k)
+    if (program.tensor(s.reads[k].tensor).name == tensor && read-- == 0) return k;
+  return std::nullopt;
+}
+
+const std::string& target_name(const Program& program, const Statement& s) { return program.tensor(s.target.tensor).name; }
+
+}  // namespace tilec::codegen

@@ -1,0 +1,57 @@
+// A Program on its way from `reduced` to what is planned: each directive, chosen or given, changes it.
+//
+// A pass that chooses (inline.h, factor.h, …) applies one directive after another and notes it in `done`; `apply` does what a given
+// one says, or tells why it would not mean the same.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/nest.h"
+#include "codegen/rewrite/directive.h"
+#include "codegen/target.h"
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+struct Rewriting {
+  poly::Program program;
+  Strides strides;                                     // of all its tensors
+  const Target& target;
+  std::vector<Directive> done = {};
+
+  // Statements that share a launch, by their targets, and how many of each one's first dimensions are the launch's loops.
+  struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; };
+  std::vector<Rows> rows = {};
+  std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one tensor
+  std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};  // of a tensor in an order of its dimensions
+};
+
+// Why a directive does not apply; none: it was applied.
+using Refusal = std::optional<std::string>;
+
+Refusal apply(Rewriting& r, const Directive& directive);
+Refusal apply(Rewriting& r, const directives::Inline& directive);
+Refusal apply(Rewriting& r, const directives::Absorb& directive);
+Refusal apply(Rewriting& r, const directives::Restate& directive);
+Refusal apply(Rewriting& r, const directives::Factor& directive);
+Refusal apply(Rewriting& r, const directives::Terms& directive);
+Refusal apply(Rewriting& r, const directives::Blocks& directive);
+Refusal apply(Rewriting& r, const directives::Split& directive);
+Refusal apply(Rewriting& r, const directives::Copy& directive);
+Refusal apply(Rewriting& r, const directives::Stage& directive);
+Refusal apply(Rewriting& r, const directives::Panels& directive);
+Refusal apply(Rewriting& r, const directives::Share& directive);
+
+// The statement that computes the tensor of this name: its place in the program.
+std::optional<std::size_t> statement_of(const poly::Program& program, const std::string& tensor);
+std::string no_statement(const std::string& tensor);   // why there is none
+std::optional<std::size_t> index_of(const poly::Statement& s, const std::string& name);
+// Among the statement's reads, the `read`-th one of the tensor of this name.
+std::optional<std::size_t> read_of(const poly::Program& program, const poly::Statement& s, const std::string& tensor, std::int64_t read);
+const std::string& target_name(const poly::Program& program, const poly::Statement& s);
+
+}  // namespace tilec::codegen

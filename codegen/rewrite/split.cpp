@@ -1,0 +1,132 @@
+// Cuts the longest reduction index of a statement with few outputs into chunks.
+#include "codegen/rewrite/split.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/part.h"
+#include "codegen/product.h"
+#include "codegen/rewrite.h"
+#include "codegen/scalar.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Access;
+using poly::Affine;
+using poly::Expr;
+using poly::Program;
+using poly::Range;
+using poly::Statement;
+
+constexpr double long_enough = 1 << 15;                // points of the reduction a chunk should have on a CPU
+constexpr double few_outputs = 64;
+
+struct Cut { std::size_t index; std::int64_t chunk; };
+
+// Whether parts of its fold can be folded again: no part is empty, no element is left out, and the fold has no scale of its own.
+bool folds_in_parts(const Program& program, const Statement& s) {
+  return reduces(s) && s.aggregation != Aggregation::Assign && !has_scale(s.aggregation, compute_type(s.value.type())) && s.domain.size() == s.indices.size() && covers(program, s);
+}
+
+// Which reduction index to cut into chunks, and how long they are. By shapes alone, so that results do not depend on threads.
+std::optional<Cut> cut_of(const Program& program, const Statement& s, const Target& target) {
+  const double outputs = std::max(1.0, elements(program, s.target.tensor)), all = points(s) / outputs;
+  const double enough = has_threads(target) ? 2048 : long_enough, wanted = has_threads(target) ? 8.0 * target.multiprocessors : few_outputs;
+  if (!folds_in_parts(program, s)) return std::nullopt;
+  if (outputs >= wanted || all < 2 * enough) return std::nullopt;
+  std::optional<std::size_t> longest;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    const bool output = std::any_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return !e.coefficients[k].is(0); });
+    if (!output && (!longest || s.domain[k].extent->get() > s.domain[*longest].extent->get())) longest = k;
+  }
+  const std::int64_t extent = s.domain[*longest].extent->get();
+  const double chunks = std::min({all / enough, std::ceil(wanted / outputs), static_cast<double>(extent)});
+  if (chunks < 2) return std::nullopt;
+  const auto chunk = static_cast<std::int64_t>(std::ceil(static_cast<double>(extent) / chunks));
+  return Cut{*longest, chunk};
+}
+
+// The statement becomes two.
+void split(Rewriting& r, std::size_t n, const Cut& cut) {
+  Program& program = r.program;
+  const Statement whole = std::get<Statement>(program.nodes[n]);
+  r.done.push_back(directives::Split{target_name(program, whole), whole.indices[cut.index], cut.chunk});
+  const std::size_t count = whole.indices.size(), chunk_index = count;  // the new index stands last
+  const std::int64_t extent = whole.domain[cut.index].extent->get(), begin = -whole.domain[cut.index].value.constant.get();
+  const std::int64_t chunks = (extent + cut.chunk - 1) / cut.chunk;
+  std::vector<Affine> map;
+  for (std::size_t k = 0; k < count; ++k) map.push_back(Affine::index(k, count + 1));
+  map[cut.index].coefficients[chunk_index] = poly::Size(cut.chunk);
+  map[cut.index].constant = poly::Size(begin);
+  poly::Tensor parts{fresh_name(program, program.tensor(whole.target.tensor).name + "_parts"), whole.value.type(), {poly::Size(chunks)}, whole.span};
+  for (const poly::Size& size : program.tensor(whole.target.tensor).shape) parts.shape.push_back(size);
+  r.strides.push_back(row_major(extents(parts)));
+  program.tensors.push_back(parts);
+  const TensorId id = static_cast<TensorId>(program.tensors.size()) - 1;
+  const auto seen = [&](const Affine& e) { return e.compose(map, count + 1); };
+  Statement part = whole;
+  part.target = {id, {Affine::index(chunk_index, count + 1)}};
+  for (const Affine& e : whole.target.element) part.target.element.push_back(seen(e));
+  part.indices.push_back(fresh_index(part, part.indices[cut.index] + "_s"));
+  part.domain.clear();
+  for (std::size_t k = 0; k < count; ++k) {
+    Range row = whole.domain[k];
+    row.value = k == cut.index ? Affine::index(k, count + 1) : seen(row.value);
+    if (k == cut.index) row.extent = poly::Size(cut.chunk);
+    part.domain.push_back(std::move(row));
+  }
+  part.domain.push_back({Affine::index(chunk_index, count + 1), poly::Size(chunks)});
+  if (chunks * cut.chunk != extent) {
+    Range rest{map[cut.index], poly::Size(extent)};
+    rest.value.constant = poly::Size(0);
+    part.domain.push_back(std::move(rest));
+  }
+  for (Access& read : part.reads) for (Affine& e : read.element) e = seen(e);
+  std::vector<int> same;
+  for (std::size_t r = 0; r < part.reads.size(); ++r) same.push_back(static_cast<int>(r));
+  part.value = seen_from(whole.value, map, count + 1, same);
+  part.fill = poly::Number{whole.value.type()};      // no chunk is empty
+  Statement sum = copy(program, whole.target.tensor, whole.target.tensor, in_order(whole.target.element.size()));
+  const std::size_t rank = sum.indices.size();
+  std::vector<std::size_t> where = in_order(rank);
+  for (Affine& e : sum.target.element) e = e.renumber(where, rank + 1);
+  for (Range& row : sum.domain) row.value = row.value.renumber(where, rank + 1);
+  sum.indices.push_back("s");
+  sum.domain.push_back({Affine::index(rank, rank + 1), poly::Size(chunks)});
+  sum.reads = {{id, {Affine::index(rank, rank + 1)}}};
+  for (const Affine& e : sum.target.element) sum.reads[0].element.push_back(e);
+  sum.aggregation = whole.aggregation;
+  sum.value = poly::Read{0, whole.value.type()};
+  sum.fill = whole.fill;
+  sum.span = whole.span;
+  program.nodes[n] = std::move(part);
+  program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n) + 1, std::move(sum));
+}
+
+}  // namespace
+
+void split_reductions(Rewriting& r) {
+  for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
+    const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
+    const auto cut = s ? cut_of(r.program, *s, r.target) : std::nullopt;
+    if (cut) split(r, n++, *cut);
+  }
+}
+
+Refusal apply(Rewriting& r, const directives::Split& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const auto& s = std::get<Statement>(r.program.nodes[*n]);
+  const auto index = index_of(s, directive.index);
+  if (!index || is_output_index(s, *index)) return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, directive.index);
+  if (!folds_in_parts(r.program, s)) return fmt::format("parts of the fold of `{}` cannot be folded again", directive.tensor);
+  if (directive.size < 1 || directive.size >= extent(s, *index)) return fmt::format("parts of {} are not shorter than the {} values of `{}`, or are empty", directive.size, extent(s, *index), directive.index);
+  split(r, *n, {*index, directive.size});
+  return std::nullopt;
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,152 @@
+// Packages become Modules. Nothing here knows a compiler, so a program that only loads and runs links none.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "runtime/fork.h"
+#include "runtime/machine.h"
+#include "runtime/module.h"
+#include "runtime/spare.h"
+
+namespace tilec::runtime {
+
+namespace {
+
+// Host tensors go to the device and back in every call; buffers stay for the next one.
+class DeviceModule final : public Module {
+ public:
+  explicit DeviceModule(const codegen::Package& package)
+      : target_(package.target), buffers_(package.buffers), workspace_(package.workspace), device_(open_device(package.target)), kernels_(device_->load(package)) {
+    name = package.name;
+    inputs = package.inputs;
+    outputs = package.outputs;
+  }
+
+  // After fork() the device belongs to the parent: its memory is not ours to release.
+  ~DeviceModule() override {
+    if (generation() == generation_) return;
+    while (auto memory = spare_.take()) static_cast<void>(memory.release());
+    new std::shared_ptr<const Kernels>(std::move(kernels_));
+  }
+
+  void run(void* const* in, void* const* out) const override {
+    if (generation() != generation_) throw device_of_parent(target_);
+    std::unique_ptr<std::vector<Memory>> held = spare_.take();
+    if (!held) held = new_memory();
+    std::vector<Memory>& memory = *held;
+    const std::size_t ins = inputs.size();
+    for (std::size_t k = 0; k < ins; ++k) copy_in(memory[k], inputs[k], in[k], buffers_[k].bytes);
+    device_->run(*kernels_, memory);
+    for (std::size_t k = 0; k < outputs.size(); ++k) copy_out(outputs[k], out[k], memory[ins + k], buffers_[ins + k].bytes);
+    spare_.give(std::move(held));
+  }
+
+ private:
+  // The buffers of a device are row-major; a strided host tensor is packed on the way.
+  void copy_in(const Memory& to, const Port& port, void* data, std::int64_t bytes) const {
+    const Tensor tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr};
+    if (tensor.is_row_major()) return device_->copy_in(to, data, bytes);
+    const Tensor packed = convert(port.name, tensor, port.dtype);
+    device_->copy_in(to, packed.data, bytes);
+  }
+  void copy_out(const Port& port, void* data, const Memory& from, std::int64_t bytes) const {
+    const Tensor tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr};
+    if (tensor.is_row_major()) return device_->copy_out(data, from, bytes);
+    const Tensor packed = allocate(port.name, port.dtype, port.shape);
+    device_->copy_out(packed.data, from, bytes);
+    from_array(to_array(packed), tensor);
+  }
+  std::unique_ptr<std::vector<Memory>> new_memory() const {
+    auto memory = std::make_unique<std::vector<Memory>>();
+    const std::size_t ports = inputs.size() + outputs.size();
+    for (std::size_t k = 0; k < ports; ++k) memory->push_back(device_->allocate(buffers_[k].bytes));
+    if (buffers_.size() == ports) return memory;
+    const Memory workspace = device_->allocate(workspace_);
+    for (std::size_t k = ports; k < buffers_.size(); ++k) memory->push_back(device_->part(workspace, buffers_[k].offset, buffers_[k].bytes));
+    return memory;
+  }
+
+  std::string target_;
+  std::vector<codegen::Place> buffers_;
+  std::int64_t workspace_;
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<const Kernels> kernels_;
+  Spare<std::vector<Memory>> spare_;
+  int generation_ = generation();
+};
+
+// Forward of a pair, which hides what it keeps; or forward and backward, one behind the other.
+class PairModule final : public Module {
+ public:
+  PairModule(std::shared_ptr<const Module> forward, std::size_t kept, std::shared_ptr<const Module> backward) : forward_(std::move(forward)), backward_(std::move(backward)), kept_(kept) {
+    name = forward_->name;
+    inputs = forward_->inputs;
+    outputs.assign(forward_->outputs.begin(), forward_->outputs.end() - static_cast<std::ptrdiff_t>(kept));
+    if (!backward_) return;
+    const auto position = [](const std::vector<Port>& ports, const Port& port) { return static_cast<std::size_t>(std::ranges::find(ports, port.name, &Port::name) - ports.begin()); };
+    for (const Port& port : backward_->inputs) {
+      const std::size_t made = position(forward_->outputs, port), given = position(inputs, port);
+      if (made < forward_->outputs.size()) wires_.push_back({true, made});
+      else wires_.push_back({false, given});
+      if (made == forward_->outputs.size() && given == inputs.size()) inputs.push_back(port);
+    }
+    outputs.insert(outputs.end(), backward_->outputs.begin(), backward_->outputs.end());
+  }
+
+  void run(void* const* in, void* const* out) const override {
+    const std::size_t shown = forward_->outputs.size() - kept_;
+    std::vector<Tensor> kept;
+    std::vector<void*> made(out, out + shown), taken;
+    for (std::size_t k = shown; k < forward_->outputs.size(); ++k) {
+      const Port& port = forward_->outputs[k];
+      kept.push_back(allocate(port.name, port.dtype, port.shape));
+      made.push_back(kept.back().data);
+    }
+    forward_->run(in, made.data());
+    if (!backward_) return;
+    for (const Wire& wire : wires_) taken.push_back(wire.made ? made[wire.position] : in[wire.position]);
+    backward_->run(taken.data(), out + shown);
+  }
+
+ private:
+  struct Wire { bool made; std::size_t position; };      // an input of backward: what forward made, or an input of both
+  std::shared_ptr<const Module> forward_, backward_;
+  std::size_t kept_;
+  std::vector<Wire> wires_;
+};
+
+std::shared_ptr<const Module> load_half(const codegen::Package& package, int threads) {
+  if (package.form != codegen::Package::Code::Objects) return load_device(package);
+  check_machine(package);
+  try {
+    return load_cpu(package, threads);
+  } catch (const lang::InternalError& fault) {           // the file is at fault, not we
+    throw machine_error(messages::bad_package, package.name.empty() ? "the package" : package.name, fault.what());
+  }
+}
+
+}  // namespace
+
+void check_machine(const codegen::Package& package) {
+  if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features); !why.empty())
+    throw machine_error(messages::no_device, package.target, why).hint("`--emit=asm` and `--emit=object` need no such machine");
+}
+
+std::shared_ptr<const Module> load_device(const codegen::Package& package) { return std::make_shared<DeviceModule>(package); }
+
+Halves load_halves(const codegen::Package& package, int threads) { return {load_half(package, threads), package.backward.empty() ? nullptr : load_half(package.backward[0], threads)}; }
+
+std::shared_ptr<const Module> load(const codegen::Package& package, int threads) {
+  std::shared_ptr<const Module> forward = load_half(package, threads);
+  if (package.kept == 0) return forward;
+  return std::make_shared<PairModule>(std::move(forward), static_cast<std::size_t>(package.kept), nullptr);
+}
+
+std::shared_ptr<const Module> load_both(const codegen::Package& package, int threads) {
+  const Halves halves = load_halves(package, threads);
+  return std::make_shared<PairModule>(halves.forward, static_cast<std::size_t>(package.kept), halves.backward);
+}
+
+}  // namespace tilec::runtime

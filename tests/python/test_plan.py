@@ -1,0 +1,62 @@
+"""Plans from Python: what emit() prints is followed, whole or in part, and what does not apply is an error with its place."""
+import numpy as np
+import pytest
+
+import tilec
+
+SOFTMAX = "function (X[M, N]) -> (Y) { A[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - A[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }"
+PRODUCT = "function product(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }"
+
+
+def random(*shape):
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("target", ["cpu:x86-64-v3", "opencl"])
+@pytest.mark.parametrize("stage", ["plan", "loops"])
+@pytest.mark.parametrize("text,arguments", [(SOFTMAX, (random(40, 30),)), (PRODUCT, (random(50, 20), random(20, 70)))])
+def test_a_printed_plan_is_followed(text, arguments, target, stage):
+    program = tilec.compile(text, target=target)
+    assert program.with_plan(program.emit("plan", *arguments)).emit(stage, *arguments) == program.emit(stage, *arguments)
+
+
+def test_a_plan_may_be_edited(tmp_path):
+    A, B = random(50, 20), random(20, 70)
+    program = tilec.compile(PRODUCT, target="cpu")
+    file = tmp_path / "product.plan"
+    file.write_text("group C\n  contract C  block 2x1  lanes 8\n")
+    planned = tilec.compile(PRODUCT, target="cpu", plan=file)
+    assert "block 2x1  lanes 8" in planned.emit("plan", A, B)
+    np.testing.assert_allclose(planned(A, B), program(A, B), rtol=1e-5, atol=1e-5)
+    assert program.emit("plan", A, B) != planned.emit("plan", A, B)
+
+
+def test_a_derivative_has_a_plan_of_its_own():
+    A, B, dC = random(50, 20), random(20, 70), random(50, 70)
+    gradient = tilec.compile(PRODUCT, plan="group C\n  contract C  block 2x1  lanes 8\n").grad(wrt="A")
+    chosen = tilec.compile(PRODUCT).grad(wrt="A")
+    assert gradient.emit("plan", A, B, dC) == chosen.emit("plan", A, B, dC)
+    planned = gradient.with_plan("no copy\n")
+    assert "copy" not in planned.emit("plan", A, B, dC)
+    np.testing.assert_allclose(planned(A, B, dC), chosen(A, B, dC), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("plan,code,line", [("split C\n", "E0560", 1), ("no copy\ninline A\n", "E0561", 2), ("split C  over k  by 4\ninline A\n", "E0562", 2), ("group C\n  contract C  block 99x1  lanes 8\n", "E0563", 2)])
+def test_what_does_not_apply_has_a_place(plan, code, line):
+    program = tilec.compile(PRODUCT, plan=plan)
+    with pytest.raises(tilec.ProgramError) as caught:
+        program(random(50, 20), random(20, 70))
+    assert caught.value.diagnostics[0].code == code
+    assert caught.value.diagnostics[0].line == line and "<plan>" in str(caught.value)
+
+
+def test_the_interpreter_follows_no_plan():
+    with pytest.raises(tilec.ProgramError, match="E0564"):
+        tilec.compile(PRODUCT, target="reference", plan="no copy\n")(random(5, 2), random(2, 7))
+
+
+def test_a_plan_is_of_one_function():
+    with pytest.raises(TypeError, match="function="):
+        tilec.compile("function a(X[N]) -> (Y) { Y = X; } function b(X[N]) -> (Y) { Y = -X; }", plan="no copy\n")
+    with pytest.raises(TypeError, match="a plan is"):
+        tilec.compile(PRODUCT, plan=7)
