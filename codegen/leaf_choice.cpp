@@ -23,12 +23,12 @@ namespace {
 
 using lang::DType;
 
+constexpr double few_taps = 12;                        // as many as the leaf spells out one by one
+constexpr double much_less = 0.5;                      // what taps must save: they write the target once for each value
 constexpr double masked = 3;                           // a vector with a mask over one without
 constexpr double gather_cost = 0.5;                    // cycles per lane
 constexpr double spelled_out = 384;                    // operations: a block of a long expression is the expression for every element
 constexpr int operations_of_a_factor = 16;             // codegen/product.h
-constexpr double worth_a_search = 30000;               // cycles: a leaf that is worth weighing more than its arithmetic
-constexpr double clearly_fewer = 0.7;                  // for the model is rough
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 int cycles_of(lang::Op op) {
@@ -49,8 +49,6 @@ int operations(const poly::Expr& value) {
     if (const auto* apply = part.as<poly::Apply>()) count += cycles_of(apply->op);
   return count;
 }
-
-bool has_lines(const Facts& f) { return f.squares; }
 
 std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
 
@@ -224,24 +222,33 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   return best;
 }
 
-bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) { return f.adds && f.squares && !taps_of(f, n, m).empty() && !outputs_share_rows(f.nest); }
+bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  double values = 1;
+  const std::vector<std::size_t> taps = taps_of(f, n, m);
+  for (const std::size_t d : taps) values *= static_cast<double>(f.extent[d]);
+  return f.adds && f.squares && !taps.empty() && values <= few_taps && !outputs_share_rows(f.nest);
+}
 
 // Lanes over n and no rows.
 Block alone(const Facts& f, std::size_t n) {
   const Block plain = best_block(f, n, std::nullopt, BlockForm::Plain);
   if (!may_tap(f, n, std::nullopt)) return plain;
   const Block taps = best_block(f, n, std::nullopt, BlockForm::Taps);
-  return taps.cost < 0.9 * plain.cost ? taps : plain;
+  return taps.cost < much_less * plain.cost ? taps : plain;
 }
 
 // Blocks of each dimension that rows may run over, with lanes over n.
 template <class F> void each_block(const Facts& f, std::size_t n, F weigh) {
-  for (std::size_t d = f.extent.size(); d-- > 0;) {
-    if (d == n || f.fixed[d] || f.nest.dims[d].reduction || f.extent[d] < 2 || share_row(f.nest, d, n)) continue;
-    weigh(d, best_block(f, n, d, BlockForm::Plain));
-    if (may_turn(f, n, d)) weigh(d, best_block(f, n, d, BlockForm::Turned));
-    if (may_tap(f, n, d)) weigh(d, best_block(f, n, d, BlockForm::Taps));
-  }
+  for (const bool taps : {false, true})
+    for (std::size_t d = f.extent.size(); d-- > 0;) {
+      if (d == n || f.fixed[d] || f.nest.dims[d].reduction || f.extent[d] < 2 || share_row(f.nest, d, n)) continue;
+      if (taps) {
+        if (may_tap(f, n, d)) weigh(d, best_block(f, n, d, BlockForm::Taps));
+        continue;
+      }
+      weigh(d, best_block(f, n, d, BlockForm::Plain));
+      if (may_turn(f, n, d)) weigh(d, best_block(f, n, d, BlockForm::Turned));
+    }
 }
 
 // Reductions: large strides outside, and innermost one long enough to be worth a loop.
@@ -294,7 +301,7 @@ double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std
 // Lanes over another output dimension where its neighbours lie better than those along the scan.
 Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   const Nest& nest = f.nest;
-  Choice choice{Compute{}, 0, {}, 0};
+  Choice choice{Compute{}, 0, {}};
   Compute& leaf = choice.leaf;
   leaf.form = LeafForm::Scan;
   leaf.node = node;
@@ -331,8 +338,6 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
 
 namespace {
 
-double combined(double cycles, double lines) { return std::max(cycles, lines) + 0.25 * std::min(cycles, lines); }
-
 // Dimensions that stand neither in the block nor in the fold, those far apart in the target outside.
 std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::optional<std::size_t> lane, std::optional<std::size_t> m) {
   const Nest& nest = f.nest;
@@ -349,35 +354,10 @@ std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::op
   return outer;
 }
 
-// The leaf's loops as the caches see them.
-std::vector<Turn> turns_of(const Facts& f, const Compute& leaf) {
-  const Nest& nest = f.nest;
-  std::vector<Turn> turns;
-  const auto add = [&](std::size_t d, std::int64_t extent, std::int64_t step) {
-    Turn turn{extent, {stride(nest.target, d) * step}};
-    for (const FlatAccess& read : nest.reads) turn.strides.push_back(stride(read, d) * step);
-    turns.push_back(std::move(turn));
-  };
-  for (const std::string& name : leaf.outer) add(*nest.dim(name), f.extent[*nest.dim(name)], 1);
-  const auto n = nest.dim(leaf.n), m = nest.dim(leaf.m);
-  const bool blocks = leaf.form != LeafForm::Reduce && n;
-  const std::int64_t wide = leaf.vectors * leaf.lanes;
-  const auto blocks_of_n = [&] { if (blocks) add(*n, (f.extent[*n] + wide - 1) / wide, wide); };
-  if (leaf.m_inner) blocks_of_n();
-  if (m) add(*m, (f.extent[*m] + leaf.rows - 1) / leaf.rows, leaf.rows);
-  if (!leaf.m_inner) blocks_of_n();
-  for (const std::string& name : leaf.k) add(*nest.dim(name), f.extent[*nest.dim(name)], 1);
-  if (m) add(*m, std::min(leaf.rows, f.extent[*m]), 1);
-  if (n) add(*n, blocks ? std::min(wide, f.extent[*n]) : f.extent[*n], 1);
-  return turns;
-}
-
-double lines_of(const Facts& f, const Compute& leaf) { return traffic(turns_of(f, leaf), f.caches); }
-
 // A leaf with lanes over `lane`, and the cycles of its blocks of m.
 Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std::optional<std::size_t> m, const Block& block, double cycles) {
   const Nest& nest = f.nest;
-  Choice choice{Compute{}, cycles, {}, 0};
+  Choice choice{Compute{}, cycles, {}};
   Compute& leaf = choice.leaf;
   leaf.node = node;
   if (lane && nest.dims[*lane].reduction) {
@@ -403,22 +383,10 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
   }
   leaf.k = names(nest, k);
   leaf.outer = names(nest, outer_dims(f, leaf, lane, m));
-  if (!has_lines(f)) return choice;
-  choice.lines = lines_of(f, leaf);
-  // One dimension from outside may serve a line that its neighbours share.
-  const std::vector<std::string> outer = leaf.outer;
-  for (std::size_t d = 0; d + 1 < outer.size(); ++d) {
-    Compute other = leaf;
-    std::rotate(other.outer.begin() + static_cast<std::ptrdiff_t>(d), other.outer.begin() + static_cast<std::ptrdiff_t>(d) + 1, other.outer.end());
-    const double lines = lines_of(f, other);
-    if (lines < clearly_fewer * choice.lines) choice.lines = lines, leaf = std::move(other);
-  }
   return choice;
 }
 
 }  // namespace
-
-double Choice::all() const { return combined(cost, lines); }
 
 bool outputs_share_rows(const Nest& nest) {
   for (std::size_t a = 0; a < nest.dims.size(); ++a)
@@ -438,7 +406,7 @@ Choice choose_leaf(const Facts& f, int node) {
   }
   std::stable_sort(lanes.begin(), lanes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const std::optional<std::size_t> lane = lanes.empty() ? std::nullopt : std::optional(lanes.front().second);
-  Choice best{Compute{}, infinite, {}, 0};
+  Choice best{Compute{}, infinite, {}};
   if (!lane) best = with_lanes(f, node, lane, std::nullopt, Block{}, points(f) * (f.ops + 2));
   else if (nest.dims[*lane].reduction) best = with_lanes(f, node, lane, std::nullopt, Block{}, lanes.front().first);
   else {
@@ -447,25 +415,11 @@ Choice choose_leaf(const Facts& f, int node) {
     why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
     each_block(f, *lane, [&](std::size_t d, const Block& with) {
       why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
-      if (with.cost < block.cost * 0.98) block = with, m = d;
+      const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
+      if (with.cost < block.cost * (first_taps ? much_less : 0.98)) block = with, m = d;
     });
     best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first, block.cost));
   }
-  // Lanes and blocks that take more cycles may move fewer lines.
-  if (has_lines(f) && best.all() > 2 * points(f) * f.ops / (2.0 * static_cast<double>(f.width)) && best.all() > worth_a_search)
-    for (std::size_t l = 0; l < std::min<std::size_t>(lanes.size(), 3); ++l) {
-      const std::size_t n = lanes[l].second;
-      double bar = clearly_fewer * best.all();
-      const auto weigh = [&](std::optional<std::size_t> m, const Block& block, double cycles) {
-        if (cycles >= bar) return;
-        Choice other = with_lanes(f, node, n, m, block, cycles);
-        if (other.all() < bar) bar = other.all(), best = std::move(other);
-      };
-      if (nest.dims[n].reduction) { weigh(std::nullopt, Block{}, lanes[l].first); continue; }
-      const Block without = alone(f, n);
-      weigh(std::nullopt, without, without.cost);
-      each_block(f, n, [&](std::size_t d, const Block& with) { weigh(d, with, with.cost); });
-    }
   if (f.adds && best.leaf.form == LeafForm::Contract && !best.leaf.taps) best.leaf.chunk = chunk_of(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
@@ -476,9 +430,7 @@ Choice choose_leaf(const Facts& f, int node) {
 constexpr std::int64_t warp = 32;
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target), {}};
-  const std::int64_t bytes = lang::bytes(nest.value->type());  // of each tensor, as far as lines go
-  f.caches = {std::vector<std::int64_t>(nest.reads.size() + 1, bytes), target.l1, target.l2, target.l3};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target)};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "codegen/choose/traffic.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
@@ -24,20 +23,13 @@ struct Facts {
   bool adds;                                           // parts of the reduction may be added up in the target
   double fold;                                         // cycles to fold the lanes of one output
   bool squares;                                        // of registers may be transposed
-  Caches caches;                                       // and how wide the elements are
 };
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
 
 // Whether a row couples two output dimensions: a triangle.
 bool outputs_share_rows(const Nest& nest);
 
-struct Choice {
-  Compute leaf;
-  double cost;                                         // cycles of its arithmetic, as if what it reads lay in the first cache
-  Why::Leaf why;
-  double lines;                                        // cycles of the lines it moves
-  double all() const;
-};
+struct Choice { Compute leaf; double cost; Why::Leaf why; };
 Choice choose_leaf(const Facts& f, int node);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);

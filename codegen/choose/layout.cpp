@@ -105,7 +105,7 @@ class Search {
     }
     Nest nest = nest_of(seen, strides);
     nest.adds = program_.tensor(s_.target.tensor).dtype == compute_type(nest.value->type());
-    return choose_leaf(facts(nest, {}, target_), 0).all();
+    return choose_leaf(facts(nest, {}, target_), 0).cost;
   }
 
   // Cycles of the multiply-adds alone.

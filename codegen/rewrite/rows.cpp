@@ -225,8 +225,12 @@ class Rows {
       if (own[r].dim + 1 == s.target.element.size()) continue;
       for (const Access& read : s.reads) {
         std::int64_t stride = 0;
-        for (std::size_t d = 0; d < read.element.size(); ++d) stride += read.element[d].coefficients[own[r].index].get() * strides_[static_cast<std::size_t>(read.tensor)][d];
-        if (stride == 1 && s.domain[own[r].index].extent->get() > 1) return true;
+        bool others = false;                           // the turn reads along something else
+        for (std::size_t d = 0; d < read.element.size(); ++d) {
+          stride += read.element[d].coefficients[own[r].index].get() * strides_[static_cast<std::size_t>(read.tensor)][d];
+          for (std::size_t k = 0; k < s.indices.size(); ++k) others = others || (k != own[r].index && mentions(read.element[d], k));
+        }
+        if (stride == 1 && others && s.domain[own[r].index].extent->get() > 1) return true;
       }
     }
     return false;
