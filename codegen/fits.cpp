@@ -141,8 +141,17 @@ class LeafFit {
 
   // Chunks, streamed stores, staging, the order of blocks.
   Misfit parts() const {
+    const bool adds = nest_.aggregation == Aggregation::Sum && plan_.program.tensor(nest_.target.tensor).dtype == compute_type(nest_.value->type()) && (identity_is_fill(nest_) || always_reached(nest_));
+    if (leaf_.taps > 0) {
+      if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds || outputs_share_rows(nest_)) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `taps`", name());
+      if (static_cast<std::size_t>(leaf_.taps) > leaf_.k.size()) return fmt::format("`k` has {} indices, not {} that could be taps", leaf_.k.size(), leaf_.taps);
+      if (leaf_.chunk > 0) return std::string("a leaf has `taps` or a `chunk`");
+    }
+    if (leaf_.turned) {
+      const bool block = (leaf_.form == LeafForm::Map || leaf_.form == LeafForm::Contract || leaf_.form == LeafForm::Fill) && !leaf_.m.empty() && !leaf_.n.empty();
+      if (!block || has_threads(target_) || leaf_.rows > leaf_.lanes) return std::string("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
+    }
     if (leaf_.chunk > 0) {
-      const bool adds = nest_.aggregation == Aggregation::Sum && plan_.program.tensor(nest_.target.tensor).dtype == compute_type(nest_.value->type()) && (identity_is_fill(nest_) || always_reached(nest_));
       if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `chunk`", name());
       if (leaf_.k.empty() || leaf_.chunk >= dim(leaf_.k.front())->extent) return fmt::format("a chunk of {} is not shorter than the first of `k`", leaf_.chunk);
     }

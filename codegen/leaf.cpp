@@ -72,7 +72,7 @@ class Leaf {
   }
 
   Body outer(std::size_t level) {
-    if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : leaf_.chunk ? chunks() : all_blocks();
+    if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : leaf_.taps ? taps() : leaf_.chunk ? chunks() : all_blocks();
     const std::size_t d = outer_[level];
     return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
   }
@@ -92,6 +92,45 @@ class Leaf {
     later_.reset();
     points_.limit(d, {Expr(std::int64_t{0}), Expr(extent)});
     return {stmt(For{index, Kind::Serial, Expr(turns), {}, std::move(inside)})};
+  }
+
+  // Values of a reduction that bounds m or n reach different elements: all hold the identity first, then each value adds its part to
+  // those it reaches. Few values are spelled out one by one, so that their bounds are numbers.
+  Body taps() {
+    if (flag_ || type_ != target_type_) throw InternalError("the plan adds up values of a reduction in a target that cannot hold them");
+    std::int64_t count = 1;
+    for (std::int64_t t = 0; t < leaf_.taps; ++t) count *= nest_.dims[k_[static_cast<std::size_t>(t)]].extent;
+    cleared_ = true;
+    Body body = all_blocks();
+    cleared_ = false;
+    later_ = Constant{DType::Bool, 1, 0};
+    folded_from_ = static_cast<std::size_t>(leaf_.taps);
+    append(body, each_tap(0, count <= spelled_out));
+    folded_from_ = 0;
+    later_.reset();
+    return body;
+  }
+  static constexpr std::int64_t spelled_out = 12;
+
+  Body each_tap(std::size_t level, bool spelled) {
+    if (level == folded_from_) return all_blocks();
+    const std::size_t d = k_[level];
+    const auto inside = [&](const Expr& v) { return with(d, v, [&] { return each_tap(level + 1, spelled); }); };
+    if (!spelled) return serial(nest_.dims[d].name, points_.bounds(d), inside);
+    Body body;
+    for (std::int64_t v = 0; v < nest_.dims[d].extent; ++v) {
+      const std::optional<Expr> condition = guard_of_tap(d, v);
+      Body one = inside(Expr(v));
+      if (condition && !one.empty()) one = {stmt(If{*condition, std::move(one), {}})};
+      append(body, std::move(one));
+    }
+    return body;
+  }
+  // What else bounds the value: a loop around.
+  std::optional<Expr> guard_of_tap(std::size_t d, std::int64_t v) {
+    const Interval range = points_.bounds(d);
+    if (is_const(range.lo) && is_const(range.hi) && const_or(range.lo, 0) <= v && v < const_or(range.hi, 0)) return std::nullopt;
+    return both(at_least(Expr(v), range.lo), less(Expr(v), range.hi));
   }
 
   // ---- blocks of m and n
@@ -114,7 +153,7 @@ class Leaf {
     if (d < 0) return inside(tile);
     const std::size_t dim = static_cast<std::size_t>(d);
     const Interval range = points_.bounds(dim);
-    const std::optional<Interval> inner = points_.interior(dim, range);
+    const std::optional<Interval> inner = cleared_ ? std::nullopt : points_.interior(dim, range);
     if (!inner) return blocked(dim, range, tile, inside);
     if (d == n_ && leaf_.lanes > 1) return guarded(dim, range, *inner, tile, inside);
     Body body = one_by_one(dim, {range.lo, inner->lo}, tile, inside);
@@ -180,7 +219,7 @@ class Leaf {
     const Expr count = range.hi - range.lo;
     const std::string& stem = nest_.dims[static_cast<std::size_t>(m_)].name;
     // Fewer vectors than planned (an edge of n) leave registers for more rows.
-    const bool edge = tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
+    const bool edge = !leaf_.turned && tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
     const std::int64_t block = edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, 12) : leaf_.rows;
     const auto rows_at = [&](const Expr& first, const Expr& turns, std::int64_t rows) {
       return serial(stem + "_b", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
@@ -194,6 +233,11 @@ class Leaf {
     if (is_const(count)) {
       const std::int64_t extent = const_or(count, 0);
       if (extent <= 0) return {};
+      if (leaf_.turned) {                              // whole squares
+        Body body = rows_at(range.lo, Expr(extent / block), block);
+        if (extent % block) append(body, rows_at(range.lo + Expr(extent / block * block), Expr(1), extent % block));
+        return body;
+      }
       const std::int64_t turns = (extent + block - 1) / block, most = (extent + turns - 1) / turns, full = extent - turns * (most - 1);
       Body body = rows_at(range.lo, Expr(full), most);
       if (most > 1) append(body, rows_at(range.lo + Expr(full * most), Expr(turns - full), most - 1));
@@ -261,7 +305,7 @@ class Leaf {
       body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
       body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
     }
-    append(body, reduce(0));
+    if (!cleared_) append(body, reduce(folded_from_));
     append(body, write());
     if (!lanes) return body;
     return {stmt(For{lane_, lane_kind(), Expr(leaf_.lanes), {}, std::move(body)})};
@@ -403,6 +447,7 @@ class Leaf {
     std::optional<std::size_t> unroll;
     std::map<std::tuple<const void*, std::int64_t, std::int64_t>, Expr> values;
     std::map<const void*, Depends> depends;
+    std::map<std::pair<std::string, std::int64_t>, std::string> squares = {};  // by view and vector
   };
 
   void fold(Body& body, std::int64_t i, std::int64_t v) {
@@ -479,6 +524,7 @@ class Leaf {
   Expr load(Body& body, std::size_t r, std::int64_t i, std::int64_t v) {
     const Form& f = nest_.reads[r].offset;
     const DType type = storage_.plan.program.tensor(nest_.reads[r].tensor).dtype;
+    if (turns(f)) return Load{square(body, r, v), Expr(i), compute_type(type)};
     Expr offset = inside_tile(f, i, v);
     if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
     const Expr plain = Load{views_[r], offset, type};
@@ -491,6 +537,57 @@ class Leaf {
     return Load{reg, Expr(std::int64_t{0}), held};
   }
 
+  // ---- squares: rows of m whose elements lie side by side are read along m, written along m, and transposed in between
+
+  bool turns(const Form& f) const {
+    return leaf_.turned && tile_.blocked_m && tile_.blocked_n && !lane_.empty() && !tile_.guarded && f.coefficients[static_cast<std::size_t>(m_)] == 1 &&
+           std::abs(f.coefficients[static_cast<std::size_t>(n_)]) > 1;
+  }
+
+  // Vector v of all rows of read r: register i, once transposed, is row i.
+  std::string square(Body& body, std::size_t r, std::int64_t v) {
+    const Form& f = nest_.reads[r].offset;
+    const DType type = storage_.plan.program.tensor(nest_.reads[r].tensor).dtype, held = compute_type(type);
+    const auto [known, fresh] = step_.squares.try_emplace({views_[r], v}, names_.fresh("square"));
+    if (!fresh) return known->second;
+    body.push_back(stmt(Allocate{known->second, held, leaf_.lanes, Memory::Register}));
+    for (std::int64_t l = 0; l < leaf_.lanes; ++l) {
+      Expr offset = along_m(f, v, l);
+      if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
+      body.push_back(of_square(stmt(Store{known->second, Expr(l), convert(Load{views_[r], offset, type}, held)}), v, l));
+    }
+    body.push_back(stmt(Transpose{known->second}));
+    return known->second;
+  }
+
+  Expr along_m(const Form& f, std::int64_t v, std::int64_t l) const { return lane() + Expr((v * leaf_.lanes + l) * f.coefficients[static_cast<std::size_t>(n_)]); }
+
+  // Elements of a square's row that the tile has, if it has the row.
+  Stmt of_square(Stmt s, std::int64_t v, std::int64_t l) const {
+    if (tile_.rows < leaf_.lanes) s = stmt(If{less(lane(), Expr(tile_.rows)), {std::move(s)}, {}});
+    if (masked(v)) s = stmt(If{less(Expr(v * leaf_.lanes + l), *tile_.valid), {std::move(s)}, {}});
+    return s;
+  }
+
+  Body turned_stores(const std::string& view, bool add) {
+    Body body;
+    const Form& f = nest_.target.offset;
+    for (std::int64_t v = 0; v < tile_.vectors; ++v) {
+      const std::string square = names_.fresh("square");
+      const DType held = compute_type(target_type_);
+      body.push_back(stmt(Allocate{square, held, leaf_.lanes, Memory::Register}));
+      for (std::int64_t i = 0; i < tile_.rows; ++i) body.push_back(stmt(Store{square, Expr(i), result(body, i, v)}));
+      body.push_back(stmt(Transpose{square}));
+      for (std::int64_t l = 0; l < leaf_.lanes; ++l) {
+        const Expr offset = along_m(f, v, l);
+        Expr x = Load{square, Expr(l), held};
+        if (add) x = combine(nest_.aggregation, Load{view, offset, target_type_}, x);
+        body.push_back(of_square(stmt(Store{view, offset, stored(x), leaf_.stream ? Hint::Streaming : Hint::Plain}), v, l));
+      }
+    }
+    return body;
+  }
+
   // ---- results
 
   Expr stored(const Expr& x) const { return convert(x, target_type_); }
@@ -501,6 +598,10 @@ class Leaf {
     Body body;
     const std::string name = names_.fresh("o");
     body.push_back(stmt(View{name, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)}));
+    if (later_ && later_->as<Constant>()) {
+      append(body, stores(name, true));
+      return body;
+    }
     if (later_) {
       body.push_back(stmt(If{*later_, stores(name, true), stores(name, false)}));
       return body;
@@ -510,15 +611,22 @@ class Leaf {
     return {stmt(If{hit(), std::move(body), {}})};
   }
 
+  // What row i of vector v holds; under `add` it is added to what the target holds.
+  Expr result(Body& body, std::int64_t i, std::int64_t v) {
+    const Expr folds = convert(folded(body, i * tile_.vectors + v), compute_type(target_type_));
+    return flag_ && nest_.fill ? Expr(Operation{Op::Select, {hit(), folds, fill_value()}, compute_type(target_type_)}) : folds;
+  }
+
   Body stores(const std::string& view, bool add) {
+    const bool under_mask = flag_ && !nest_.fill;      // which tells lanes apart where no element is to be told
+    if (turns(nest_.target.offset) && !under_mask) return turned_stores(view, add);
     Body body;
     for (std::int64_t i = 0; i < tile_.rows; ++i)
       for (std::int64_t v = 0; v < tile_.vectors; ++v) {
         const Expr offset = inside_tile(nest_.target.offset, i, v);
-        Expr result = convert(folded(body, i * tile_.vectors + v), compute_type(target_type_));
-        if (add) result = combine(nest_.aggregation, Load{view, offset, target_type_}, result);
-        if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
-        Stmt store = stmt(Store{view, offset, stored(result), leaf_.stream ? Hint::Streaming : Hint::Plain});
+        Expr x = result(body, i, v);
+        if (add) x = combine(nest_.aggregation, Load{view, offset, target_type_}, x);  // parts are added up only where no flag is
+        Stmt store = stmt(Store{view, offset, stored(x), leaf_.stream ? Hint::Streaming : Hint::Plain});
         if (masked(v)) body.push_back(stmt(If{mask(v), {std::move(store)}, {}}));
         else body.push_back(std::move(store));
       }
@@ -646,6 +754,8 @@ class Leaf {
   Tile tile_;
   std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the innermost loop
   std::optional<Expr> later_;                          // this is not the first part of a reduction folded in parts
+  bool cleared_ = false;                               // blocks hold the identity: values of `taps` will add to it
+  std::size_t folded_from_ = 0;                        // position in k_ of the first reduction inside the blocks
   bool whole_mask_ = false;                            // the fold stands inside one mask already
   Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}};
   std::string lane_, acc_, hit_;

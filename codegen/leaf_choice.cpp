@@ -23,6 +23,9 @@ namespace {
 
 using lang::DType;
 
+constexpr double few_taps = 12;                        // as many as the leaf spells out one by one
+constexpr double much_less = 0.5;                      // what taps must save: they write the target once for each value
+constexpr double masked = 3;                           // a vector with a mask over one without
 constexpr double gather_cost = 0.5;                    // cycles per lane
 constexpr double spelled_out = 384;                    // operations: a block of a long expression is the expression for every element
 constexpr int operations_of_a_factor = 16;             // codegen/product.h
@@ -117,7 +120,7 @@ double lane_cost(const Facts& f, std::size_t d) {
   double cost = step * vectors;
   if (reduce) return cost + f.fold * outputs;
   const double inside = interior(f, d, reductions(f.nest));
-  cost = cost * inside + cost * static_cast<double>(lanes) * (1 - inside);
+  cost = cost * inside + cost * masked * (1 - inside);
   return cost + access_cost(stride(f.nest.target, d), lanes) * outputs / static_cast<double>(lanes);
 }
 
@@ -127,10 +130,27 @@ Tiles balanced(std::int64_t extent, std::int64_t block) {
   return {count, (extent + count - 1) / count};
 }
 
-struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; };
+// An access that blocks of m may turn: side by side along m, apart along n.
+bool turns(const FlatAccess& access, std::size_t n, std::size_t m) { return stride(access, m) == 1 && std::abs(stride(access, n)) > 1; }
+bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
+  const auto can = [&](const FlatAccess& access) { return turns(access, n, m); };
+  return f.squares && lanes_for(f, f.extent[n]) >= 4 && (can(f.nest.target) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), can));
+}
 
-// Cycles of one block over all steps of the reduction, and of all blocks.
-Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+// Reductions that a row couples with n or m: taken one value at a time outside the blocks, they leave exact bounds.
+std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  std::vector<std::size_t> taps;
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (f.nest.dims[d].reduction && (share_row(f.nest, d, n) || (m && share_row(f.nest, d, *m)))) taps.push_back(d);
+  return taps;
+}
+enum class BlockForm { Plain, Turned, Taps };
+struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; BlockForm form = BlockForm::Plain; };
+
+// Cycles of one block over all steps of the reduction, and of all blocks. `turned`: rows are as many as lanes, and squares of them are
+// transposed in registers. `taps`: the reductions that bound a block stand outside it.
+Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, BlockForm form) {
+  const bool turned = form == BlockForm::Turned;
   const std::int64_t lanes = lanes_for(f, f.extent[n]);
   const std::int64_t all_vectors = (f.extent[n] + lanes - 1) / lanes;
   double steps = 1, others = 1;
@@ -138,6 +158,9 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
     if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
     else if (d != n && d != m && !f.fixed[d]) others *= static_cast<double>(f.extent[d]);
   }
+  double taps = 1;
+  if (form == BlockForm::Taps) for (const std::size_t d : taps_of(f, n, m)) taps *= static_cast<double>(f.extent[d]);
+  steps /= taps, others *= taps;
   int by_n = 0, by_m = 0, by_both = 0;
   std::vector<const FlatAccess*> gathered;
   for (const FlatAccess& read : f.nest.reads) {
@@ -145,7 +168,8 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
     (in_n ? (in_m ? by_both : by_n) : by_m) += in_n || in_m;
     if (in_n && std::abs(stride(read, n)) > 4) gathered.push_back(&read);
   }
-  if (std::abs(stride(f.nest.target, n)) > 4) gathered.push_back(&f.nest.target);
+  const bool scattered = std::abs(stride(f.nest.target, n)) > 4;
+  const bool apart = scattered || !gathered.empty();
   // Rows of an operand that lie pages apart cost their start, however wide the strip is that is read of them; blocks of m read them
   // from the cache.
   int paged = 0;
@@ -154,37 +178,77 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
     for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
     paged += stride(read, n) != 0 && least != std::numeric_limits<std::int64_t>::max() && least >= 512;
   }
-  // A gather touches a cache line per lane; the next rows find them again when m has unit stride there.
-  const auto gather_cycles = [&](double r) {
+  // A gather touches a cache line per lane; the next rows find them again when m has unit stride there. A square has a load and
+  // log2(lanes) shuffles for each of its rows.
+  const double square = static_cast<double>(lanes) * (0.5 + std::log2(static_cast<double>(lanes)));
+  const auto apart_cycles = [&](const FlatAccess& access, double r, double v) {
+    if (turned && r > 1 && turns(access, n, *m)) return square * v;
+    const bool again = m && std::abs(stride(access, *m)) == 1;
+    const double vectors = m && stride(access, *m) != 0 ? r * v : v;
+    return vectors * static_cast<double>(lanes) * (0.5 + 4.0 / (again ? std::min(r, 16.0) : 1.0));
+  };
+  const auto gather_cycles = [&](double r, double v) {
     double cycles = 0;
-    for (const FlatAccess* access : gathered) {
-      const bool again = m && std::abs(stride(*access, *m)) == 1;
-      cycles += static_cast<double>(lanes) * (0.5 + 4.0 / (again ? std::min(r, 16.0) : 1.0));
-    }
+    for (const FlatAccess* access : gathered) cycles += apart_cycles(*access, r, v);
     return cycles;
   };
   const std::int64_t m_extent = m ? f.extent[*m] : 1;
-  const double inside = m ? interior(f, *m, reductions(f.nest)) : 1;
+  const auto free_of_taps = [&](std::size_t d) { return interior(f, d, reductions(f.nest)); };
+  const double inside = m && form != BlockForm::Taps ? free_of_taps(*m) : 1;
+  // A vector at the border has a mask; one value of the taps reaches half of the border.
+  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : inside_n + masked * (1 - inside_n);
+  const double stores = form == BlockForm::Taps ? 2.5 : 1;  // read, added to, written
   Block best;
-  for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(m_extent, gathered.empty() ? 14 : 16); ++rows)
-    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, 6); ++vectors) {
+  const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min<std::int64_t>(m_extent, apart ? 16 : 14);
+  for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows)
+    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, turned ? 1 : 6); ++vectors) {
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
       if (static_cast<double>(rows * vectors * f.ops) > spelled_out && rows * vectors > 1) continue;
-      if (steps <= 1 && rows > 1 && !by_n && gathered.empty()) continue;  // nothing is reused: plain rows
+      if (steps <= 1 && rows > 1 && !by_n && !apart) continue;  // nothing is reused: plain rows
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
         const double panel = streamed * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * streamed : 0;  // a vector from L2 takes two cycles
-        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + (m ? 0.0 : 2.0) * paged + gather_cycles(r) * v * (by_both ? r : 1)) + r * v + 12;
+        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + (m ? 0.0 : 2.0) * paged + gather_cycles(r, v)) + (scattered || (turned && turns(f.nest.target, n, *m)) ? apart_cycles(f.nest.target, r, v) : 0.0) + stores * r * v + 12;
       };
-      const Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
+      Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
+      if (turned) mt.most = rows;
       const Tiles nt = balanced(all_vectors, vectors);
       const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
-      const double cost = others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
+      const double cost = of_lanes * others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
       const bool tie = cost < best.cost * 1.001 && mt.most == best.rows && nt.most > best.vectors;  // wider strips
-      if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost};
+      if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost, form};
     }
   return best;
+}
+
+bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  double values = 1;
+  const std::vector<std::size_t> taps = taps_of(f, n, m);
+  for (const std::size_t d : taps) values *= static_cast<double>(f.extent[d]);
+  return f.adds && f.squares && !taps.empty() && values <= few_taps && !outputs_share_rows(f.nest);
+}
+
+// Lanes over n and no rows.
+Block alone(const Facts& f, std::size_t n) {
+  const Block plain = best_block(f, n, std::nullopt, BlockForm::Plain);
+  if (!may_tap(f, n, std::nullopt)) return plain;
+  const Block taps = best_block(f, n, std::nullopt, BlockForm::Taps);
+  return taps.cost < much_less * plain.cost ? taps : plain;
+}
+
+// Blocks of each dimension that rows may run over, with lanes over n.
+template <class F> void each_block(const Facts& f, std::size_t n, F weigh) {
+  for (const bool taps : {false, true})
+    for (std::size_t d = f.extent.size(); d-- > 0;) {
+      if (d == n || f.fixed[d] || f.nest.dims[d].reduction || f.extent[d] < 2 || share_row(f.nest, d, n)) continue;
+      if (taps) {
+        if (may_tap(f, n, d)) weigh(d, best_block(f, n, d, BlockForm::Taps));
+        continue;
+      }
+      weigh(d, best_block(f, n, d, BlockForm::Plain));
+      if (may_turn(f, n, d)) weigh(d, best_block(f, n, d, BlockForm::Turned));
+    }
 }
 
 // Reductions: large strides outside, and innermost one long enough to be worth a loop.
@@ -272,62 +336,101 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
 
 }  // namespace
 
-Choice choose_leaf(const Facts& f, int node) {
+namespace {
+
+// Dimensions that stand neither in the block nor in the fold, those far apart in the target outside.
+std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::optional<std::size_t> lane, std::optional<std::size_t> m) {
   const Nest& nest = f.nest;
-  if (const auto scan = scan_of(nest)) return choose_scan(f, node, *scan);
-  Choice choice{Compute{}, 0, {}};
-  choice.leaf.node = node;
+  std::vector<std::size_t> outer;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
+  // Copies reorder: a dimension that is close to unit stride in some tensor goes inside, so that the line it shares is still in a cache.
+  const auto apart = [&](std::size_t d) {
+    std::int64_t least = std::abs(stride(nest.target, d));
+    if (leaf.form == LeafForm::Map && leaf.turned)
+      for (const FlatAccess& read : nest.reads) if (stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
+    return least;
+  };
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return apart(a) > apart(b); });
+  return outer;
+}
+
+// A leaf with lanes over `lane`, and the cycles of its blocks of m.
+Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std::optional<std::size_t> m, const Block& block, double cycles) {
+  const Nest& nest = f.nest;
+  Choice choice{Compute{}, cycles, {}};
   Compute& leaf = choice.leaf;
-  std::optional<std::size_t> lane;
-  double best = infinite;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) {
-    if (f.fixed[d]) continue;
-    const double cost = lane_cost(f, d);
-    choice.why.lanes.push_back({nest.dims[d].name, "", 0, 0, cost});
-    if (cost < best) best = cost, lane = d;
-  }
-  choice.cost = best;
-  const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
-  std::optional<std::size_t> m;
+  leaf.node = node;
   if (lane && nest.dims[*lane].reduction) {
     leaf.form = LeafForm::Reduce;
     leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / f.width, 1, 4);
   } else {
+    const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
     leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
-    if (lane) {
-      Block block = best_block(f, *lane, std::nullopt);
-      choice.why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
-      for (std::size_t d = f.extent.size(); d-- > 0;) {
-        if (d == *lane || f.fixed[d] || nest.dims[d].reduction || f.extent[d] < 2 || share_row(nest, d, *lane)) continue;
-        const Block with = best_block(f, *lane, d);
-        choice.why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
-        if (with.cost < block.cost * 0.98) block = with, m = d;
-      }
-      leaf.rows = m ? block.rows : 1;
-      leaf.vectors = block.vectors;
-      choice.cost = std::min(choice.cost, block.cost);
-    } else {
-      choice.cost = points(f) * (f.ops + 2);
-    }
+    leaf.rows = m ? block.rows : 1;
+    leaf.vectors = block.vectors;
+    leaf.turned = block.form == BlockForm::Turned;
+    // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
+    leaf.m_inner = !(leaf.turned && leaf.form == LeafForm::Map && stride(nest.target, *lane) == 1);
   }
   leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
   leaf.n = lane ? nest.dims[*lane].name : "";
   leaf.m = m ? nest.dims[*m].name : "";
-  leaf.k = names(nest, reduction_order(f, lane));
-  if (f.adds && leaf.form == LeafForm::Contract) leaf.chunk = chunk_of(f, leaf);
-  std::vector<std::size_t> outer;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
-  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
-  leaf.outer = names(nest, outer);
-  for (std::vector<Weighed>* list : {&choice.why.lanes, &choice.why.blocks})
-    std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
+  std::vector<std::size_t> k = reduction_order(f, lane);
+  if (block.form == BlockForm::Taps) {
+    const std::vector<std::size_t> taps = taps_of(f, *lane, m);
+    std::stable_partition(k.begin(), k.end(), [&](std::size_t d) { return std::find(taps.begin(), taps.end(), d) != taps.end(); });
+    leaf.taps = static_cast<std::int64_t>(taps.size());
+  }
+  leaf.k = names(nest, k);
+  leaf.outer = names(nest, outer_dims(f, leaf, lane, m));
   return choice;
+}
+
+}  // namespace
+
+bool outputs_share_rows(const Nest& nest) {
+  for (std::size_t a = 0; a < nest.dims.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b) if (!nest.dims[a].reduction && !nest.dims[b].reduction && share_row(nest, a, b)) return true;
+  return false;
+}
+
+Choice choose_leaf(const Facts& f, int node) {
+  const Nest& nest = f.nest;
+  if (const auto scan = scan_of(nest)) return choose_scan(f, node, *scan);
+  Why::Leaf why;
+  std::vector<std::pair<double, std::size_t>> lanes;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (f.fixed[d]) continue;
+    lanes.emplace_back(lane_cost(f, d), d);
+    why.lanes.push_back({nest.dims[d].name, "", 0, 0, lanes.back().first});
+  }
+  std::stable_sort(lanes.begin(), lanes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const std::optional<std::size_t> lane = lanes.empty() ? std::nullopt : std::optional(lanes.front().second);
+  Choice best{Compute{}, infinite, {}};
+  if (!lane) best = with_lanes(f, node, lane, std::nullopt, Block{}, points(f) * (f.ops + 2));
+  else if (nest.dims[*lane].reduction) best = with_lanes(f, node, lane, std::nullopt, Block{}, lanes.front().first);
+  else {
+    std::optional<std::size_t> m;
+    Block block = alone(f, *lane);
+    why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
+    each_block(f, *lane, [&](std::size_t d, const Block& with) {
+      why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
+      const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
+      if (with.cost < block.cost * (first_taps ? much_less : 0.98)) block = with, m = d;
+    });
+    best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first, block.cost));
+  }
+  if (f.adds && best.leaf.form == LeafForm::Contract && !best.leaf.taps) best.leaf.chunk = chunk_of(f, best.leaf);
+  for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
+    std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
+  best.why = std::move(why);
+  return best;
 }
 
 constexpr std::int64_t warp = 32;
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target)};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);

@@ -22,8 +22,12 @@ struct Facts {
   std::int64_t l2;                                     // bytes
   bool adds;                                           // parts of the reduction may be added up in the target
   double fold;                                         // cycles to fold the lanes of one output
+  bool squares;                                        // of registers may be transposed
 };
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
+
+// Whether a row couples two output dimensions: a triangle.
+bool outputs_share_rows(const Nest& nest);
 
 struct Choice { Compute leaf; double cost; Why::Leaf why; };
 Choice choose_leaf(const Facts& f, int node);

@@ -232,6 +232,7 @@ class Printer {
   static std::string simple(const Fold& x) { return fmt::format("fold {} = {} {} over {}", x.name, word(x.how), tight(x.value), x.over); }
   static std::string simple(const Barrier& x) { return x.pending ? fmt::format("barrier {}", x.pending) : "barrier"; }
   static std::string simple(const Prefetch& x) { return fmt::format("prefetch {}[{}]", x.view, print(x.offset)); }
+  static std::string simple(const Transpose& x) { return fmt::format("transpose {}", x.name); }
   static std::string simple(const CallStmt& x) {
     return fmt::format("call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
   }
@@ -311,8 +312,8 @@ class Verifier {
   }
 
  private:
-  struct Memory_ { DType type; bool is_register; };
-  struct Inside { bool vector = false; };
+  struct Memory_ { DType type; bool is_register; std::int64_t count = 0; };
+  struct Inside { bool vector = false; std::int64_t lanes = 0; };
 
   template <class... Arguments> void require(bool holds, fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
     if (!holds) throw lang::InternalError(fmt::format("Loops, `{}`: {}", where_, fmt::format(text, std::forward<Arguments>(arguments)...)));
@@ -372,7 +373,7 @@ class Verifier {
     require(!inside.vector || x.kind == Kind::Serial || x.kind == Kind::Unroll, "{} `{}` inside a vector loop", word(x.kind), x.index);
     const std::size_t before = variables_.depth();
     variables_.declare(x.index, DType::I64);
-    body(x.body, {inside.vector || x.kind == Kind::Vector});
+    body(x.body, {inside.vector || x.kind == Kind::Vector, x.kind == Kind::Vector ? extent->integer : inside.lanes});
     variables_.back_to(before);
   }
 
@@ -392,7 +393,7 @@ class Verifier {
 
   void statement(const Allocate& x, Inside) {
     require(x.count > 0, "`{}` has {} elements", x.name, x.count);
-    memory_.declare(x.name, {x.type, x.memory == Memory::Register});
+    memory_.declare(x.name, {x.type, x.memory == Memory::Register, x.count});
   }
 
   void statement(const Store& x, Inside) {
@@ -410,6 +411,11 @@ class Verifier {
 
   void statement(const Barrier&, Inside) {}
   void statement(const Prefetch& x, Inside) { i64(x.offset), memory(x.view); }
+
+  void statement(const Transpose& x, Inside inside) {
+    const Memory_& array = memory(x.name);
+    require(inside.vector && array.is_register && array.count == inside.lanes, "`{}` is transposed, with {} registers over {} lanes", x.name, array.count, inside.lanes);
+  }
 
   void statement(const CallStmt& x, Inside inside) {
     require(!inside.vector, "a call of `{}` inside a vector loop", x.function);

@@ -84,7 +84,7 @@ class GroupLowering {
     };
     for (std::size_t l = 0; l < nests_.size(); ++l) {
       for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
-      add(nests_[l].target.tensor, group_.body[l].chunk || alone() ? Direction::InOut : Direction::Out);
+      add(nests_[l].target.tensor, group_.body[l].chunk || group_.body[l].taps || alone() ? Direction::InOut : Direction::Out);
     }
     if (const poly::Intrinsic* intrinsic = alone())
       for (const TensorId id : intrinsic->targets) add(id, Direction::InOut);

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 
+#include "codegen/choose/layout.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/stage.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -200,20 +202,31 @@ std::size_t read_panels(Rewriting& r, std::size_t n, const Panels& panels, std::
 
 }  // namespace
 
+namespace {
+
+// Copies that lanes, or rows of a block, need wherever they are read often enough.
+Layouts copies_for_lanes(const Rewriting& r, const Statement& s) {
+  Layouts layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, 0};
+  const auto lane = lane_index(s, r.strides[static_cast<std::size_t>(s.target.tensor)]);
+  if (!lane || s.domain[*lane].extent->get() < 8) return layouts;  // too few lanes: a reduction will have them
+  for (std::size_t read = 0; read < s.reads.size(); ++read) {
+    const TensorId source = s.reads[read].tensor;
+    if (points(s) >= reuse_that_pays * elements(r.program, source)) layouts.reads[read] = better_order(s, s.reads[read], *lane, r.strides[static_cast<std::size_t>(source)]);
+  }
+  return layouts;
+}
+
+}  // namespace
+
 void transpose_for_lanes(Rewriting& r) {
   if (has_threads(r.target)) return;                   // staging reads any order
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     if (!s || !reduces(*s) || s->reads.size() < 2) continue;
-    const auto lane = lane_index(*s, r.strides[static_cast<std::size_t>(s->target.tensor)]);
-    if (!lane || s->domain[*lane].extent->get() < 8) continue;  // too few lanes: a reduction will have them
-    for (std::size_t read = 0; read < s->reads.size(); ++read) {
-      const TensorId source = s->reads[read].tensor;
-      const std::vector<std::size_t> order = better_order(*s, s->reads[read], *lane, r.strides[static_cast<std::size_t>(source)]);
-      if (order.empty() || points(*s) < reuse_that_pays * elements(r.program, source)) continue;
-      n = read_copy(r, n, read, order);
-      s = &std::get<Statement>(r.program.nodes[n]);
-    }
+    const Layouts layouts = choose_layouts(r.program, r.strides, *s, copies_for_lanes(r, *s), r.target);
+    for (std::size_t read = 0; read < layouts.reads.size(); ++read)
+      if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read]);
+    if (!layouts.target.empty()) n = stage_result(r, n, layouts.target);
   }
 }
 

@@ -37,7 +37,9 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (!leaf.k.empty()) line += fmt::format("  k {}", fmt::join(leaf.k, " "));
   line += fmt::format("  block {}x{}  lanes {}", leaf.rows, leaf.vectors, leaf.lanes);
   if (leaf.chunk) line += fmt::format("  chunk {}", leaf.chunk);
+  if (leaf.taps) line += fmt::format("  taps {}", leaf.taps);
   if (leaf.depth) line += fmt::format("  stage {}", leaf.depth);
+  if (leaf.turned) line += "  turned";
   if (leaf.stream) line += "  streamed";
   if (!leaf.m_inner) line += "  rows outside";
   return line;
@@ -97,11 +99,13 @@ class LeafReader {
     else if (key == "n") leaf_.n = one(key);
     else if (key == "k") leaf_.k = line_.list();
     else if (key == "rows" && line_.peek() == "outside") leaf_.m_inner = false, line_.next();
+    else if (key == "turned") leaf_.turned = true;
     else if (key == "streamed") leaf_.stream = true;
     else if (key == "block") block();
     else if (key == "lanes") number(key, leaf_.lanes);
     else if (key == "stage") number(key, leaf_.depth);
     else if (key == "chunk") number(key, leaf_.chunk);
+    else if (key == "taps") number(key, leaf_.taps);
     else refuse(span, "`" + key + "` is no part of a leaf");
   }
 

@@ -42,8 +42,10 @@ struct Compute {
   std::vector<std::string> k;                          // reductions, innermost last (of Reduce: without n)
   std::int64_t rows = 1, vectors = 1, lanes = 1;
   std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block; 0: all
+  std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, one value at a time: what they bound is exact
   std::int64_t depth = 0;                              // simt: how much of a reduction is staged in shared memory a turn; 0: none
   bool stream = false;                                 // stores go past the cache: nobody reads the target soon
+  bool turned = false;                                 // accesses with unit stride along m go through squares transposed in registers
   bool m_inner = true;                                 // blocks of m run inside blocks of n
   bool operator==(const Compute&) const = default;
 };

@@ -39,7 +39,7 @@ bool add(const PlanLine& line, Given& given, lang::Diagnostics& diagnostics) {
   }
   if (!given.directives.empty() && stage_of(*directive) < stage_of(given.directives.back().directive)) {
     diagnostics.report(line.span(), messages::plan_order, print(*directive), print(given.directives.back().directive))
-        .hint("directives stand in this order: inline; absorb, restate, logs, factor; terms, blocks; split; copy; panels; share");
+        .hint("directives stand in this order: inline; absorb, restate, logs, factor; terms, blocks; split; copy, stage; panels; share");
     return false;
   }
   given.stages.insert(stage_of(*directive));
@@ -138,7 +138,7 @@ class Replay {
     Compute leaf = group.loops == chosen.loops && given.leaf.form == chosen.body[l].form ? chosen.body[l] : chosen_leaf(plan_, group, chosen.body[l], fused_.strides, target_);
     if (given.block) {
       const Compute& said = given.leaf;
-      leaf.rows = said.rows, leaf.vectors = said.vectors, leaf.lanes = said.lanes, leaf.chunk = said.chunk, leaf.depth = said.depth, leaf.stream = said.stream, leaf.m_inner = said.m_inner;
+      leaf.rows = said.rows, leaf.vectors = said.vectors, leaf.lanes = said.lanes, leaf.chunk = said.chunk, leaf.depth = said.depth, leaf.stream = said.stream, leaf.turned = said.turned, leaf.taps = said.taps, leaf.m_inner = said.m_inner;
     }
     if (leaf.form == given.leaf.form) return leaf;
     diagnostics_.report(given.span, messages::plan_group, group.name, "a leaf of another form than the chosen one says its indices and its `block` and `lanes`");

@@ -138,10 +138,19 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   return group;
 }
 
+// Every vector of a row starts where a cache line does, if the first does. Parts of lines are slow to stream, and a turned block writes
+// no two vectors of a row one after the other.
+bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
+  for (std::size_t d = 0; d < nest.dims.size(); ++d)
+    if (nest.dims[d].name != leaf.n && nest.target.offset.coefficients[d] * bytes % 64 != 0) return false;
+  return nest.target.offset.constant * bytes % 64 == 0 && leaf.lanes * bytes % 64 == 0;
+}
+
 // A map whose result is half of the last cache or more, and an output that nobody here reads, is stored past the cache.
 bool streams(const poly::Program& program, const Compute& leaf, const Nest& nest, const Target& target) {
   const TensorId id = nest.target.tensor;
   if (has_threads(target) || leaf.form != LeafForm::Map || !is_output(program, id)) return false;
+  if (leaf.turned && !whole_lines(nest, leaf, element_bytes(program, id))) return false;
   if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < static_cast<double>(target.l3) / 2) return false;
   return std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
 }

@@ -9,6 +9,7 @@
 #include <llvm/TargetParser/Triple.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "codegen/locals.h"
@@ -148,6 +149,29 @@ void BodyEmitter::statement(const Prefetch& s) {
   if (!offset.stride && offset.value->getType()->isVectorTy()) return;  // a hint about scattered places: none
   Value* at = address(m, offset.value);
   builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, builder_.getInt32(0), builder_.getInt32(3), builder_.getInt32(1)});
+}
+
+// A square of n x n in log2(n) rounds. The round of s exchanges, in every square of 2s x 2s, the s x s parts off the diagonal: lanes
+// whose number has bit s take from the other register.
+void BodyEmitter::statement(const Transpose& s) {
+  const Place& m = memory(s.name);
+  Registers& array = registers_[static_cast<std::size_t>(m.registers)];
+  if (!lanes_ || mask_ || array.size() != static_cast<std::size_t>(lanes_) || !std::has_single_bit(array.size()))
+    throw InternalError("LLVM emitter: `" + s.name + "` cannot be transposed here");
+  for (int part = lanes_ / 2; part > 0; part /= 2) {
+    std::vector<int> low, high;                        // of the first register and the second, which follows it
+    for (int lane = 0; lane < lanes_; ++lane) {
+      low.push_back(lane & part ? lanes_ + lane - part : lane);
+      high.push_back(lane & part ? lanes_ + lane : lane + part);
+    }
+    for (int row = 0; row < lanes_; ++row) {
+      if (row & part) continue;
+      Value *&a = array[static_cast<std::size_t>(row)], *&b = array[static_cast<std::size_t>(row + part)];
+      Value* first = builder_.CreateShuffleVector(a, b, low);
+      b = builder_.CreateShuffleVector(a, b, high);
+      a = first;
+    }
+  }
 }
 
 void BodyEmitter::statement(const CallStmt& s) {
@@ -316,6 +340,7 @@ namespace {
 void collect_stores(const Body& body, std::set<std::string>& names) {
   for (const Stmt& s : body) {
     if (const auto* store = std::get_if<Store>(&s.node)) names.insert(store->view);
+    if (const auto* square = std::get_if<Transpose>(&s.node)) names.insert(square->name);
     if (const auto* loop = std::get_if<For>(&s.node)) collect_stores(loop->body, names);
     if (const auto* test = std::get_if<If>(&s.node)) collect_stores(test->then, names), collect_stores(test->otherwise, names);
   }

@@ -9,6 +9,7 @@
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
+//   stage C  order j i                  C is computed with its output indices in this order, and copied to where it belongs (stage.h)
 //   panels B  in C  along j  by 64      C reads a copy of B that lies in panels of 64 of j (operands.h)
 //   share S E Y  rows i                 one launch, whose turns have some rows i of all three (rows.h)
 //
@@ -91,6 +92,13 @@ struct Copy {
   void parts(auto& io) { io.head(operand), io.part("in", reader), io.part("order", order), io.unless_0("read", read); }
   bool operator==(const Copy&) const = default;
 };
+struct Stage {
+  static constexpr const char* word = "stage";
+  std::string tensor;
+  Names order;                                         // output indices, outermost first
+  void parts(auto& io) { io.head(tensor), io.part("order", order); }
+  bool operator==(const Stage&) const = default;
+};
 struct Panels {
   static constexpr const char* word = "panels";
   std::string operand, reader, index;
@@ -107,7 +115,7 @@ struct Share {
 
 }  // namespace directives
 
-using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Split, directives::Copy,
+using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Split, directives::Copy, directives::Stage,
                                directives::Panels, directives::Share>;
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.

@@ -43,6 +43,7 @@ Refusal apply(Rewriting& r, const directives::Terms& directive);
 Refusal apply(Rewriting& r, const directives::Blocks& directive);
 Refusal apply(Rewriting& r, const directives::Split& directive);
 Refusal apply(Rewriting& r, const directives::Copy& directive);
+Refusal apply(Rewriting& r, const directives::Stage& directive);
 Refusal apply(Rewriting& r, const directives::Panels& directive);
 Refusal apply(Rewriting& r, const directives::Share& directive);
 

@@ -180,7 +180,9 @@ class Rows {
     if (rows == 0 || heavy() || !same_extents(s, own, rows)) return false;
     if ((!dependent || overtakes) && !may_share(s, dependent, rows)) return false;
     open_.nodes.push_back(node);
-    if (local_bytes(rows) > budget()) {
+    bool torn = tears_lines(s, own, rows);
+    for (std::size_t k = 0; k + 1 < open_.nodes.size(); ++k) torn = torn || tears_lines(*statement(open_.nodes[k]), leads_[k], rows);
+    if (local_bytes(rows) > budget() || torn) {
       open_.nodes.pop_back();
       return false;
     }
@@ -214,6 +216,26 @@ class Rows {
     for (const int node : open_.nodes) sum += weight(statement(node)->value);
     return sum >= 512;
   }
+
+  // A copy that finds a line of what it reads side by side along a row, of which a turn has few, takes them from as many lines.
+  bool tears_lines(const Statement& s, const Leads& own, std::size_t rows) const {
+    if (s.aggregation != Aggregation::Assign || reduces(s) || has_threads(target_)) return false;
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (r + 1 == rows && local_bytes(rows) * of_a_line <= budget()) continue;  // as many rows as a line has elements are one turn
+      if (own[r].dim + 1 == s.target.element.size()) continue;
+      for (const Access& read : s.reads) {
+        std::int64_t stride = 0;
+        bool others = false;                           // the turn reads along something else
+        for (std::size_t d = 0; d < read.element.size(); ++d) {
+          stride += read.element[d].coefficients[own[r].index].get() * strides_[static_cast<std::size_t>(read.tensor)][d];
+          for (std::size_t k = 0; k < s.indices.size(); ++k) others = others || (k != own[r].index && mentions(read.element[d], k));
+        }
+        if (stride == 1 && others && s.domain[own[r].index].extent->get() > 1) return true;
+      }
+    }
+    return false;
+  }
+  static constexpr double of_a_line = 16;
 
   bool same_extents(const Statement& s, const Leads& own, std::size_t rows) const {
     const Statement& first = *statement(open_.nodes.front());

@@ -121,6 +121,7 @@ class Walk {
     if (!registers_.contains(store.view)) return take(read);
     const Cell target{store.view, known(store.offset)};
     if (read.contains(target)) ++pending_[target];
+    else moved_[target] = read;
     if (!steering_.contains(store.view)) return;
     if (read.contains(target)) throw std::runtime_error("`" + store.view + "` counts and steers");
     cells_[target] = value(store.value);
@@ -146,6 +147,9 @@ class Walk {
   }
   void walk(const Barrier&) {}
   void walk(const Prefetch&) {}
+  void walk(const Transpose& square) {
+    for (const auto& [cell, from] : moved_) if (cell.first == square.name) take(from);
+  }
 
   void take(const std::set<Cell>& read) {
     for (const Cell& cell : read)
@@ -209,6 +213,7 @@ class Walk {
   std::map<std::string, Expr> lets_;
   std::map<Cell, std::optional<std::int64_t>> cells_;  // of register arrays that steer
   std::map<Cell, std::int64_t> pending_;
+  std::map<Cell, std::set<Cell>> moved_;               // of a register that took others' values: which, for a Transpose asks for them
   std::int64_t stored_ = 0;
 };
 

@@ -1,0 +1,249 @@
+// Which tensors of a contraction are copied, and into which orders.
+//
+// An index is of the batch (in all tensors), of the rows or the columns (in the result and one operand), or reduced. Lanes run over the
+// columns, say. Then every tensor lies best in classes: result [batch, rows, columns], operand of the columns [batch, reduced, columns], the
+// other one [batch, rows, reduced]. Neighbours of a class in one order everywhere are one loop, so that three columns of 31 fill lanes as
+// 93 do. Each tensor may stay as it is or be copied into that form; within a class, the tensors that stay say the order. That makes eight
+// layouts for each class that lanes may run over, and the model of the leaf says what each is worth.
+#include "codegen/choose/layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/leaf_choice.h"
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
+#include "codegen/rewrite/stage.h"
+#include "codegen/scalar.h"
+#include "codegen/scan.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Access;
+using poly::Affine;
+using poly::Program;
+using poly::Statement;
+
+constexpr double worth_a_search = 30000;               // cycles: below, no layout saves what it takes to think about
+constexpr double clearly_less = 0.7;                   // of today's cost, for the model is rough
+constexpr double near_the_best = 1.3;                  // of the cycles of the multiply-adds alone
+
+// Cycles to copy one element of four bytes, read and written once, transposed in registers: from and to the second cache, the last, memory.
+constexpr double copy_in_l2 = 0.8, copy_in_l3 = 1.6, copy_in_memory = 3;
+constexpr double short_run = 8;                        // cycles for a run of elements that is no vector
+
+// `run`: how many elements stay side by side.
+double copy_cycles(double count, double bytes, double run, const Target& target) {
+  const double size = count * bytes;
+  const double each = 2 * size <= static_cast<double>(target.l2) ? copy_in_l2 : 2 * size <= static_cast<double>(target.l3) / 2 ? copy_in_l3 : copy_in_memory;
+  return 200 + count * (each * std::max(bytes, 2.0) / 4 + (run < 8 ? short_run / run : 0));
+}
+
+enum class Class { Batch, First, Second, Reduced, Single };  // First, Second: of the result and of that operand; Single: anything else
+
+class Search {
+ public:
+  Search(const Program& program, const Strides& strides, const Statement& s, const Target& target) : program_(program), strides_(strides), s_(s), target_(target) {
+    const std::size_t count = s.indices.size();
+    for (std::size_t k = 0; k < count; ++k) {
+      const bool out = is_output_index(s, k), a = in_read(0, k), b = in_read(1, k);
+      class_.push_back(out ? (a && b ? Class::Batch : a ? Class::First : b ? Class::Second : Class::Single) : a && b ? Class::Reduced : Class::Single);
+    }
+    for (const Access& read : s.reads) sizes_.push_back(elements(program, read.tensor));
+    outputs_ = 1;
+    for (std::size_t k = 0; k < count; ++k) if (is_output_index(s, k)) outputs_ *= static_cast<double>(extent(s, k));
+  }
+
+  bool has(Class c) const { return std::find(class_.begin(), class_.end(), c) != class_.end(); }
+
+  // The layouts in which lanes run over the class, tensors of `copied` (bits: reads 0 and 1, the result) are copied, and `last` is the
+  // innermost index of the class.
+  std::optional<Layouts> layouts(Class lanes, unsigned copied, std::optional<std::size_t> last) const {
+    Layouts made{std::vector<std::vector<std::size_t>>(s_.reads.size()), {}, 0};
+    const std::vector<double> key = keys(lanes, copied, last);
+    for (std::size_t r = 0; r < 2; ++r) {
+      if (!(copied >> r & 1)) continue;
+      made.reads[r] = order_of(r, lanes, key);
+      if (made.reads[r] == as_it_is(r)) return std::nullopt;
+    }
+    if (copied >> 2 & 1) {
+      made.target = result_order(lanes, key);
+      if (made.target == as_it_is()) return std::nullopt;
+    }
+    return made;
+  }
+
+  double copies(const Layouts& layouts) const {
+    double cycles = 0;
+    for (std::size_t r = 0; r < s_.reads.size(); ++r)
+      if (!layouts.reads[r].empty()) cycles += copy_cycles(sizes_[r], lang::bytes(program_.tensor(s_.reads[r].tensor).dtype), run(r, layouts.reads[r].back()), target_);
+    if (!layouts.target.empty()) cycles += copy_cycles(outputs_, lang::bytes(program_.tensor(s_.target.tensor).dtype), static_cast<double>(extent(s_, layouts.target.back())), target_);
+    return cycles;
+  }
+
+  // What the model says of the statement over tensors that lie so.
+  double leaf(const Layouts& layouts) const {
+    Statement seen = s_;
+    Strides strides;
+    for (std::size_t r = 0; r < s_.reads.size(); ++r) {
+      seen.reads[r].tensor = static_cast<TensorId>(r);
+      strides.push_back(layouts.reads[r].empty() ? strides_[static_cast<std::size_t>(s_.reads[r].tensor)] : permuted(extents(program_.tensor(s_.reads[r].tensor)), layouts.reads[r]));
+    }
+    seen.target.tensor = static_cast<TensorId>(s_.reads.size());
+    strides.push_back(strides_[static_cast<std::size_t>(s_.target.tensor)]);
+    if (!layouts.target.empty()) {
+      std::vector<std::int64_t> shape;
+      seen.target.element.clear();
+      for (const std::size_t k : layouts.target) {
+        shape.push_back(extent(s_, k));
+        seen.target.element.push_back(Affine::index(k, s_.indices.size()));
+        seen.target.element.back().constant = poly::Size(-low(s_, k));
+      }
+      strides.back() = row_major(shape);
+    }
+    Nest nest = nest_of(seen, strides);
+    nest.adds = program_.tensor(s_.target.tensor).dtype == compute_type(nest.value->type());
+    return choose_leaf(facts(nest, {}, target_), 0).cost;
+  }
+
+  // Cycles of the multiply-adds alone.
+  double least() const { return points(s_) / (2.0 * static_cast<double>(target_.vector_bytes) / std::max(4, lang::bytes(s_.value.type()))); }
+
+  std::vector<std::size_t> windows(Class c) const {
+    std::vector<std::size_t> found;
+    for (std::size_t k = 0; k < class_.size(); ++k) {
+      if (class_[k] != c) continue;
+      for (const Access& read : s_.reads)
+        for (const Affine& e : read.element)
+          if (mentions(e, k) && !plain_index(e) && (found.empty() || found.back() != k)) found.push_back(k);
+    }
+    return found;
+  }
+
+ private:
+  // Of the copy's innermost dimension, or of the operand's: a square has the shorter one.
+  double run(std::size_t r, std::size_t last) const {
+    const std::vector<std::int64_t> shape = extents(program_.tensor(s_.reads[r].tensor));
+    return static_cast<double>(std::max<std::int64_t>(1, std::min(shape[last], shape[as_it_is(r).back()])));
+  }
+
+  bool in_read(std::size_t r, std::size_t k) const {
+    return std::any_of(s_.reads[r].element.begin(), s_.reads[r].element.end(), [&](const Affine& e) { return mentions(e, k); });
+  }
+
+  static std::vector<std::int64_t> permuted(const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& order) {
+    std::vector<std::int64_t> strides(shape.size());
+    std::int64_t stride = 1;
+    for (std::size_t at = order.size(); at-- > 0;) strides[order[at]] = stride, stride *= std::max<std::int64_t>(1, shape[order[at]]);
+    return strides;
+  }
+
+  static std::int64_t stride_in(const Access& access, std::size_t k, const std::vector<std::int64_t>& strides) {
+    std::int64_t sum = 0;
+    for (std::size_t d = 0; d < access.element.size(); ++d) sum += access.element[d].coefficients[k].get() * strides[d];
+    return std::abs(sum);
+  }
+  std::int64_t in_tensor(std::size_t tensor, std::size_t k) const {
+    return tensor == 2 ? stride_in(s_.target, k, strides_[static_cast<std::size_t>(s_.target.tensor)]) : stride_in(s_.reads[tensor], k, strides_[static_cast<std::size_t>(s_.reads[tensor].tensor)]);
+  }
+
+  // Per index its place within its class: the larger, the further out. The first of these tensors that stays as it is says it.
+  std::vector<double> keys(Class lanes, unsigned copied, std::optional<std::size_t> last) const {
+    std::vector<double> key;
+    for (std::size_t k = 0; k < class_.size(); ++k) {
+      const Class c = class_[k];
+      const std::size_t of_lanes = lanes == Class::First ? 0 : 1;
+      const std::size_t own = c == Class::First ? 0 : 1;
+      std::vector<std::size_t> voices = c == Class::Reduced ? std::vector<std::size_t>{of_lanes, 1 - of_lanes} : c == Class::Batch ? std::vector<std::size_t>{2, of_lanes, 1 - of_lanes} : std::vector<std::size_t>{2, own};
+      const auto stays = std::find_if(voices.begin(), voices.end(), [&](std::size_t t) { return !(copied >> t & 1); });
+      key.push_back(static_cast<double>(in_tensor(stays == voices.end() ? voices.front() : *stays, k)));
+      if (k == last) key.back() = 0;
+    }
+    return key;
+  }
+
+  int outside(Class c, Class lanes) const { return c == Class::Single ? 0 : c == lanes ? 4 : c == Class::Batch ? 1 : c == Class::Reduced ? 3 : 2; }
+
+  std::vector<std::size_t> order_of(std::size_t r, Class lanes, const std::vector<double>& key) const {
+    const Access& read = s_.reads[r];
+    struct Place { int outside = -1; double key = 0; };
+    std::vector<Place> place(read.element.size());
+    for (std::size_t d = 0; d < place.size(); ++d)
+      for (std::size_t k = 0; k < class_.size(); ++k) {
+        if (!mentions(read.element[d], k)) continue;
+        const int at = is_output_index(s_, k) ? outside(class_[k], lanes) + 10 : outside(class_[k], lanes);  // a window goes where its output index does
+        if (at > place[d].outside) place[d] = {at, key[k]};
+      }
+    for (Place& p : place) p.outside %= 10;
+    std::vector<std::size_t> order = in_order(place.size());
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return place[a].outside != place[b].outside ? place[a].outside < place[b].outside : place[a].key > place[b].key;
+    });
+    return order;
+  }
+
+  std::vector<std::size_t> result_order(Class lanes, const std::vector<double>& key) const {
+    std::vector<std::size_t> order;
+    for (std::size_t k = 0; k < class_.size(); ++k) if (is_output_index(s_, k)) order.push_back(k);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const int x = outside(class_[a], lanes), y = outside(class_[b], lanes);
+      return x != y ? x < y : key[a] > key[b];
+    });
+    return order;
+  }
+
+  // Dimensions, or output indices, from far apart to side by side.
+  std::vector<std::size_t> as_it_is(std::size_t r) const {
+    const std::vector<std::int64_t>& strides = strides_[static_cast<std::size_t>(s_.reads[r].tensor)];
+    std::vector<std::size_t> order = in_order(strides.size());
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return std::abs(strides[a]) > std::abs(strides[b]); });
+    return order;
+  }
+  std::vector<std::size_t> as_it_is() const {
+    std::vector<std::size_t> order;
+    for (std::size_t k = 0; k < class_.size(); ++k) if (is_output_index(s_, k)) order.push_back(k);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return in_tensor(2, a) > in_tensor(2, b); });
+    return order;
+  }
+
+  const Program& program_;
+  const Strides& strides_;
+  const Statement& s_;
+  const Target& target_;
+  std::vector<Class> class_;
+  std::vector<double> sizes_;                          // of the reads' tensors, in elements
+  double outputs_ = 1;
+};
+
+}  // namespace
+
+Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target) {
+  Layouts best = today;
+  if (has_threads(target) || s.reads.size() != 2 || !reduces(s) || scan_of(s) || s.aggregation == Aggregation::Assign) return best;
+  const Search search(program, strides, s, target);
+  const double at_least = search.least();
+  best.cost = search.leaf(today) + search.copies(today);
+  if (best.cost < worth_a_search || best.cost < near_the_best * at_least) return best;
+  const bool stages = may_stage(program, strides, s);
+  double bar = clearly_less * best.cost;
+  for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
+    if (!search.has(lanes)) continue;
+    std::vector<std::optional<std::size_t>> lasts{std::nullopt};
+    for (const std::size_t k : search.windows(lanes)) lasts.emplace_back(k);
+    for (const auto& last : lasts)
+      for (unsigned copied = 1; copied < 8; ++copied) {
+        if (copied >> 2 && (!stages || lanes == Class::Reduced)) continue;  // lanes that fold write one element
+        std::optional<Layouts> made = search.layouts(lanes, copied, last);
+        if (!made) continue;
+        const double copies = search.copies(*made);
+        if (copies + at_least >= bar) continue;
+        made->cost = copies + search.leaf(*made);
+        if (made->cost < bar) bar = made->cost, best = std::move(*made);
+      }
+  }
+  return best;
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,26 @@
+// In which order the dimensions of a contraction's operands and of its result should lie, by cost.
+//
+//   C[b, n, m] = +(A[k, m, b] * B[n, k, b])   ⇒   copies A[b, m, k] and B[b, k, n], the result as it is, lanes over …
+//
+// A copy costs its bytes twice; what it buys is what the leaf's model says of the statement whose tensors lie so.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "codegen/nest.h"
+#include "codegen/target.h"
+
+namespace tilec::codegen {
+
+struct Layouts {
+  std::vector<std::vector<std::size_t>> reads;         // per read, its tensor's dimensions in the copy's order; empty: no copy
+  std::vector<std::size_t> target;                     // output indices of the statement in the order of a staged result; empty: none
+  double cost = 0;                                     // cycles, copies included
+};
+
+// `today`: copies that are made otherwise, with no staged result. Other layouts are chosen where they cost a good deal less.
+Layouts choose_layouts(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Layouts& today, const Target& target);
+
+}  // namespace tilec::codegen
