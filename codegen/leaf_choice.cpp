@@ -24,7 +24,7 @@ namespace {
 using lang::DType;
 
 constexpr double few_taps = 12;                        // as many as the leaf spells out one by one
-constexpr double much_less = 0.5;                      // what taps must save: they write the target once for each value
+constexpr double much_less = 0.35;                     // what taps must save: they write the target once for each value
 constexpr double masked = 3;                           // a vector with a mask over one without
 constexpr double gather_cost = 0.5;                    // cycles per lane
 constexpr double spelled_out = 384;                    // operations: a block of a long expression is the expression for every element
