@@ -285,6 +285,23 @@ class Cut {
     return true;
   }
 
+  // Whether a read at indices that are kept may lie outside its tensor, were it not for a row that is left out.
+  bool leaves_a_tensor(const Statement& part, const Indices& summed) const {
+    const auto leaves = [&](const Affine& e, const poly::Size& size) {
+      if (mentions_any(e, summed)) return false;
+      std::int64_t least = e.constant.get(), most = least;
+      for (std::size_t k = 0; k < s_.indices.size(); ++k) {
+        const std::int64_t c = e.coefficients[k].get(), first = c * low(s_, k), last = c * (low(s_, k) + extent(s_, k) - 1);
+        least += std::min(first, last), most += std::max(first, last);
+      }
+      return least < 0 || most >= size.get();
+    };
+    for (const Access& read : part.reads)
+      for (std::size_t d = 0; d < read.element.size(); ++d)
+        if (leaves(read.element[d], program_.tensor(read.tensor).shape[d])) return true;
+    return false;
+  }
+
   std::optional<std::vector<poly::Range>> projected(const Indices& summed) const {
     std::vector<Row> rows;
     poly::Box box{false, {}};
@@ -316,7 +333,7 @@ class Cut {
     order_ = dimensions(program_, part, summed, kept);
     Indices all = order_;
     all.insert(all.end(), summed.begin(), summed.end());
-    if (!bounded) part.domain = s_.domain;             // rows of what is kept spare elements that nobody reads
+    if (!bounded || leaves_a_tensor(part, summed)) part.domain = s_.domain;  // rows of what is kept spare elements that nobody reads
     const Frame f = frame(part, all, {});
     Statement seen = seen_in(part, f, [&](const Affine& row) {
       for (std::size_t k = 0; k < kept.size(); ++k) if (mentions(row, k) && !contains(all, k)) return false;

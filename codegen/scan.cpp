@@ -302,8 +302,11 @@ void fold_further(Program& program, Strides& strides, std::size_t n, const Scan&
 
 // ---- two passes
 
-// Whether every block but the first starts with a value of its own.
+// Whether every block but the first starts with a value of its own, which brings what is before it. Values that another row leaves out
+// may be these.
 bool starts_blocks(const Statement& s, const Scan& scan, std::int64_t block) {
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r)
+    if (mentions(s.domain[r].value, scan.over) && !mentions(s.domain[r].value, scan.along)) return false;
   const std::int64_t blocks = (extent(s, scan.along) + block - 1) / block;
   return scan.c >= -block && scan.c + block * (blocks - 1) < extent(s, scan.over);
 }
