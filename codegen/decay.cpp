@@ -38,7 +38,7 @@ class Reader {
     if (divisor_) term = Apply{Op::Div, {term, *divisor_}, type_};
     if (negative_) term = Apply{Op::Neg, {term}, type_};
     if (scale_divisor_) scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
-    return Decay{here_, there_, std::move(runs_), term, term_if_, scale_, scale_if_, term_must_, scale_must_, type_, written_};
+    return Decay{here_, there_, std::move(powers_), std::move(runs_), term, term_if_, scale_, scale_if_, term_must_, scale_must_, type_, written_};
   }
 
  private:
@@ -62,11 +62,31 @@ class Reader {
       case Op::Mul: factor(x[0]); factor(x[1]); return;
       case Op::Neg: negative_ = !negative_; factor(x[0]); return;
       case Op::Div: if (!lang::is_float(apply->type)) break; factor(x[0]); divisor(x[1]); return;
-      case Op::Select: condition(x[0], !is_zero(x[2])); factor(x[1]); return;
+      case Op::Pow: power(e, e); return;
+      case Op::Select: if (is_one_at_equal(x)) return power(e, x[2]); condition(x[0], !is_zero(x[2])); factor(x[1]); return;
       case Op::Exp: narrow(e.type()); exponent(x[0], false, std::nullopt); return;
       default: break;
     }
     separable_ = false;
+  }
+
+  // t == s ? 1.0 : pow(A, t - s), which at 0 keeps a derivative by A.
+  static bool is_one_at_equal(const std::vector<Expr>& x) {
+    const auto* equal = x[0].as<Apply>();
+    const auto* one = x[1].as<poly::Number>();
+    const auto* power = x[2].as<Apply>();
+    return equal && equal->op == Op::Eq && equal->operands[0].as<poly::Index>() && equal->operands[1].as<poly::Index>() && one && one->real == 1 && power && power->op == Op::Pow;
+  }
+
+  // A base that depends on neither index to the power of an integer.
+  void power(const Expr& weight, const Expr& e) {
+    const auto& x = e.as<Apply>()->operands;
+    const auto* cast = x[1].as<Cast>();
+    const Expr& exponent = cast && !lang::is_float(cast->operand.type()) ? cast->operand : x[1];
+    const Reach base = reach_(x[0]);
+    narrow(e.type());
+    if (base.along || base.over || !exponent.as<poly::Index>() || !lang::is_float(x[0].type())) separable_ = false;
+    else powers_.push_back({in_type(x[0], DType::F64), in_type(weight, DType::F64), exponent});
   }
 
   void plain(const Expr& e) {
@@ -133,6 +153,7 @@ class Reader {
   DType type_, written_;
   bool separable_ = true, negative_ = false;
   std::optional<Expr> here_, there_, term_, divisor_, term_if_, term_must_, scale_, scale_divisor_, scale_if_, scale_must_;
+  std::vector<Power> powers_;
   std::vector<Run> runs_;
 };
 

@@ -5,8 +5,8 @@
 //   C[t] = +(P[t] == P[s] && X[s] == P[s] ? 1 : 0), s <= t                    where P rises or falls
 //     ⇒  h[t] = (P[t] == P[t-1] ? h[t-1] : 0) + (X[t] == P[t] ? 1 : 0)
 //
-// A weight w(t, s) is a decay if w(t, s) = a(t) w(t-1, s): exponentials of sums of what depends on t and what depends on s; and whether
-// a tensor has the same element at both, if it rises or falls between. What else the value multiplies depends on t or on s.
+// A weight w(t, s) is a decay if w(t, s) = a(t) w(t-1, s): exponentials of sums of what depends on t and what depends on s; powers
+// `pow(A, t - s)`; and whether a tensor has the same element at both, if it rises or falls between. What else the value multiplies depends on t or on s.
 //
 // In:  the value of a sum, with what each part of it depends on.   Out: its parts; nothing where it is no such product.
 // Why the steps are f64, and what is done where they leave it: docs/decisions/decays.md.
@@ -24,8 +24,10 @@ struct Reach { bool along = false, over = false; };    // the output index and t
 using ReachOf = std::function<Reach(const poly::Expr&)>;
 
 struct Run { poly::Expr here, there; bool must = false; };  // equal or not; `must`: where not, something else holds than the decay
+struct Power { poly::Expr base, weight, exponent; };   // base^(along - over), or with the other sign; f64; the integer that the base is raised to
 struct Decay {
   std::optional<poly::Expr> here, there;               // the weight exp(here + there); f64
+  std::vector<Power> powers;                           // more weights: of a base that depends on neither
   std::vector<Run> runs;                               // each a weight of 0 or 1
   poly::Expr term;                                     // what is summed besides, in `type`
   std::optional<poly::Expr> term_if;                   // else nothing

@@ -164,10 +164,15 @@ bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const Plac
   return moves;
 }
 
-bool decays(const Shape& shape, const Scan& scan, const poly::Expr& value, const ReachOf& reach, const PlaceOf& place_of) {
+bool decays(const Shape& shape, const Scan& scan, const poly::Expr& value, const ReachOf& reach, const PlaceOf& place_of, const FormOf& form_of) {
   const auto decay = decay_of(value, reach);
-  if (!decay || (!decay->here && !decay->there && decay->runs.empty())) return false;
-  if ((decay->here || decay->there) && decay->written == lang::DType::F64) return false;  // steps would want more digits than there are
+  if (!decay || (!decay->here && !decay->there && decay->powers.empty() && decay->runs.empty())) return false;
+  const auto rises = [&](const Power& power) {         // by 1 from element to element
+    const Form form = form_of(power.exponent.as<poly::Index>()->value);
+    return scan.c <= 0 && form.coefficients[scan.along] == (scan.along_down ? -1 : 1) && form.coefficients[scan.over] == (scan.over_down ? 1 : -1);
+  };
+  if (!std::all_of(decay->powers.begin(), decay->powers.end(), rises)) return false;
+  if ((decay->here || decay->there || !decay->powers.empty()) && decay->written == lang::DType::F64) return false;  // steps would want more digits than there are
   return std::all_of(decay->runs.begin(), decay->runs.end(), [&](const Run& run) { return is_earlier(shape, scan, run, place_of); });
 }
 
@@ -214,7 +219,7 @@ std::optional<Scan> scan_of(const Statement& s) {
       Place place{access.tensor, {}};
       for (const Affine& e : access.element) place.element.push_back(from_zero(e, s));
       return place;
-    });
+    }, [&](const Affine& e) { return from_zero(e, s); });
   });
   return scan && scan->further && scaled ? std::nullopt : scan;  // its terms would be products of their own
 }
@@ -247,7 +252,7 @@ std::optional<Scan> scan_of(const Nest& nest) {
     return nest.aggregation == Aggregation::Sum && decays(shape, found, *nest.value, reach_in(nest, found), [&](int read) {
       const FlatAccess& access = nest.reads[static_cast<std::size_t>(read)];
       return Place{access.tensor, {access.offset}};
-    });
+    }, [&](const Affine& e) { return nest.form(e); });
   });
   return scan && !scan->further ? scan : std::nullopt;  // split_scans has seen to those
 }

@@ -313,7 +313,7 @@ class ScanLeaf {
   static Expr below(const Expr& a, double b) { return Operation{Op::Lt, {a, real(b)}, DType::Bool}; }
   static Expr nothing(DType type) { return Constant{type, 0, 0.0}; }
 
-  bool weighed() const { return decay_->here || decay_->there; }
+  bool weighed() const { return decay_->here || decay_->there || !decay_->powers.empty(); }
   bool bounded() const { return weighed() || (decay_->scale && lang::is_float(decay_->type)); }
 
   Expr held(const std::string& view, std::int64_t v, DType type) const { return Load{view, i64(v), type}; }
@@ -371,7 +371,10 @@ class ScanLeaf {
       Body turn;
       points_.fix(over_, parts_here.k.lo + index);
       views_of_reads(turn);
-      for (std::int64_t v = 0; v < vectors_; ++v) append(turn, masked_turn(v, [&](Body& inside, std::int64_t) { add_term(inside, p, v); }));
+      for (std::int64_t v = 0; v < vectors_; ++v) append(turn, masked_turn(v, [&](Body& inside, std::int64_t) {
+        add_term(inside, p, v);
+        if (!decay_->powers.empty()) demand(inside, p, v, Expr(Constant{DType::Bool, 0, 0}));  // the first element would take a step more
+      }));
       points_.release(over_);
       return turn;
     }));
@@ -403,13 +406,20 @@ class ScanLeaf {
   // From one element to the next.
   void go_on(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
+    std::optional<Expr> step;
     if (decay_->here) {
       const Expr now = value(body, *decay_->here, v, 0);
-      const Expr step = named(body, "step", Operation{Op::Exp, {Expr(Operation{Op::Sub, {now, held(p.exponent, v, DType::F64)}, DType::F64})}, DType::F64});
+      const Expr moved = Operation{Op::Sub, {now, held(p.exponent, v, DType::F64)}, DType::F64};
+      step = named(body, "step", Operation{Op::Exp, {moved}, DType::F64});  // before what it compares with is another
       hold(body, p.exponent, v, now);
-      hold(body, p.sum, v, times(held(p.sum, v, type), step));
-      hold(body, p.size, v, times(held(p.size, v, DType::F64), step));
-      hold(body, p.growth, v, plus(times(held(p.growth, v, DType::F64), step), real(1)));
+    }
+    for (const Power& power : decay_->powers) step = step ? times(*step, value(body, power.base, v, 0)) : value(body, power.base, v, 0);
+    if (step) {
+      step = named(body, "step", *step);
+      hold(body, p.sum, v, times(held(p.sum, v, type), *step));
+      const Expr size = named(body, "size", size_of(*step));
+      hold(body, p.size, v, times(held(p.size, v, DType::F64), size));
+      hold(body, p.growth, v, plus(times(held(p.growth, v, DType::F64), size), real(1)));
     }
     for (std::size_t r = 0; r < p.runs.size(); ++r) {
       const Expr now = value(body, decay_->runs[r].here, v, 0), before = named(body, "before", held(p.runs[r], v, now.type()));
@@ -442,7 +452,10 @@ class ScanLeaf {
     std::optional<Expr> exponent;
     for (const auto& part : {decay_->here, decay_->there})
       if (part) exponent = exponent ? plus(*exponent, value(body, *part, v, 0)) : value(body, *part, v, 0);
-    return exponent ? std::optional<Expr>(named(body, "weight", Operation{Op::Exp, {*exponent}, DType::F64})) : std::nullopt;
+    std::optional<Expr> weight;
+    if (exponent) weight = Operation{Op::Exp, {*exponent}, DType::F64};
+    for (const Power& power : decay_->powers) weight = weight ? times(*weight, value(body, power.weight, v, 0)) : value(body, power.weight, v, 0);
+    return weight ? std::optional<Expr>(named(body, "weight", *weight)) : std::nullopt;
   }
 
   void add_term(Body& body, const Partial& p, std::int64_t v) {
@@ -462,7 +475,7 @@ class ScanLeaf {
     hold(body, p.sum, v, plus(held(p.sum, v, type), if_it_counts(w ? times(*w, x) : x)));
     if (!bounded()) return;
     const Expr size = plus(size_of(x), real(1));
-    hold(body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(*w, size) : size)));
+    hold(body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(size_of(*w), size) : size)));
   }
 
   // The element, of the type of the fold; notes whether something may be wrong with it.

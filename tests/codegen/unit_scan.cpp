@@ -199,7 +199,9 @@ TEST_CASE("a sum under a decay is a scan") {
       CHECK(all("Y[j: N] = +(" + value + "), " + reach + ";") == 1);
     CHECK(all("Y[j, r: N, R] = +(exp(K[j, r] - K[k, r]) * X[k] * K[k, r]), " + reach + ";") == 1);
   }
-  for (const std::string statement : {"Y[j: N] = +(exp(L[j] * L[k]) * X[k]), k <= j;", "Y[j: N] = +(exp(L[j] - L[k]) + X[k]), k <= j;", "Y[j: N] = +(tanh(L[j] - L[k])), k <= j;", "Y[j: N] = >(exp(L[j] - L[k])), k <= j;",
+  CHECK(all("Y[j: N] = +(pow(G[], j - k) * X[k]), k <= j;") == 1);
+  CHECK(all("Y[j, r: N, R] = +(K[j, r] * (j == k ? 1.0 : pow(X[0], k - j)) * L[k]), k >= j + 1;") == 1);
+  for (const std::string statement : {"Y[j: N] = +(pow(G[], k - j) * X[k]), k <= j;", "Y[j: N] = +(pow(L[k], j - k) * X[k]), k <= j;", "Y[j: N] = +(exp(L[j] * L[k]) * X[k]), k <= j;", "Y[j: N] = +(exp(L[j] - L[k]) + X[k]), k <= j;", "Y[j: N] = +(tanh(L[j] - L[k])), k <= j;", "Y[j: N] = >(exp(L[j] - L[k])), k <= j;",
                                       "Y[j: N] = +(exp(L[j] - L[k]) * X[k]), 0 <= j - k < 9;", "Y[j: N] = +(exp(W[j] - W[k])), k <= j;"}) {
     CAPTURE(statement);
     CHECK(all(statement) == 0);                        // f64: steps would want more digits

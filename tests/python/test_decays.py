@@ -17,6 +17,7 @@ DECAYS = {
     "backwards": ("O[t: T] = +(-exp(L[s] - L[t]) * V[s] / (V[t]*V[t] + 1)), s >= t + 1;", {"L": "T", "V": "T"}),
     "ahead": ("O[r, t: R, T] = +(exp(0.5*(L[r, t] - L[r, s])) * V[r, s]), s <= t + 2;", {"L": "RT", "V": "RT"}),
     "anchored": ("O[t: T] = +(s <= t ? exp(V[s] - L[t]) * V[s] : 0.0);", {"L": "T", "V": "T"}),
+    "powers": ("O[r, t: R, T] = +((t == s ? 1.0 : pow(A[r], s - t)) * V[r, s]), s >= t;", {"A": "R", "V": "RT"}),
     "state": ("O[t, d, e: T, D, E] = +(exp(L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "K": "TD", "V": "TE"}),
     "attention": ("O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "Q": "TD", "K": "TD", "V": "TE"}),
 }
