@@ -27,16 +27,16 @@ const runtime::StageInfo& stage_of(const std::string& name) {
       .hint(near ? fmt::format("did you mean `--emit={}`?", *near) : "`tilec stages` lists them");
 }
 
-void print_timings(const codegen::Stages& stages) {
+}  // namespace
+
+void print_timings(const std::vector<codegen::Timing>& timings) {
   double total = 0;
-  for (const codegen::Timing& timing : stages.timings) {
+  for (const codegen::Timing& timing : timings) {
     fmt::print(stderr, "{:<16} {:9.3f} ms\n", timing.pass, timing.milliseconds);
     total += timing.milliseconds;
   }
   fmt::print(stderr, "{:<16} {:9.3f} ms\n", "total", total);
 }
-
-}  // namespace
 
 void dump(Session& session, const codegen::Stages& stages, const codegen::Request& request) {
   const std::string& folder = session.options.dump_to;
@@ -74,6 +74,8 @@ int emit_command(const Options& options) {
   const bool only_dump = options.stage.empty() && !options.dump_to.empty();
   if (options.stage.empty() && !only_dump && !options.time) throw UsageError{fmt::format("what should be done with `{}`?", path), fmt::format("write `tilec run {}`, `tilec check {}` or `tilec {} --emit=contraction`", path, path, path)};
   const runtime::StageInfo& stage = stage_of(options.stage.empty() ? "loops" : options.stage);
+  if (const codegen::Target asked = target_of(runtime::default_target(stage, options.target, options.target_given)); stage.family && asked.family != *stage.family)
+    throw UsageError{fmt::format("stage `{}` belongs to target {}, and {} is asked for", stage.name, runtime::family_name(*stage.family), asked.name), "leave --target out, or ask for a stage of that target: `tilec stages`"};
   if (!options.plan.empty() && stage.until < codegen::Until::Plan)
     throw UsageError{fmt::format("--plan says nothing about `{}`", stage.name), "stages from `plan` on follow a plan: `--emit=plan`"};
   Session session(options, path);
@@ -94,7 +96,7 @@ int emit_command(const Options& options) {
     put(text, options, stage.binary);
   }
   if (options.stats) print_stats(*session.file, stages, request);
-  if (options.time) print_timings(stages);
+  if (options.time) print_timings(stages.timings);
   return session.report();
 }
 

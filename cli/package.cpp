@@ -45,18 +45,34 @@ const Port* port_named(const std::vector<Port>& ports, const std::string& name) 
   return at == ports.end() ? nullptr : &*at;
 }
 
-[[noreturn]] void unknown_word(const std::string& name, const runtime::Module& module) {
-  std::vector<std::string> known;
-  for (const auto* ports : {&module.inputs, &module.outputs}) for (const Port& port : *ports) known.push_back(port.name);
+// Of a pair, what backward takes and gives besides, too.
+std::vector<std::string> port_names(const codegen::Package& package) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::vector<Port>& ports, std::size_t count) {
+    for (std::size_t k = 0; k < count; ++k)
+      if (std::ranges::count(names, ports[k].name) == 0) names.push_back(ports[k].name);
+  };
+  add(package.inputs, package.inputs.size());
+  add(package.outputs, package.outputs.size() - static_cast<std::size_t>(package.kept));
+  std::vector<std::string> kept;
+  for (std::size_t k = package.outputs.size() - static_cast<std::size_t>(package.kept); k < package.outputs.size(); ++k) kept.push_back(package.outputs[k].name);
+  for (const codegen::Package& backward : package.backward)
+    for (const std::string& name : port_names(backward))
+      if (std::ranges::count(names, name) + std::ranges::count(kept, name) == 0) names.push_back(name);
+  return names;
+}
+
+[[noreturn]] void unknown_word(const std::string& name, const std::string& title, const std::vector<std::string>& known) {
   const std::optional<std::string> near = lang::nearest(name, known);
-  throw runtime::argument_error(messages::unknown_argument, name, module.name.empty() ? "the package" : module.name)
+  throw runtime::argument_error(messages::unknown_argument, name, title.empty() ? "the package" : title)
       .hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return shape.empty() ? "a scalar" : runtime::print_shape(shape); }
 
 void check_port(const Port& port, const runtime::Argument* given) {
-  if (port.strides != runtime::row_major(port.shape)) throw runtime::argument_error(messages::wrong_layout, port.name, fmt::format("{}", fmt::join(port.strides, ", ")));
+  const bool empty = std::ranges::count(port.shape, 0) > 0;
+  if (!empty && port.strides != runtime::row_major(port.shape)) throw runtime::argument_error(messages::wrong_layout, port.name, fmt::format("{}", fmt::join(port.strides, ", ")));
   if (!given) throw runtime::argument_error(messages::missing_input, port.name).hint(fmt::format("give it as `{}=…`", port.name));
   const std::vector<std::int64_t> shape = given->tensor ? given->tensor->shape : std::vector<std::int64_t>{};
   if (shape != port.shape) throw runtime::argument_error(messages::wrong_shape, port.name, shape_text(port.shape), shape_text(shape));
@@ -67,10 +83,12 @@ int build_pair(const Options& options) {
   if (!session.file) return session.report();
   codegen::Request request = session.request();
   request.target = target_of(options.target);
-  const std::optional<codegen::Package> pair = runtime::pair_of(*session.file, request, session.diagnostics);
+  std::vector<codegen::Timing> timings;
+  const std::optional<codegen::Package> pair = runtime::pair_of(*session.file, request, session.diagnostics, &timings);
   if (!pair || session.failed()) return session.report();
   put(runtime::to_bytes(*pair), options, true);
   if (options.stats) print_stats(*pair, "forward: ");
+  if (options.time) print_timings(timings);
   return session.report();
 }
 
@@ -96,6 +114,7 @@ std::shared_ptr<const runtime::Module> module_for(codegen::Package& package, con
 
 int build_command(const Options& options) {
   if (options.output.empty()) throw UsageError{"where should the package go?", fmt::format("write `tilec build {} -o f.tilec`", only_file(options))};
+  if (options.vjp && !options.dump_to.empty()) throw UsageError{"--dump-to shows one program, and a pair is two", fmt::format("write `tilec {} --grad --dump-to={}`: its stages `forward` and `backward` are the halves", only_file(options), options.dump_to)};
   if (options.vjp) return build_pair(options);
   if (options.room) throw UsageError{"--room belongs to a pair, and none is asked for", "write `--vjp`"};
   Options emitted = options;
@@ -119,6 +138,7 @@ int run_package(const Options& options, const std::vector<Word>& words, const st
   runtime::Files files;
   files.reads(path);
   codegen::Package package = runtime::package_from(bytes, path == "-" ? "standard input" : path);
+  const std::vector<std::string> known = port_names(package);
   const std::shared_ptr<const runtime::Module> module = module_for(package, words, options.threads);
   std::vector<runtime::Argument> inputs;
   std::vector<std::string> read;
@@ -126,13 +146,15 @@ int run_package(const Options& options, const std::vector<Word>& words, const st
   for (const Word& word : words) {
     if (const Port* port = port_named(module->inputs, word.name)) inputs.push_back(argument_of(word, port->dtype, {options.seed, {}, &read}));
     else if (port_named(module->outputs, word.name)) written.push_back(word);
-    else unknown_word(word.name, *module);
+    else unknown_word(word.name, module->name, known);
   }
   for (const std::string& file : read) files.reads(file);
   for (const Port& port : module->inputs) {
     const auto given = std::ranges::find(inputs, port.name, &runtime::Argument::name);
     if (given != inputs.end() || is_read(package, port.name)) check_port(port, given == inputs.end() ? nullptr : &*given);
   }
+  for (runtime::Argument& input : inputs)                // a file may be column-major, and kernels have row-major strides compiled in
+    if (input.tensor && !input.tensor->is_row_major()) input.tensor = runtime::convert(input.name, *input.tensor, input.tensor->dtype);
   const std::vector<OutputFile> results = output_files(written, files);
   const std::vector<Tensor> from = runtime::bind_inputs(*module, inputs), to = runtime::allocate_outputs(*module);
   runtime::run(*module, from, to);

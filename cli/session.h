@@ -37,6 +37,7 @@ std::string only_file(const Options& options);         // the one file a command
 codegen::Target target_of(const std::string& name);    // UsageError with the nearest target
 void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options);
 void dump(Session& session, const codegen::Stages& stages, const codegen::Request& request);  // DIR/03_gradient.tile and so on: every stage that was reached
+void print_timings(const std::vector<codegen::Timing>& timings);  // to stderr
 bool colour(int descriptor);                           // a terminal, and NO_COLOR is not set
 void put(std::string_view text, const Options& options, bool binary = false);  // to -o, or to stdout
 

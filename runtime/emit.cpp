@@ -136,13 +136,14 @@ void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::D
   if (stage.of == Of::Rewriting) request.keeps_rewrites = true;
 }
 
-std::optional<codegen::Package> pair_of(const lang::File& file, codegen::Request request, lang::Diagnostics& diagnostics) {
+std::optional<codegen::Package> pair_of(const lang::File& file, codegen::Request request, lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings) {
   std::optional<codegen::Package> pair;
   for (const auto half : {codegen::Request::Half::Forward, codegen::Request::Half::Backward}) {
     request.half = half;
     const std::optional<codegen::Stages> stages = codegen::compile(file, request, Until::Lowered, diagnostics);
     if (!stages) return std::nullopt;
     codegen::Package package = package_of(file, *stages, request);
+    if (timings != nullptr) timings->insert(timings->end(), stages->timings.begin(), stages->timings.end());
     if (pair) pair->backward.push_back(std::move(package));
     else pair = std::move(package), pair->kept = static_cast<std::int64_t>(pair->outputs.size() - stages->split->forward_outputs);
   }

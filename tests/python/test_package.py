@@ -68,7 +68,7 @@ def test_a_package_is_read_from_a_pipe(tmp_path):
     (tmp_path / "f.tile").write_text("function (X[N]) -> (Y) { Y = X * 2.0; }")
     for name in ("f.tilec", "f.tile"):
         for line in ("cat %s | %s run - X=arange:3", "cat %s | %s run /dev/stdin X=arange:3", "%s run <(cat %s) X=arange:3", "%s run - X=arange:3 <%s", "%s run /dev/stdin X=arange:3 <%s"):
-            words = (name, "tilec") if line.startswith("cat") else ("tilec", name)
+            words = (name, TILEC) if line.startswith("cat") else (TILEC, name)
             done = subprocess.run(["bash", "-c", line % words], cwd=tmp_path, capture_output=True, text=True)
             assert done.returncode == 0 and "[0 2 4]" in done.stdout, (line, name, done)
     cut = subprocess.run(["bash", "-c", "head -c 100 f.tilec | %s run - X=arange:3" % "tilec"], cwd=tmp_path, capture_output=True, text=True)
@@ -227,3 +227,35 @@ def test_loading_and_running_link_no_compiler(tmp_path):
     tilec.compile(MATMUL).save(tmp_path / "f.tilec", np.ones((8, 8), "f4"), np.ones((8, 8), "f4"))
     done = subprocess.run([runner, tmp_path / "f.tilec"], capture_output=True, text=True, check=False)
     assert done.stdout == "512\n", done.stderr
+
+
+def test_the_command_takes_files_of_any_layout(tmp_path):
+    (tmp_path / "f.tile").write_text("function f(X[N, M]) -> (Y) { Y = X * 2; }")
+    X = np.arange(12, dtype="f4").reshape(3, 4).T
+    np.save(tmp_path / "x.npy", X)
+    np.savez(tmp_path / "x.npz", X=X)
+    for words in ([], ["--vjp"]):
+        assert command("build", tmp_path / "f.tile", "--size", "N=4,M=3", "-o", tmp_path / "f.tilec", *words).returncode == 0
+        for source in ("x.npy", "x.npz"):
+            more = [f"dY={tmp_path / 'x.npy'}", f"dX={tmp_path / 'dx.npy'}"] if words else []
+            done = command("run", tmp_path / "f.tilec", f"X={tmp_path / source}", f"Y={tmp_path / 'y.npy'}", *more)
+            assert done.returncode == 0, done.stderr
+            np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), X * 2)
+            if words:
+                np.testing.assert_array_equal(np.load(tmp_path / "dx.npy"), X * 2)
+
+
+def test_the_command_runs_packages_without_elements(tmp_path):
+    (tmp_path / "z.tile").write_text("function (A[N], B[M]) -> (Y, S) { Y[i, j: N, M] = =(exp(A[i]) * B[j]); S[] = +(A[i]); }")
+    assert command("build", tmp_path / "z.tile", "--size", "N=0,M=3", "-o", tmp_path / "z.tilec").returncode == 0
+    done = command("run", tmp_path / "z.tilec", "A=zeros:0", "B=ones:3")
+    assert done.returncode == 0 and "S: " in done.stdout, done.stderr
+
+
+def test_a_near_name_of_either_half_is_told(tmp_path):
+    (tmp_path / "f.tile").write_text("function f(X[N]) -> (Y) { Y = X * X; }")
+    assert command("build", tmp_path / "f.tile", "--vjp", "--time", "--size", "N=4", "-o", tmp_path / "f.tilec").returncode == 0
+    done = command("run", tmp_path / "f.tilec", "X=ones:4", "dx=o.npy")
+    assert done.returncode == 2 and "did you mean `dX`?" in done.stderr, done.stderr
+    dumped = command("build", tmp_path / "f.tile", "--vjp", "--dump-to", tmp_path / "d", "--size", "N=4", "-o", tmp_path / "f.tilec")
+    assert dumped.returncode == 2 and "--grad --dump-to" in dumped.stderr

@@ -68,3 +68,9 @@ def test_a_dump_has_each_stage_that_was_reached(tmp_path):
     assert done.returncode == 0, done.stderr
     names = {path.name.split("_", 1)[1].rsplit(".", 1)[0] for path in (tmp_path / "s").iterdir()}
     assert names >= {s.name for s in tilec.stages().values() if s.target is None}
+
+
+@pytest.mark.parametrize("stage,target", [("object", "opencl"), ("asm", "reference"), ("ptx", "cpu"), ("opencl", "cuda"), ("llvm", "cuda:sm_90a")])
+def test_a_stage_of_another_target_says_whose_it_is(stage, target):
+    done = command("-", f"--emit={stage}", "--target", target, "--size", "N=3,K=5", text=TEXT)
+    assert done.returncode == 2 and tilec.stages()[stage].target in done.stderr and target in done.stderr, done.stderr
