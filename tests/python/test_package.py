@@ -68,10 +68,10 @@ def test_a_package_is_read_from_a_pipe(tmp_path):
     (tmp_path / "f.tile").write_text("function (X[N]) -> (Y) { Y = X * 2.0; }")
     for name in ("f.tilec", "f.tile"):
         for line in ("cat %s | %s run - X=arange:3", "cat %s | %s run /dev/stdin X=arange:3", "%s run <(cat %s) X=arange:3", "%s run - X=arange:3 <%s", "%s run /dev/stdin X=arange:3 <%s"):
-            words = (name, TILEC) if line.startswith("cat") else (TILEC, name)
-            done = subprocess.run(["bash", "-c", line % words], cwd=tmp_path, capture_output=True, text=True)
+            line = line.replace("%s run", f"{TILEC} run")
+            done = subprocess.run(["bash", "-c", line % name], cwd=tmp_path, capture_output=True, text=True)
             assert done.returncode == 0 and "[0 2 4]" in done.stdout, (line, name, done)
-    cut = subprocess.run(["bash", "-c", "head -c 100 f.tilec | %s run - X=arange:3" % "tilec"], cwd=tmp_path, capture_output=True, text=True)
+    cut = subprocess.run(["bash", "-c", "head -c 100 f.tilec | %s run - X=arange:3" % TILEC], cwd=tmp_path, capture_output=True, text=True)
     assert cut.returncode != 0 and "E0534" in cut.stderr and "standard input" in cut.stderr, cut
     os.mkfifo(tmp_path / "pipe")
     named = command("run", tmp_path / "pipe", "X=arange:3")
