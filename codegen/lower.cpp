@@ -30,7 +30,7 @@ using lang::InternalError;
 class GroupLowering {
  public:
   GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer, std::string kernel)
-      : plan_(plan), group_(group), storage_{plan, buffer, {}} {
+      : plan_(plan), group_(group), strides_(strides), storage_{plan, buffer, {}} {
     kernel_.name = std::move(kernel);
     for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan.program, group, leaf, strides));
   }
@@ -145,8 +145,8 @@ class GroupLowering {
       if (loop.step == 1) around.fixed.emplace(*d, begin);
       else around.limits.emplace(*d, part(begin, loop.step, nest.dims[*d].extent));
     }
-    for (std::size_t r = 0; r < nest.reads.size(); ++r) if (local(nest.reads[r].tensor)) around.base.emplace(r, local_base(nest, nest.reads[r]));
-    if (local(nest.target.tensor)) around.base.emplace(target_access, local_base(nest, nest.target));
+    for (std::size_t r = 0; r < nest.reads.size(); ++r) if (local(nest.reads[r].tensor)) around.base.emplace(r, local_base(nest.reads[r].tensor));
+    if (local(nest.target.tensor)) around.base.emplace(target_access, local_base(nest.target.tensor));
     return around;
   }
 
@@ -209,16 +209,27 @@ class GroupLowering {
     return {stmt(For{turn, kind, Expr(turns), {}, {take(var(turn) * Expr(group_.threads))}})};
   }
 
-  // What the loops' first values contribute to an offset: the local's buffer starts there.
-  Expr local_base(const Nest& nest, const FlatAccess& access) const {
+  // Where the buffer of a local starts in its tensor: at the loops' first values in the dimensions that they are of. An access may
+  // have a loop's index in further dimensions, as E[i, i] has.
+  Expr local_base(TensorId id) const {
     Expr sum(std::int64_t{0});
-    for (const Loop& loop : group_.loops)
-      if (const auto d = nest.dim(loop.index)) sum = sum + var(first(loop.index)) * Expr(access.offset.coefficients[*d]);
+    for (const Compute& leaf : group_.body) {
+      const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
+      if (!s || s->target.tensor != id) continue;
+      for (const Loop& loop : group_.loops)
+        for (std::size_t d = 0; d < s->target.element.size(); ++d) {
+          const auto k = s->target.element[d].single_index();
+          if (!k || s->indices[*k] != loop.index) continue;
+          sum = sum + var(first(loop.index)) * Expr(strides_[static_cast<std::size_t>(id)][d]);
+          break;
+        }
+    }
     return sum;
   }
 
   const Plan& plan_;
   const Group& group_;
+  const Strides& strides_;
   Storage storage_;
   Function kernel_;
   Names names_;
