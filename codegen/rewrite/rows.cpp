@@ -221,7 +221,6 @@ class Rows {
   bool tears_lines(const Statement& s, const Leads& own, std::size_t rows) const {
     if (s.aggregation != Aggregation::Assign || reduces(s) || has_threads(target_)) return false;
     for (std::size_t r = 0; r < rows; ++r) {
-      if (r + 1 == rows && local_bytes(rows) * of_a_line <= budget()) continue;  // as many rows as a line has elements are one turn
       if (own[r].dim + 1 == s.target.element.size()) continue;
       for (const Access& read : s.reads) {
         std::int64_t stride = 0;
@@ -230,7 +229,8 @@ class Rows {
           stride += read.element[d].coefficients[own[r].index].get() * strides_[static_cast<std::size_t>(read.tensor)][d];
           for (std::size_t k = 0; k < s.indices.size(); ++k) others = others || (k != own[r].index && mentions(read.element[d], k));
         }
-        if (stride == 1 && others && s.domain[own[r].index].extent->get() > 1) return true;
+        if (stride != 1 || !others || s.domain[own[r].index].extent->get() <= 1) continue;
+        if (r + 1 < rows || local_bytes(rows) * of_a_line > budget()) return true;  // else as many rows as a line has elements are one turn
       }
     }
     return false;
