@@ -103,14 +103,14 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   if (until == Until::Gradient) return meaning;
 
   const Program wanted = restricted(*source, request.outputs);
+  const bool compiled = until == Until::Plan || until == Until::Lowered;
+  if (compiled && !can_be_compiled(wanted, diagnostics)) return std::nullopt;  // here already: binding takes more than this took
   for (const poly::TensorId id : wanted.outputs) meaning.outputs.push_back(autodiff::without_mark(wanted.tensor(id).name));
   meaning.bound = timed("bind", [&] { return poly::bind(accumulated(wanted, request.accumulate), request.sizes, diagnostics); });
   if (!meaning.bound) return std::nullopt;
   meaning.simplified = timed("simplify", [&] { return poly::simplify(*meaning.bound); });
   if (request.checked) meaning.checks = poly::add_index_checks(*meaning.simplified);
   // From here on every size is an integer.
-  const bool compiled = until == Until::Plan || until == Until::Lowered;
-  if (compiled && !can_be_compiled(*meaning.simplified, diagnostics)) return std::nullopt;
   meaning.bounded = timed("bounds", [&] { return poly::bounds(*meaning.simplified, diagnostics); });
   if (!meaning.bounded) return std::nullopt;
   poly::verify(*meaning.bounded, Stage::Bounded);
