@@ -63,9 +63,8 @@ void dump(Session& session, const codegen::Stages& stages, const codegen::Reques
 
 int stages_command(const Options& options) {
   if (!options.words.empty()) throw UsageError{fmt::format("`{}` is one word too many: `tilec stages` takes none", options.words[0]), {}};
-  for (const runtime::StageInfo& stage : runtime::all_stages()) {
+  for (const runtime::StageInfo& stage : runtime::all_stages())
     fmt::print("{:<12} {}{}\n", stage.name, stage.what, stage.family ? fmt::format(" (target {})", runtime::family_name(*stage.family)) : "");
-  }
   return success;
 }
 
@@ -74,14 +73,15 @@ int emit_command(const Options& options) {
   const bool only_dump = options.stage.empty() && !options.dump_to.empty();
   if (options.stage.empty() && !only_dump && !options.time) throw UsageError{fmt::format("what should be done with `{}`?", path), fmt::format("write `tilec run {}`, `tilec check {}` or `tilec {} --emit=contraction`", path, path, path)};
   const runtime::StageInfo& stage = stage_of(options.stage.empty() ? "loops" : options.stage);
-  if (const codegen::Target asked = target_of(runtime::default_target(stage, options.target, options.target_given)); stage.family && asked.family != *stage.family)
-    throw UsageError{fmt::format("stage `{}` belongs to target {}, and {} is asked for", stage.name, runtime::family_name(*stage.family), asked.name), "leave --target out, or ask for a stage of that target: `tilec stages`"};
+  const codegen::Target target = target_of(runtime::default_target(stage, options.target, options.target_given));
+  if (stage.family && target.family != *stage.family)
+    throw UsageError{fmt::format("stage `{}` belongs to target {}, and {} is asked for", stage.name, runtime::family_name(*stage.family), target.name), "leave --target out, or ask for a stage of that target: `tilec stages`"};
   if (!options.plan.empty() && stage.until < codegen::Until::Plan)
     throw UsageError{fmt::format("--plan says nothing about `{}`", stage.name), "stages from `plan` on follow a plan: `--emit=plan`"};
   Session session(options, path);
   if (!session.file) return session.report();
   codegen::Request request = session.request();
-  request.target = target_of(runtime::default_target(stage, options.target, options.target_given));
+  request.target = target;
   runtime::ask_for(stage, request, options.gradient);
   if (!options.dump_to.empty()) request.split = true;
   codegen::Stages stages;

@@ -112,9 +112,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
     app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
     app->add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
   }
-  if (c == "show" || c == "grad") {
-    app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
-  }
+  if (c == "show" || c == "grad") app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
   if (c == "show" || c == "grad" || c == "build") app->add_flag("--stats", options.stats, "memory, code and launches of what was compiled, and of CUDA kernels registers and spills");
   if (c == "build") {
     app->add_flag("--vjp", raw.vjp, "the function and its gradient as a pair: forward keeps what backward takes")->disable_flag_override();

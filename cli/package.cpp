@@ -45,24 +45,23 @@ const Port* port_named(const std::vector<Port>& ports, const std::string& name) 
   return at == ports.end() ? nullptr : &*at;
 }
 
-// Of a pair, what backward takes and gives besides, too.
-std::vector<std::string> port_names(const codegen::Package& package) {
-  std::vector<std::string> names;
-  const auto add = [&](const std::vector<Port>& ports, std::size_t count) {
-    for (std::size_t k = 0; k < count; ++k)
-      if (std::ranges::count(names, ports[k].name) == 0) names.push_back(ports[k].name);
-  };
-  add(package.inputs, package.inputs.size());
-  add(package.outputs, package.outputs.size() - static_cast<std::size_t>(package.kept));
-  std::vector<std::string> kept;
-  for (std::size_t k = package.outputs.size() - static_cast<std::size_t>(package.kept); k < package.outputs.size(); ++k) kept.push_back(package.outputs[k].name);
+// What words may name: of the function, and what only backward of a pair takes or gives.
+struct Names { std::vector<std::string> function, backward; };
+
+Names names_of(const codegen::Package& package) {
+  Names names;
+  for (const Port& port : package.inputs) names.function.push_back(port.name);
+  for (std::size_t k = 0; k + static_cast<std::size_t>(package.kept) < package.outputs.size(); ++k) names.function.push_back(package.outputs[k].name);
   for (const codegen::Package& backward : package.backward)
-    for (const std::string& name : port_names(backward))
-      if (std::ranges::count(names, name) + std::ranges::count(kept, name) == 0) names.push_back(name);
+    for (const auto* ports : {&backward.inputs, &backward.outputs})
+      for (const Port& port : *ports)
+        if (!port_named(package.inputs, port.name) && !port_named(package.outputs, port.name)) names.backward.push_back(port.name);
   return names;
 }
 
-[[noreturn]] void unknown_word(const std::string& name, const std::string& title, const std::vector<std::string>& known) {
+[[noreturn]] void unknown_word(const std::string& name, const std::string& title, const Names& names) {
+  std::vector<std::string> known = names.function;
+  known.insert(known.end(), names.backward.begin(), names.backward.end());
   const std::optional<std::string> near = lang::nearest(name, known);
   throw runtime::argument_error(messages::unknown_argument, name, title.empty() ? "the package" : title)
       .hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
@@ -99,17 +98,6 @@ bool is_read(const codegen::Package& package, const std::string& name) {
   return here || std::ranges::any_of(package.backward, [&](const codegen::Package& backward) { return is_read(backward, name); });
 }
 
-// Backward of a pair runs where a word names what it takes or gives.
-std::shared_ptr<const runtime::Module> module_for(codegen::Package& package, const std::vector<Word>& words, int threads) {
-  std::shared_ptr<const runtime::Module> alone = runtime::load(package, threads);
-  if (package.backward.empty()) return alone;
-  std::shared_ptr<const runtime::Module> whole = runtime::load_both(package, threads);
-  const auto knows = [](const runtime::Module& module, const std::string& name) { return port_named(module.inputs, name) != nullptr || port_named(module.outputs, name) != nullptr; };
-  if (std::ranges::any_of(words, [&](const Word& word) { return knows(*whole, word.name) && !knows(*alone, word.name); })) return whole;
-  package.backward.clear();
-  return alone;
-}
-
 }  // namespace
 
 int build_command(const Options& options) {
@@ -138,15 +126,18 @@ int run_package(const Options& options, const std::vector<Word>& words, const st
   runtime::Files files;
   files.reads(path);
   codegen::Package package = runtime::package_from(bytes, path == "-" ? "standard input" : path);
-  const std::vector<std::string> known = port_names(package);
-  const std::shared_ptr<const runtime::Module> module = module_for(package, words, options.threads);
+  const Names names = names_of(package);
+  // Backward of a pair runs where a word names what only it takes or gives.
+  const bool both = std::ranges::any_of(words, [&](const Word& word) { return std::ranges::count(names.backward, word.name) > 0; });
+  if (!both) package.backward.clear();
+  const std::shared_ptr<const runtime::Module> module = both ? runtime::load_both(package, options.threads) : runtime::load(package, options.threads);
   std::vector<runtime::Argument> inputs;
   std::vector<std::string> read;
   std::vector<Word> written;
   for (const Word& word : words) {
     if (const Port* port = port_named(module->inputs, word.name)) inputs.push_back(argument_of(word, port->dtype, {options.seed, {}, &read}));
     else if (port_named(module->outputs, word.name)) written.push_back(word);
-    else unknown_word(word.name, module->name, known);
+    else unknown_word(word.name, module->name, names);
   }
   for (const std::string& file : read) files.reads(file);
   for (const Port& port : module->inputs) {

@@ -31,13 +31,6 @@ using poly::Size;
 using poly::Statement;
 using poly::TensorId;
 
-const Statement* maker(const Program& program, TensorId id) {
-  const Statement* found = nullptr;
-  for (const poly::Node& node : program.nodes)
-    if (const auto* s = std::get_if<Statement>(&node); s && s->target.tensor == id) found = s;
-  return found;
-}
-
 // ---- products over intervals
 
 // A statement whose value at u is a factor, for u from lo below hi; these say so over its other indices.

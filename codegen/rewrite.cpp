@@ -125,6 +125,12 @@ int nodes(const Expr& e) {
                  [](const poly::Cast& c) { return 1 + nodes(c.operand); }, [](const auto&) { return 1; });
 }
 
+const poly::Statement* maker(const poly::Program& program, TensorId id) {
+  for (const poly::Node& node : program.nodes)
+    if (const auto* s = std::get_if<poly::Statement>(&node); s && s->target.tensor == id) return s;
+  return nullptr;
+}
+
 bool reads(const poly::Node& node, TensorId id) {
   if (const auto* s = std::get_if<Statement>(&node)) {
     if (std::holds_alternative<TensorId>(s->fill) && std::get<TensorId>(s->fill) == id) return true;

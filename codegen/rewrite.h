@@ -28,6 +28,7 @@ bool reuses(const poly::Statement& s);
 double points(const poly::Statement& s);               // of the box; of a scan, what is computed
 double elements(const poly::Program& program, TensorId id);
 bool is_output(const poly::Program& program, TensorId id);
+const poly::Statement* maker(const poly::Program& program, TensorId id);  // the statement that computes a tensor; null: none does
 bool reads(const poly::Node& node, TensorId id);       // as an operand or a fill
 int weight(const poly::Expr& e);                       // cycles, roughly
 double cycles(const poly::Statement& s);               // of all its points on one core, more roughly

@@ -22,12 +22,6 @@ using poly::Program;
 using poly::Statement;
 using poly::TensorId;
 
-const Statement* maker(const Program& program, TensorId id) {
-  for (const poly::Node& node : program.nodes)
-    if (const auto* s = std::get_if<Statement>(&node); s && s->target.tensor == id) return s;
-  return nullptr;
-}
-
 // A running extreme: element t folds the values s with sign·(t - s) + constant >= 0.
 struct Running { std::size_t along, over; std::int64_t sign, constant; };
 

@@ -49,6 +49,10 @@ struct tilec_buffer { std::string bytes; };
 
 namespace {
 
+std::unique_ptr<tilec_kernel> kernel_of(const std::shared_ptr<const runtime::Module>& module) {
+  return std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)});
+}
+
 struct Last {
   std::string text;
   std::vector<lang::Diagnostic> diagnostics;
@@ -702,7 +706,7 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
       tilec_program one{shared_callable(p.callable->loaded(), request, p.callable->kernels()), p.inputs, p.outputs, p.name};
       std::shared_ptr<const runtime::Module> module;
       if (const tilec_status status = specialise(one, in, {}, module); status != TILEC_OK) return status;
-      made[half == codegen::Request::Half::Backward] = std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)});
+      made[half == codegen::Request::Half::Backward] = kernel_of(module);
     }
     *forward = made[0].release();
     *backward = made[1].release();
@@ -737,7 +741,7 @@ tilec_status tilec_specialize(const tilec_program* program, const tilec_argument
     static_cast<void>(need(kernel, function, "kernel"));
     std::shared_ptr<const runtime::Module> module;
     const tilec_status status = specialise(p, arguments_of(arguments, argument_count, p, Side::Input, function), arguments_of(results, result_count, p, Side::Output, function), module);
-    if (status == TILEC_OK) *kernel = new tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)};
+    if (status == TILEC_OK) *kernel = kernel_of(module).release();
     return status;
   });
 }
@@ -858,8 +862,7 @@ tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_k
     const codegen::Package package = runtime::package_from({bytes, size}, "the package");
     if (package.backward.empty()) throw runtime::argument_error(messages::no_pair, package.name.empty() ? "the package" : package.name).hint("build it with `tilec build --vjp`, or save it with `vjp=True`");
     const runtime::Halves halves = runtime::load_halves(package, threads);
-    const auto kernel = [](const std::shared_ptr<const runtime::Module>& module) { return std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)}); };
-    auto first = kernel(halves.forward), second = kernel(halves.backward);
+    auto first = kernel_of(halves.forward), second = kernel_of(halves.backward);
     *forward = first.release();
     *backward = second.release();
     return TILEC_OK;
@@ -873,7 +876,7 @@ tilec_status tilec_load(const char* bytes, size_t size, int threads, tilec_kerne
     static_cast<void>(need(kernel, function, "kernel"));
     if (threads < 0) misuse(function, fmt::format("`threads` is {}", threads));
     const std::shared_ptr<const runtime::Module> module = runtime::load(runtime::package_from({bytes, size}, "the package"), threads);
-    *kernel = new tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)};
+    *kernel = kernel_of(module).release();
     return TILEC_OK;
   });
 }
