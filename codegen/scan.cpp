@@ -164,15 +164,28 @@ bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const Plac
   return moves;
 }
 
+// Nothing where one of them does not grow with the distance alone, or an element has several values to begin with.
+std::optional<std::vector<Line>> lines_of(const std::vector<Length>& lengths, const Scan& scan, const std::vector<Dim>& dims, const FormOf& form_of) {
+  std::vector<Line> lines;
+  for (const Length& length : lengths) {
+    const auto line = line_of(form_of(length.index.as<poly::Index>()->value), scan, dims);
+    if (!line || scan.c > 0) return std::nullopt;
+    lines.push_back({length.times * line->start + length.plus, length.times * line->slope});
+  }
+  return lines;
+}
+
 bool decays(const Shape& shape, const Scan& scan, const poly::Expr& value, const ReachOf& reach, const PlaceOf& place_of, const FormOf& form_of) {
   const auto decay = decay_of(value, reach);
-  if (!decay || (!decay->here && !decay->there && decay->powers.empty() && decay->runs.empty())) return false;
-  const auto rises = [&](const Power& power) {         // by 1 from element to element
-    const Form form = form_of(power.exponent.as<poly::Index>()->value);
-    return scan.c <= 0 && form.coefficients[scan.along] == (scan.along_down ? -1 : 1) && form.coefficients[scan.over] == (scan.over_down ? 1 : -1);
-  };
-  if (!std::all_of(decay->powers.begin(), decay->powers.end(), rises)) return false;
-  if ((decay->here || decay->there || !decay->powers.empty()) && decay->written == lang::DType::F64) return false;  // steps would want more digits than there are
+  if (!decay) return false;
+  const bool weighed = decay->here || decay->there || !decay->powers.empty() || !decay->rates.empty();
+  if (!weighed && decay->lengths.empty() && decay->runs.empty()) return false;
+  const auto line = [&](const Length& length) { return lines_of({length}, scan, shape.dims, form_of); };
+  if (!std::all_of(decay->powers.begin(), decay->powers.end(), [&](const Power& power) { return line(power.exponent).has_value(); })) return false;
+  if (!std::all_of(decay->rates.begin(), decay->rates.end(), [&](const Rate& rate) { return line(rate.length).has_value(); })) return false;
+  const auto lengths = lines_of(decay->lengths, scan, shape.dims, form_of);
+  if (!lengths || !binomials(*lengths)) return false;
+  if ((weighed || !lengths->empty()) && decay->written == lang::DType::F64) return false;  // steps would want more digits than there are
   return std::all_of(decay->runs.begin(), decay->runs.end(), [&](const Run& run) { return is_earlier(shape, scan, run, place_of); });
 }
 
@@ -235,6 +248,15 @@ ReachOf reach_in(const Nest& nest, const Scan& scan) {
 }
 
 }  // namespace
+
+std::optional<Line> line_of(const Form& form, const Scan& scan, const std::vector<Dim>& dims) {
+  for (std::size_t d = 0; d < dims.size(); ++d) if (form.coefficients[d] && d != scan.along && d != scan.over) return std::nullopt;
+  const std::int64_t j = form.coefficients[scan.along], k = form.coefficients[scan.over];
+  const std::int64_t up = scan.along_down ? -j : j;    // counted so that elements go on from one another
+  if (up != (scan.over_down ? k : -k)) return std::nullopt;
+  const std::int64_t first = form.constant + (scan.along_down ? j * (dims[scan.along].extent - 1) : 0) + (scan.over_down ? k * (dims[scan.over].extent - 1) : 0);
+  return Line{static_cast<double>(first - up * scan.c), static_cast<double>(up)};
+}
 
 Decay decay_of(const Nest& nest, const Scan& scan) { return decay_of(*nest.value, reach_in(nest, scan)).value(); }
 

@@ -38,6 +38,8 @@ struct Scan {
 std::optional<Scan> scan_of(const poly::Statement& statement);  // bound
 std::optional<Scan> scan_of(const Nest& nest);
 Decay decay_of(const Nest& nest, const Scan& scan);    // of one that decays
+// A form of the scanned dimensions alone that grows with the distance between them.
+std::optional<Line> line_of(const Form& form, const Scan& scan, const std::vector<Dim>& dims);
 
 // Rewrites scans for speed.
 //   further reductions first        Y[j] = +(A[k, d]), k <= j       ⇒  T[k] = +(A[k, d]); Y[j] = +(T[k]), k <= j
