@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/scalar.h"
 #include "lang/type.h"
 
 namespace tilec::codegen {
@@ -14,11 +15,6 @@ using lang::Op;
 using poly::Apply;
 using poly::Cast;
 using poly::Expr;
-
-bool is_zero(const Expr& e) {
-  const auto* n = e.as<poly::Number>();
-  return n && (lang::is_float(n->type) ? n->real == 0 : n->integer == 0);
-}
 
 Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(Cast{e, type}); }
 
@@ -32,10 +28,10 @@ const Expr* inside_cast(const Expr& e) {
 
 class Reader {
  public:
-  Reader(const Expr& value, const ReachOf& reach) : reach_(reach), type_(lang::is_float(value.type()) ? DType::F64 : value.type()), written_(value.type()) { factor(value); }
+  Reader(poly::Aggregation how, const Expr& value, const ReachOf& reach) : how_(how), reach_(reach), type_(lang::is_float(value.type()) ? DType::F64 : value.type()), written_(value.type()) { factor(value); }
 
   std::optional<Decay> decay() {
-    if (!separable_ || type_ == DType::Bool) return std::nullopt;
+    if (!separable_ || type_ == DType::Bool || (!sums() && (scale_ || !term_))) return std::nullopt;
     Expr term = term_ ? *term_ : Expr(poly::Number{type_, 1, lang::is_float(type_) ? 1.0 : 0.0});
     if (divisor_) term = Apply{Op::Div, {term, *divisor_}, type_};
     if (negative_) term = Apply{Op::Neg, {term}, type_};
@@ -44,6 +40,12 @@ class Reader {
   }
 
  private:
+  bool sums() const { return how_ == poly::Aggregation::Sum; }
+  bool ignored(const Expr& e) const {
+    const auto* n = e.as<poly::Number>();
+    return n && (sums() ? (lang::is_float(n->type) ? n->real == 0 : n->integer == 0) : *n == nothing(how_, n->type));
+  }
+
   void narrow(DType type) {
     if (type != DType::F64 && lang::is_float(type)) written_ = type;
   }
@@ -83,6 +85,7 @@ class Reader {
   void factor(const Expr& e) {
     narrow(e.type());
     if (!both(e)) return plain(e);
+    if (!sums() && (!e.as<Apply>() || e.as<Apply>()->op != Op::Select)) return void(separable_ = false);
     if (auto steps = length(e)) return lengths_.push_back(std::move(*steps));
     if (const Expr* operand = inside_cast(e)) return factor(*operand);
     const auto* apply = e.as<Apply>();
@@ -93,7 +96,7 @@ class Reader {
       case Op::Neg: negative_ = !negative_; factor(x[0]); return;
       case Op::Div: if (!lang::is_float(apply->type)) break; factor(x[0]); divisor(x[1]); return;
       case Op::Pow: power(e, e); return;
-      case Op::Select: if (is_one_at_equal(x)) return power(e, x[2]); condition(x[0], !is_zero(x[2])); factor(x[1]); return;
+      case Op::Select: if (sums() && is_one_at_equal(x)) return power(e, x[2]); condition(x[0], !ignored(x[2])); factor(x[1]); return;
       case Op::Exp: narrow(e.type()); exponent(x[0], false, std::nullopt); return;
       default: break;
     }
@@ -139,7 +142,7 @@ class Reader {
     } else if (apply && apply->op == Op::Eq && !both(apply->operands[0]) && !both(apply->operands[1])) {
       const bool first_is_here = reach_(apply->operands[0]).along;
       runs_.push_back({apply->operands[first_is_here ? 0 : 1], apply->operands[first_is_here ? 1 : 0], must});
-    } else if (!(must && apply && apply->op == Op::IsFinite && decay_of(apply->operands[0], reach_))) {
+    } else if (!(must && apply && apply->op == Op::IsFinite && decay_of(how_, apply->operands[0], reach_))) {
       separable_ = false;                              // a weight within the leaf's bounds is finite
     }
   }
@@ -185,6 +188,7 @@ class Reader {
     join(of_term(e) ? there_ : here_, Op::Add, term);
   }
 
+  poly::Aggregation how_;
   const ReachOf& reach_;
   DType type_, written_;
   bool separable_ = true, negative_ = false;
@@ -197,7 +201,13 @@ class Reader {
 
 }  // namespace
 
-std::optional<Decay> decay_of(const Expr& value, const ReachOf& reach) { return Reader(value, reach).decay(); }
+std::optional<Decay> decay_of(poly::Aggregation how, const poly::Expr& value, const ReachOf& reach) { return Reader(how, value, reach).decay(); }
+
+poly::Number nothing(poly::Aggregation how, DType type) {
+  const auto none = identity(how, type);
+  const auto* constant = none.as<Constant>();
+  return {type, constant->integer, constant->real};
+}
 
 std::optional<std::vector<double>> binomials(const std::vector<Line>& lengths) {
   constexpr std::size_t most = 4;

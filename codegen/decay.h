@@ -11,7 +11,7 @@
 // t - s; powers `pow(A, t - s)`; and whether a tensor has the same element at both, if it rises or falls between. What else the value
 // multiplies depends on t or on s, or is a polynomial of t - s: that is a sum of binomials C(t - s, n), and C(d + 1, n) = C(d, n) + C(d, n - 1).
 //
-// In:  the value of a sum, with what each part of it depends on.   Out: its parts; nothing where it is no such product.
+// In:  the value of a fold, with what each part of it depends on.   Out: its parts; nothing where it is no such product.
 // Why the steps are f64, and what is done where they leave it: docs/decisions/decays.md.
 #pragma once
 
@@ -44,7 +44,9 @@ struct Decay {
   poly::DType written;                                 // the narrowest float that the text has in it
 };
 
-std::optional<Decay> decay_of(const poly::Expr& value, const ReachOf& reach);
+// Of a maximum or minimum: what is compared at equal elements only, `<(P[t] == P[s] && X[s] == P[s] ? s : none), s <= t`.
+std::optional<Decay> decay_of(poly::Aggregation how, const poly::Expr& value, const ReachOf& reach);
+poly::Number nothing(poly::Aggregation how, poly::DType type);  // what a fold of nothing is
 
 // What a length is at the last value of an element, and at each value before that one more.
 struct Line { double start, slope; };

@@ -6,9 +6,9 @@
 #include <functional>
 #include <numeric>
 
+#include "codegen/decay.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
-#include "codegen/scalar.h"
 #include "poly/hull.h"
 
 namespace tilec::codegen {
@@ -134,13 +134,6 @@ bool add_rows(const poly::Expr& condition, bool wanted, const Statement& s, std:
   if (strict) form.constant = poly::Size(form.constant.get() - 1);
   rows.push_back(at_least_zero(std::move(form)));
   return true;
-}
-
-// What a fold of nothing is.
-poly::Number nothing(Aggregation how, DType type) {
-  const auto none = identity(how, type);
-  const auto* constant = none.as<Constant>();
-  return {type, constant->integer, constant->real};
 }
 
 // Takes conditions off the value, as long as what they choose instead is `ignored`.

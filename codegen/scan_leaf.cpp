@@ -312,7 +312,8 @@ class ScanLeaf {
   static Expr chosen(const Expr& c, const Expr& a, const Expr& b) { return Operation{Op::Select, {c, a, b}, a.type()}; }
   static Expr logical(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::Bool}; }
   static Expr below(const Expr& a, double b) { return Operation{Op::Lt, {a, real(b)}, DType::Bool}; }
-  static Expr nothing(DType type) { return Constant{type, 0, 0.0}; }
+  Expr ignored() const { return identity(nest_.aggregation, decay_->type); }
+  Expr combined(const Expr& a, const Expr& b) const { return nest_.aggregation == Aggregation::Sum ? plus(a, b) : combine(nest_.aggregation, a, b); }
 
   bool weighed() const { return decay_->here || decay_->there || !decay_->powers.empty() || !decay_->rates.empty(); }
   bool bounded() const { return weighed() || !decay_->lengths.empty() || (decay_->scale && lang::is_float(decay_->type)); }
@@ -344,13 +345,14 @@ class ScanLeaf {
     know_lengths();
     Partial p;
     Body body;
-    const auto allocate = [&](const char* stem, DType type, double start) {
+    const auto allocated = [&](const char* stem, DType type, const Expr& start) {
       const std::string name = names_.fresh(stem);
       body.push_back(stmt(Allocate{name, type, vectors_, Memory::Register}));
-      for (std::int64_t v = 0; v < vectors_; ++v) hold(body, name, v, Constant{type, static_cast<std::int64_t>(start), start});
+      for (std::int64_t v = 0; v < vectors_; ++v) hold(body, name, v, start);
       return name;
     };
-    for (std::size_t n = 0; n < binomials_.size(); ++n) p.sums.push_back(allocate("sum", decay_->type, 0));
+    const auto allocate = [&](const char* stem, DType type, double start) { return allocated(stem, type, Constant{type, static_cast<std::int64_t>(start), start}); };
+    for (std::size_t n = 0; n < binomials_.size(); ++n) p.sums.push_back(allocated("sum", decay_->type, ignored()));
     p.wrong = allocate("wrong", DType::I32, 0);
     if (bounded()) p.size = allocate("size", DType::F64, 0);
     if (weighed()) p.growth = allocate("growth", DType::F64, 1);
@@ -464,7 +466,7 @@ class ScanLeaf {
         hold(body, p.runs[r], v, now);
         continue;
       }
-      for (const std::string& sum : p.sums) hold(body, sum, v, chosen(same, held(sum, v, type), nothing(type)));
+      for (const std::string& sum : p.sums) hold(body, sum, v, chosen(same, held(sum, v, type), ignored()));
       if (bounded()) hold(body, p.size, v, chosen(same, held(p.size, v, DType::F64), real(0)));
       // NaN is equal to nothing, and what follows it is NaN
       const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool}) : Expr(Constant{DType::Bool, 0, 0});
@@ -507,11 +509,11 @@ class ScanLeaf {
     if (decay_->term_must) demand(body, p, v, value(body, *decay_->term_must, v, 0));
     if (decay_->term_if) asks(value(body, *decay_->term_if, v, 0));
     if (counts) counts = named(body, "counts", *counts);
-    const auto if_it_counts = [&](const Expr& e) { return counts ? chosen(*counts, e, nothing(e.type())) : e; };
-    hold(body, p.sums[0], v, plus(held(p.sums[0], v, type), if_it_counts(w ? times(*w, x) : x)));
+    const auto if_it_counts = [&](const Expr& e, const Expr& otherwise) { return counts ? chosen(*counts, e, otherwise) : e; };
+    hold(body, p.sums[0], v, combined(held(p.sums[0], v, type), if_it_counts(w ? times(*w, x) : x, ignored())));
     if (!bounded()) return;
     const Expr size = plus(size_of(x), real(1));
-    hold(body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(size_of(*w), size) : size)));
+    hold(body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(size_of(*w), size) : size, real(0))));
   }
 
   // The element, of the type of the fold; notes whether something may be wrong with it.
@@ -538,7 +540,7 @@ class ScanLeaf {
     if (decay_->scale_must) right = logical(Op::And, right, value(body, *decay_->scale_must, v, 0));
     if (decay_->scale_if) {
       const Expr counts = named(body, "counts", value(body, *decay_->scale_if, v, 0));
-      sum = chosen(counts, sum, nothing(type));
+      sum = chosen(counts, sum, ignored());
     }
     demand(body, p, v, right);
     return stored_value(convert(sum, type_));
@@ -560,7 +562,7 @@ class ScanLeaf {
       Body turn;
       points_.fix(along_, j);
       view_of_target(turn);
-      for (std::int64_t v = 0; v < vectors_; ++v) hold(turn, p.sums[0], v, nothing(decay_->type));
+      for (std::int64_t v = 0; v < vectors_; ++v) hold(turn, p.sums[0], v, ignored());
       append(turn, serial(names_, nest_.dims[over_].name, {parts_here.k.lo, end_at(j, parts_here)}, [&](const Expr& k) {
         Body inner;
         points_.fix(over_, k);
@@ -568,7 +570,7 @@ class ScanLeaf {
         for (std::int64_t v = 0; v < vectors_; ++v)
           append(inner, masked_turn(v, [&](Body& inside, std::int64_t) {
             const Expr x = convert(convert(value(inside, *nest_.value, v, 0), type_), decay_->type);
-            hold(inside, p.sums[0], v, plus(held(p.sums[0], v, decay_->type), x));
+            hold(inside, p.sums[0], v, combined(held(p.sums[0], v, decay_->type), x));
           }));
         points_.release(over_);
         return inner;

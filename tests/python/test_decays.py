@@ -37,6 +37,8 @@ EXTREMES = {
     "ahead": ("O[t, r: T, R] = <(L[s, r]*V[s]), s <= t + 1;", {"L": "TR", "V": "T"}),
     "rows": ("O[r, t: R, T] = >(L[r, s]), s <= t;", {"L": "RT"}),
     "columns": ("O[t, r: T, R] = <(L[s, r]), s >= t + 1;", {"L": "TR"}),
+    "first": ("[[ties(first)]] O[t: T] = >(L[s]), s <= t;", {"L": "T"}),
+    "first from the end": ("[[ties(first)]] O[r, t: R, T] = <(L[r, s]), s >= t + 1;", {"L": "RT"}),
     "planes": ("O[t: T] = >(L[s, r]), s <= t;", {"L": "TR"}),
 }
 INTERVAL = "G[s, t: T, T] = *(A[u]), s < u, u <= t"
