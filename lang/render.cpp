@@ -69,8 +69,14 @@ int width(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// Control characters of a program's text must not reach a terminal.
+// Control characters of a program's text must not reach a terminal, and of a name without end its two ends do.
 std::string shown(std::string_view text) {
+  constexpr std::size_t most = 4000;
+  const auto whole = [&](std::size_t at) {               // no character is cut
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    return at;
+  };
+  if (text.size() > most) return shown(text.substr(0, whole(most / 2))) + " … " + shown(text.substr(whole(text.size() - most / 4)));
   std::string out;
   for (const char c : text) out += (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F ? '?' : c;
   return out;
