@@ -1,7 +1,7 @@
 """Measures tilec against its peers, or some of it: bench/run.py [WORD…] [--threads N] [--quick] [--busy] [--json FILE] [--markdown FILE]
 or random contractions against the roof of one core (scan.py): bench/run.py --scan [--seed N] [--count N] [--quick] [--busy] [--json FILE]
 
-A WORD selects a group (gemm convolution gradients elementwise compile overhead points) or every row whose title contains it.
+A WORD selects a group (gemm convolution gradients elementwise rows compile overhead points) or every row whose title contains it.
 Exit status 1 when a result was wrong; goals that were missed are shown, not an error.
 """
 import argparse
@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import harness
 
-GROUPS = ["gemm", "convolution", "gradients", "elementwise", "compile", "overhead", "points"]
+GROUPS = ["gemm", "convolution", "gradients", "elementwise", "rows", "compile", "overhead", "points"]
 
 
 def machine() -> str:
