@@ -173,8 +173,7 @@ class GroupLowering {
       if (!d) continue;
       const Expr begin = var(first(loop.index));
       if (loop.part() == 1) around.fixed.emplace(*d, begin);
-      else if (loop.walk && loop.step % loop.walk) around.limits.emplace(*d, Interval{begin, minimum(part(begin, loop.walk, nest.dims[*d].extent).hi, var(start_of_turn()) + Expr(loop.step))});
-      else around.limits.emplace(*d, part(begin, loop.part(), nest.dims[*d].extent));
+      else around.limits.emplace(*d, loop.walk ? part_of_walk(begin, loop, nest.dims[*d].extent) : part(begin, loop.step, nest.dims[*d].extent));
       const auto sum = part(group_.body[l], loop);
       if (!sum) continue;
       Expr& base = around.base.try_emplace(target_access, Expr(std::int64_t{0})).first->second;
@@ -189,6 +188,13 @@ class GroupLowering {
   static Interval part(const Expr& begin, std::int64_t step, std::int64_t extent) {
     const Expr end = begin + Expr(step);
     return {begin, extent % step ? minimum(end, Expr(extent)) : end};
+  }
+
+  // Parts of a turn that is no multiple of them do not start at their multiples.
+  Interval part_of_walk(const Expr& begin, const Loop& loop, std::int64_t extent) const {
+    if (loop.step % loop.walk == 0) return part(begin, loop.walk, extent);
+    const Expr end = minimum(begin + Expr(loop.walk), var(start_of_turn()) + Expr(loop.step));
+    return {begin, extent % loop.step ? minimum(end, Expr(extent)) : end};
   }
 
   Body one_leaf(std::size_t l, const Surroundings& around) { return spelled(nests_[l], group_.body[l], around); }

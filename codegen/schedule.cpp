@@ -83,7 +83,10 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
   const auto at_most = [&](double step) { return std::clamp<std::int64_t>(static_cast<std::int64_t>(step), 1, std::max<std::int64_t>(1, extent)); };
   // All rows where another core would be no help.
   const double wanted = work < 2 * worth_a_thread ? static_cast<double>(extent) : set.blocks ? 64 : std::max(8.0, turn_elements / row_elements), fit = std::max(1.0, static_cast<double>(target.l2) / 2 / row_bytes);
-  const double touched = std::max(1.0, bytes_of_a_row(fused.program, members));
+  const RowBytes touched = bytes_of_a_row(fused.program, members);
+  // Beside what all rows have in common, which is read again for each part of a turn: so rows may be as much as that.
+  const double room = std::max(held_in_l1 * static_cast<double>(target.l1) - touched.common, std::min(touched.common, held_in_l2 / 2 * static_cast<double>(target.l2)));
+  const auto in_l1 = [&](std::int64_t count) { return static_cast<double>(count) * touched.each <= room; };
   if (set.strips) {
     last.step = strip_of(touched, extent, target);
     return loops;
@@ -91,8 +94,8 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
   last.step = set.parts ? std::min(set.parts, std::max<std::int64_t>(1, extent)) : at_most(std::min(fit, wanted));
   if (set.blocks) return loops;
   std::int64_t walk = 1;
-  while (2 * walk < last.step && static_cast<double>(2 * walk) * touched <= held_in_l1 * static_cast<double>(target.l1)) walk *= 2;
-  if (static_cast<double>(last.step) * touched <= held_in_l1 * static_cast<double>(target.l1) || walk >= last.step) return loops;
+  while (2 * walk < last.step && in_l1(2 * walk)) walk *= 2;
+  if (in_l1(last.step) || walk >= last.step) return loops;
   if (!set.parts) last.step -= last.step % walk;
   if (walk < last.step) last.walk = walk;
   return loops;

@@ -36,19 +36,22 @@ double bytes_from_memory(const Program& program, TensorId id, const Target& targ
   return bytes > static_cast<double>(target.l2) ? bytes : 0;
 }
 
-double bytes_of_a_row(const Program& program, const std::vector<Member>& members) {
-  std::map<TensorId, double> bytes;
+RowBytes bytes_of_a_row(const Program& program, const std::vector<Member>& members) {
+  std::map<TensorId, double> each, common;
   for (const Member& member : members)
     for (const Access& access : accesses(*member.statement)) {
       double row = bytes_of(program, access.tensor);
-      for (const std::size_t k : member.rows)
-        if (std::any_of(access.element.begin(), access.element.end(), [&](const poly::Affine& e) { return mentions(e, k); }))
-          row /= std::max(1.0, static_cast<double>(extent(*member.statement, k)));
-      double& most = bytes[access.tensor];
+      bool last = false;                               // another one for each of the last rows
+      for (const std::size_t k : member.rows) {
+        last = std::any_of(access.element.begin(), access.element.end(), [&](const poly::Affine& e) { return mentions(e, k); });
+        if (last) row /= std::max(1.0, static_cast<double>(extent(*member.statement, k)));
+      }
+      double& most = (last ? each : common)[access.tensor];
       most = std::max(most, row);
     }
-  double sum = 0;
-  for (const auto& [id, row] : bytes) sum += row;
+  RowBytes sum;
+  for (const auto& [id, row] : each) sum.each += row;
+  for (const auto& [id, row] : common) if (!each.contains(id)) sum.common += row;
   return sum;
 }
 
@@ -89,11 +92,11 @@ bool lies_along(const Program& program, const Strides& strides, const Statement&
   });
 }
 
-bool fits_strip(double row_bytes, const Target& target) { return row_bytes * of_a_line <= held_in_l2 * static_cast<double>(target.l2); }
+bool fits_strip(const RowBytes& row, const Target& target) { return row.of(of_a_line) <= held_in_l2 * static_cast<double>(target.l2); }
 
-std::int64_t strip_of(double row_bytes, std::int64_t extent, const Target& target) {
+std::int64_t strip_of(const RowBytes& row, std::int64_t extent, const Target& target) {
   const auto lines = [](std::int64_t width) { return std::max<std::int64_t>(1, width / of_a_line) * of_a_line; };
-  const auto fit = lines(static_cast<std::int64_t>(held_in_l2 * static_cast<double>(target.l2) / std::max(1.0, row_bytes)));
+  const auto fit = lines(static_cast<std::int64_t>((held_in_l2 * static_cast<double>(target.l2) - row.common) / std::max(1.0, row.each)));
   const auto shared = std::max(narrow, lines((extent + turns_wanted - 1) / turns_wanted + of_a_line - 1));
   return std::max<std::int64_t>(1, std::min({fit, shared, extent}));
 }

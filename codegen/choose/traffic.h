@@ -23,17 +23,21 @@ struct Member {
 
 // 0 where the second-level cache holds the tensor.
 double bytes_from_memory(const poly::Program& program, TensorId id, const Target& target);
-// What of all their tensors one row of the set has.
-double bytes_of_a_row(const poly::Program& program, const std::vector<Member>& members);
+// What of all their tensors each row of the set has, and what all rows have in common.
+struct RowBytes {
+  double each = 0, common = 0;
+  double of(double rows) const { return common + rows * each; }
+};
+RowBytes bytes_of_a_row(const poly::Program& program, const std::vector<Member>& members);
 // What a launch for each moves beyond what one launch of all of them moves.
 double bytes_saved(const poly::Program& program, const std::vector<Member>& members, const Target& target);
 
 // Whether neighbours along index k lie side by side in a large tensor, in which the statement goes along other indices too: turns have
 // strips of it then.
 bool lies_along(const poly::Program& program, const Strides& strides, const poly::Statement& s, std::size_t k, const Target& target);
-// How wide a strip is, where a row of it is `row_bytes`; none where the second-level cache does not hold a line's width.
-std::int64_t strip_of(double row_bytes, std::int64_t extent, const Target& target);
-bool fits_strip(double row_bytes, const Target& target);
+// How wide a strip is; whether the second-level cache holds one as wide as a line.
+std::int64_t strip_of(const RowBytes& row, std::int64_t extent, const Target& target);
+bool fits_strip(const RowBytes& row, const Target& target);
 
 inline constexpr double held_in_l1 = 0.75, held_in_l2 = 0.75;  // parts of the caches that a turn may fill
 

@@ -187,7 +187,7 @@ class Rows {
   bool saves_reads(const Statement& s, std::size_t rows) const {
     if (has_threads(target_) || contracts(program_, s)) return false;
     const bool touches = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
-    return touches && bytes_of_a_row(program_, members(rows)) <= held_in_l2 * static_cast<double>(target_.l2);
+    return touches && bytes_of_a_row(program_, members(rows)).of(1) <= held_in_l2 * static_cast<double>(target_.l2);
   }
   bool touched(TensorId id) const {
     return std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], id) || statement(other)->target.tensor == id; });
@@ -233,7 +233,7 @@ class Rows {
       }
       if (sums) parts += 2 * copies * elements(program_, member.statement->target.tensor) * lang::bytes(member.statement->value.type());
     }
-    return parts * worth_parts <= saved && bytes_of_a_row(program_, all) <= held_in_l2 * static_cast<double>(target_.l2);
+    return parts * worth_parts <= saved && bytes_of_a_row(program_, all).of(1) <= held_in_l2 * static_cast<double>(target_.l2);
   }
 
   // The statement as one that sums over rows of the set: its indices that run over them.
@@ -364,7 +364,7 @@ class Rows {
       }
       for (const TensorId id : autodiff::targets(program_.nodes[n])) passed.insert(id);
     }
-    if (open.nodes.size() < 2) return std::nullopt;
+    if (open.nodes.size() < 2 || open.saved == 0) return std::nullopt;
     const auto rows = feasible(open.members, open.saved);
     if (!rows) return std::nullopt;
     open.members = only(open.members, *rows);
@@ -392,7 +392,8 @@ class Rows {
     wider.nodes.push_back(node);
     wider.members.push_back(std::move(member));
     wider.saved = bytes_saved(program_, wider.members, target_);
-    if (wider.saved <= open.saved || !feasible(wider.members, wider.saved)) return false;
+    const bool goes_on = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return std::any_of(open.members.begin(), open.members.end(), [&](const Member& one) { return one.statement->target.tensor == read.tensor; }); });
+    if (wider.saved < open.saved || (wider.saved == open.saved && !goes_on) || !feasible(wider.members, wider.saved)) return false;
     open = std::move(wider);
     return true;
   }
