@@ -116,7 +116,8 @@ struct Panels {
 struct Share {
   static constexpr const char* word = "share";
   Names tensors, rows;                                 // what the statements compute; indices of the first one
-  void parts(auto& io) { io.head(tensors), io.part("rows", rows); }
+  std::int64_t size = 0;                               // sums over the last of `rows` have parts of so many; 0: there are none
+  void parts(auto& io) { io.head(tensors), io.part("rows", rows), io.unless_0("parts", size); }
   bool operator==(const Share&) const = default;
 };
 

@@ -23,8 +23,8 @@ struct Rewriting {
   const Target& target;
   std::vector<Directive> done = {};
 
-  // Statements that share a launch, by their targets, and how many of each one's first dimensions are the launch's loops.
-  struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; };
+  // Statements that share a launch, by their targets, the indices that are its loops, and how many of the last have one part of a sum.
+  struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; std::int64_t parts = 0; };
   std::vector<Rows> rows = {};
   std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one tensor
   std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};  // of a tensor in an order of its dimensions
