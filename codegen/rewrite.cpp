@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/scan.h"
 
 namespace tilec::codegen {
@@ -137,14 +138,14 @@ bool reuses(const Statement& s) {
 
 int weight(const Expr& e) {
   return e.match([](const poly::Apply& a) {
-                   int sum = a.op == lang::Op::Add || a.op == lang::Op::Sub || a.op == lang::Op::Mul || a.op == lang::Op::Neg || a.op == lang::Op::Max || a.op == lang::Op::Min || a.op == lang::Op::Relu || a.op == lang::Op::Select ? 1 : 8;
+                   int sum = a.op == lang::Op::Add || a.op == lang::Op::Sub || a.op == lang::Op::Mul || a.op == lang::Op::Neg || a.op == lang::Op::Max || a.op == lang::Op::Min || a.op == lang::Op::Relu || a.op == lang::Op::Select ? 1 : model::function_operations;
                    for (const Expr& o : a.operands) sum += weight(o);
                    return sum;
                  },
                  [](const poly::Cast& c) { return weight(c.operand); }, [](const auto&) { return 0; });
 }
 
-double cycles(const Statement& s) { return points(s) * std::max(1, weight(s.value)) / 16; }
+double cycles(const Statement& s) { return points(s) * std::max(1, weight(s.value)) / model::operations_a_cycle; }
 
 int nodes(const Expr& e) {
   return e.match([](const poly::Apply& a) { int sum = 1; for (const Expr& o : a.operands) sum += nodes(o); return sum; },
