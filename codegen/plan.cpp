@@ -334,6 +334,10 @@ void verify(const Plan& plan, const Strides& strides) {
       walk(leaf.along);
       walk(leaf.m);
       walk(leaf.n);
+      for (const Loop& loop : group.loops) {
+        const auto d = nest.dim(loop.index);
+        if (d && nest.dims[*d].reduction && !(group.body.size() > 1 && part_of_turn(*s, loop, strides))) throw InternalError("plan: turns over `" + loop.index + "`, which is reduced, write the same elements");
+      }
       for (const Dim& dim : nest.dims) if (!walked.count(dim.name)) throw InternalError("plan: no loop walks `" + dim.name + "`");
     }
   }

@@ -87,7 +87,7 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
   // Beside what all rows have in common, which is read again for each part of a turn: so rows may be as much as that.
   const double room = std::max(held_in_l1 * static_cast<double>(target.l1) - touched.common, std::min(touched.common, held_in_l2 / 2 * static_cast<double>(target.l2)));
   const auto in_l1 = [&](std::int64_t count) { return static_cast<double>(count) * touched.each <= room; };
-  if (set.strips) {
+  if (set.strips && !set.parts) {
     last.step = strip_of(touched, extent, target);
     return loops;
   }

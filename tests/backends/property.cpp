@@ -135,6 +135,7 @@ std::optional<codegen::Lowered> package_of(Case& c, const codegen::Target& targe
     if (took > 1) fail(c, target.name, fmt::format("compiling took {:.2f} s", took));
     if (stages && !options.plans)
       if (const std::string wrong = replay_fault(c, request, *stages); !wrong.empty()) fail(c, target.name, wrong);
+    if (stages && options.show) std::cout << target.name << "\n" << codegen::print(*stages->plan);
     if (stages) return std::move(*stages->lowered);
     fail(c, target.name, "refused where the reference is not: " + diagnostics.all().back().message);
   } catch (const std::exception& e) {
