@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -28,6 +29,7 @@
 #include "poly/canonical.h"
 #include "poly/count.h"
 #include "poly/hull.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -316,10 +318,48 @@ class Cut {
     return result;
   }
 
+  static std::vector<Expr> reads_of(const Expr& e) {
+    std::vector<Expr> found;
+    for (const Expr& part : poly::parts(e)) if (part.as<poly::Read>()) found.push_back(part);
+    return found;
+  }
+  // In an order that does not depend on the text, so that equal sums are found to be one. Where the text's order rounds as the text does, it stays.
+  std::vector<Factor> alike(std::vector<Factor> factors) const {
+    const auto tensors = [&](const Factor& f) {
+      std::vector<TensorId> ids;
+      for (const Expr& read : reads_of(f.value)) ids.push_back(s_.reads[static_cast<std::size_t>(read.as<poly::Read>()->read)].tensor);
+      return ids;
+    };
+    std::stable_sort(factors.begin(), factors.end(), [&](const Factor& a, const Factor& b) { return tensors(a) < tensors(b); });
+    return factors;
+  }
+
+  // Reads that the value has, in its order.
+  static void read_in_order(Statement& s) {
+    std::vector<Access> reads;
+    std::vector<int> at(s.reads.size(), -1);
+    const std::function<void(const Expr&)> visit = [&](const Expr& e) {
+      if (const auto* cast = e.as<poly::Cast>()) return visit(cast->operand);
+      if (const auto* apply = e.as<poly::Apply>()) std::for_each(apply->operands.begin(), apply->operands.end(), visit);
+      const auto* read = e.as<poly::Read>();
+      if (!read || at[static_cast<std::size_t>(read->read)] >= 0) return;
+      at[static_cast<std::size_t>(read->read)] = static_cast<int>(reads.size());
+      reads.push_back(s.reads[static_cast<std::size_t>(read->read)]);
+    };
+    visit(s.value);
+    std::vector<Affine> same;
+    for (std::size_t k = 0; k < s.indices.size(); ++k) same.push_back(Affine::index(k, s.indices.size()));
+    for (int& place : at) place = std::max(place, 0);
+    s.value = seen_from(s.value, same, same.size(), at);
+    s.reads = std::move(reads);
+  }
+
   Statement inner(const Indices& summed, std::vector<bool> kept) {
     Statement part = s_;
-    part.value = joined(product_, in_, type_);
-    drop_unused(part);
+    const bool is_wider = type_ != s_.value.type();
+    part.value = joined(product_, is_wider ? alike(in_) : in_, type_);
+    if (is_wider) read_in_order(part);
+    else drop_unused(part);
     part.domain.resize(s_.indices.size());
     for (std::size_t r = s_.indices.size(); r < s_.domain.size(); ++r)
       if (mentions_any(s_.domain[r].value, summed)) part.domain.push_back(s_.domain[r]);
@@ -464,6 +504,7 @@ bool cut_at(Rewriting& r, std::size_t n, Halves halves) {
 // The sum with conditions as rows or told by runs, and straight indices; nothing where it is that already.
 std::optional<Statement> restated(const Program& program, const Statement& s) {
   std::optional<Statement> other = told_by_runs(program, s);
+  if (auto products = gathered(other ? *other : s)) other = std::move(products);
   if (auto no_condition = unmasked(program, other ? *other : s)) other = std::move(no_condition);
   if (auto straight = straightened(other ? *other : s)) other = std::move(straight);
   return other;
@@ -625,7 +666,7 @@ Refusal apply(Rewriting& r, const directives::Restate& directive) {
   const auto n = statement_of(r.program, directive.tensor);
   if (!n) return no_statement(directive.tensor);
   std::optional<Statement> other = restated(r.program, std::get<Statement>(r.program.nodes[*n]));
-  if (!other) return fmt::format("`{}` has no condition that a row could say, and no index in one form only", directive.tensor);
+  if (!other) return fmt::format("`{}` has no condition that a row could say, no factors in common, and no index in one form only", directive.tensor);
   r.program.nodes[*n] = std::move(*other);
   r.done.push_back(directive);
   return std::nullopt;

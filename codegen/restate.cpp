@@ -228,6 +228,89 @@ std::optional<Statement> straightened(const Statement& s) {
   return bounded(std::move(result));
 }
 
+namespace {
+
+// The factors of a float product, in the order written, and its sign.
+struct Factors {
+  bool negative = false;
+  std::vector<poly::Expr> all;
+
+  void take(const poly::Expr& e, DType type) {
+    const auto* apply = e.as<poly::Apply>();
+    if (apply && apply->type == type && apply->op == Op::Mul) {
+      for (const poly::Expr& operand : apply->operands) take(operand, type);
+    } else if (apply && apply->type == type && apply->op == Op::Neg) {
+      negative = !negative;
+      take(apply->operands[0], type);
+    } else {
+      all.push_back(e);
+    }
+  }
+  poly::Expr product(DType type) const {
+    std::optional<poly::Expr> result;
+    for (const poly::Expr& e : all) result = result ? poly::Expr(poly::Apply{Op::Mul, {*result, e}, type}) : e;
+    const poly::Expr one = result.value_or(poly::Expr(poly::Number{type, 1, 1.0}));
+    return negative ? poly::Expr(poly::Apply{Op::Neg, {one}, type}) : one;
+  }
+};
+
+// a·x ± a·y as a·(x ± y); nothing where they have no factor in common.
+std::optional<poly::Expr> in_front(Op op, const poly::Expr& left, const poly::Expr& right, DType type) {
+  const auto *p = left.as<poly::Apply>(), *q = right.as<poly::Apply>();
+  const auto is_masked = [](const poly::Apply* a) {
+    const auto* other = a && a->op == Op::Select ? a->operands[2].as<poly::Number>() : nullptr;
+    return other && other->real == 0;
+  };
+  if (is_masked(p) && is_masked(q) && p->operands[0] == q->operands[0]) {
+    const poly::Expr sum = in_front(op, p->operands[1], q->operands[1], type).value_or(poly::Expr(poly::Apply{op, {p->operands[1], q->operands[1]}, type}));
+    return poly::Expr(poly::Apply{Op::Select, {p->operands[0], sum, p->operands[2]}, type});
+  }
+  Factors a, b, common;
+  a.take(left, type);
+  b.take(right, type);
+  for (std::size_t k = 0; k < a.all.size();) {
+    const auto same = std::find(b.all.begin(), b.all.end(), a.all[k]);
+    if (same == b.all.end() || a.all[k].as<poly::Number>()) {
+      ++k;
+      continue;
+    }
+    common.all.push_back(a.all[k]);
+    b.all.erase(same);
+    a.all.erase(a.all.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+  if (common.all.empty()) return std::nullopt;
+  common.all.push_back(poly::Apply{op, {a.product(type), b.product(type)}, type});
+  return common.product(type);
+}
+
+poly::Expr gathered(const poly::Expr& e) {
+  const auto* apply = e.as<poly::Apply>();
+  if (!apply || !lang::is_float(apply->type)) return e;
+  poly::Apply copy{apply->op, {}, apply->type};
+  for (const poly::Expr& operand : apply->operands) copy.operands.push_back(gathered(operand));
+  if (copy.op == Op::Add || copy.op == Op::Sub)
+    if (auto product = in_front(copy.op, copy.operands[0], copy.operands[1], copy.type)) return *product;
+  return poly::Expr(std::move(copy));
+}
+
+// Written out as a tree: parts that it has several times count as often.
+bool is_small(const poly::Expr& e, int& left) {
+  if (--left < 0) return false;
+  if (const auto* cast = e.as<poly::Cast>()) return is_small(cast->operand, left);
+  const auto* apply = e.as<poly::Apply>();
+  return !apply || std::all_of(apply->operands.begin(), apply->operands.end(), [&](const poly::Expr& operand) { return is_small(operand, left); });
+}
+
+}  // namespace
+
+std::optional<Statement> gathered(const Statement& s) {
+  int left = 1000;
+  if (s.aggregation != Aggregation::Sum || !is_small(s.value, left)) return std::nullopt;
+  Statement result = s;
+  result.value = gathered(s.value);
+  return result.value == s.value ? std::nullopt : std::optional(std::move(result));
+}
+
 std::optional<Statement> unmasked(const Program& program, const Statement& s) {
   if (s.aggregation == Aggregation::Assign) return std::nullopt;
   const poly::Number none = nothing(s.aggregation, s.value.type());

@@ -2,6 +2,7 @@
 //
 //   +(X[t - j]), 0 <= j                    ⇒   +(X[s]), 0 <= t - s
 //   +(s <= t ? X[s] : 0)                   ⇒   +(X[s]), 0 <= t - s
+//   +(G[t]*A[s] + X[s]*G[t]*B[s])          ⇒   +(G[t] * (A[s] + X[s]*B[s]))
 //   A[t, s] = +(Q[t, d] * K[s, d]);  O[t, e] = +(A[t, s] * V[s, e])     ⇒   O[t, e] = +(Q[t, d] * K[s, d] * V[s, e])
 //
 // In: statements of a reduced Program.   Out: nothing where the form is not there, or would not mean the same.
@@ -16,6 +17,8 @@ namespace tilec::codegen {
 
 // Every sum whose index the value knows in one form only runs over that form.
 std::optional<poly::Statement> straightened(const poly::Statement& s);
+// Sums of products in the value with their common factors in front: a·x + a·y is a·(x + y).
+std::optional<poly::Statement> gathered(const poly::Statement& s);
 // Conditions on indices that choose between a value and what the fold ignores are rows.
 std::optional<poly::Statement> unmasked(const poly::Program& program, const poly::Statement& s);
 // The reader sums over the producer's points too. Both are sums in the type of the tensor between them.

@@ -1,6 +1,7 @@
 #include "plans.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "codegen/fits.h"
@@ -71,7 +72,7 @@ class Directives {
   }
 
   bool finite() const {
-    return std::ranges::all_of(case_.inputs, [](const poly::Array& a) { return std::ranges::none_of(a.reals, [](double x) { return std::isinf(x); }); });
+    return std::ranges::all_of(case_.inputs, [](const poly::Array& a) { return std::ranges::all_of(a.reals, [](double x) { return std::isfinite(x); }); });
   }
 
   void draw(RewriteStage stage) {
@@ -287,6 +288,19 @@ std::string kernels_of(const codegen::Stages& stages) {
 }
 
 }  // namespace
+
+double in_one_register(const poly::Program& bounded) {
+  double most = 1;
+  for (const poly::Node& node : bounded.nodes) {
+    const auto* s = std::get_if<Statement>(&node);
+    if (!s || s->aggregation != poly::Aggregation::Sum) continue;
+    double terms = 1;
+    for (std::size_t k = 0; k < s->indices.size(); ++k)
+      if (std::ranges::all_of(s->target.element, [&](const poly::Affine& e) { return e.coefficients[k].is(0); })) terms *= static_cast<double>(s->domain[k].extent->get());
+    most = std::max(most, terms / 16 / (1 + std::sqrt(terms) / 32 + terms / 1024));
+  }
+  return most;
+}
 
 std::string random_plan(const Case& c, const codegen::Request& request, Random& random, std::map<std::string, int>& counts) {
   lang::Diagnostics diagnostics;

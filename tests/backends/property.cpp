@@ -189,7 +189,9 @@ void judge(const Ready& r, const std::string& target, const tilec::runtime::Code
   std::string wrong = run_once(r, code, behind, runtime::serial_pool(), got);
   if (wrong.empty()) wrong = run_once(r, code, !behind, options.pool ? runtime::default_pool() : runtime::serial_pool(), again);
   for (std::size_t o = 0; o < got.size() && wrong.empty(); ++o) {
-    wrong = compare(got[o], r.c->wanted.outputs[o], r.c->wanted.magnitudes[o]);
+    std::vector<double> magnitudes = r.c->wanted.magnitudes[o];
+    if (options.plans) std::ranges::transform(magnitudes, magnitudes.begin(), [by = in_one_register(r.c->bounded)](double m) { return m * by; });
+    wrong = compare(got[o], r.c->wanted.outputs[o], magnitudes);
     if (wrong.empty() && !same_bits(got[o], again[o])) wrong = "two runs differ";
     if (!wrong.empty()) wrong = "output " + std::to_string(o) + ": " + wrong;
   }

@@ -236,6 +236,29 @@ TEST_CASE("the work of decays and of their gradients is linear") {
       }
 }
 
+TEST_CASE("first and second derivatives of gated states are linear") {
+  const std::int64_t t = 1000, d = 4, e = 6;
+  const Sizes sizes{{"T", t}, {"D", d}, {"E", e}};
+  struct Case { std::string text; Sizes sizes; };
+  for (const Case& c : {Case{"function (X[T, D]) -> (O) { O[t, d: T, D] = +(X[s, d] * sigmoid(X[s, d])), s <= t; }", {{"T", t}, {"D", d}}},
+                        Case{"function (G[T, D], L[T, D], X[T, D]) -> (O) { H[t, d: T, D] = +(exp(L[t, d] - L[s, d]) * X[s, d]), s <= t; O = sigmoid(G) * H; }", {{"T", t}, {"D", d}}},
+                        Case{"function (G[T, D], L[T, D], X[T, D]) -> (O) { O[t, d: T, D] = +(sigmoid(G[t, d]) * exp(L[t, d] - L[s, d]) * X[s, d] * tanh(X[s, d])), s <= t; }", {{"T", t}, {"D", d}}},
+                        Case{"function (X[T, D]) -> (O) { H[t, d: T, D] = +(X[s, d] * X[s, d]), s <= t; O = X * sigmoid(X) * H; }", {{"T", t}, {"D", d}}},
+                        Case{"function (G[T, E], L[T, D], Q[T, D], K[T, D], V[T, E]) -> (O) { H[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t; O = sigmoid(G) * H; }", sizes}})
+    for (const int derivatives : {1, 2}) {
+      CAPTURE(c.text);
+      CAPTURE(derivatives);
+      const Work work = work_of(c.text, c.sizes, "cpu:x86-64-v4", derivatives);
+      CHECK(work.points <= 100.0 * static_cast<double>(t * d * e));
+    }
+}
+
+TEST_CASE("states that a second derivative asks for several times are made once") {
+  const Stages stages = compiled("function (L[T, D], Q[T, D], K[T, D], V[T, E]) -> (O) { O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t; }",
+                                 {{"T", 2000}, {"D", 16}, {"E", 16}}, *target_named("cpu:x86-64-v4"), 2);
+  CHECK(scans(*stages.plan) <= 8);                     // of K V, ddK V, K ddV and ddL K V; of Q dO, ddQ dO and ddL Q dO
+}
+
 TEST_CASE("windows and gradients of windowed sums are linear however wide they are") {
   const std::int64_t t = 4000;
   for (const std::string window : {"0 <= t - s < 500", "-1000 <= t - s < 1000", "100 <= s - t < 3000"})

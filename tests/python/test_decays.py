@@ -27,6 +27,8 @@ DECAYS = {
     "polynomials": ("O[t: T] = +((t - s + 1.0) * ((t - s) / 3.0) * exp(L[t] - L[s]) * V[s]), s <= t;", {"L": "T", "V": "T"}),
     "of both signs": ("O[t: T] = +((t - s - 3.0) * exp((t - s) * P[]) * V[s]), s <= t;", {"P": "", "V": "T"}),
     "retention": ("O[t, e: T, E] = +(pow(A[], t - s) * Q[t, d] * K[s, d] * V[s, e]), s <= t;", {"A": "", "Q": "TD", "K": "TD", "V": "TE"}),
+    "gated": ("H[t, d: T, D] = +(exp(L[t, d] - L[s, d]) * V[s, d]), s <= t; O = sigmoid(L) * H;", {"L": "TD", "V": "TD"}),
+    "swish": ("O[t, d: T, D] = +(V[s, d] * sigmoid(V[s, d])), s <= t;", {"V": "TD"}),
     "state": ("O[t, d, e: T, D, E] = +(exp(L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "K": "TD", "V": "TE"}),
     "attention": ("O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "Q": "TD", "K": "TD", "V": "TE"}),
 }
@@ -120,7 +122,7 @@ def test_against_the_interpreter(tmp_path, family, name, dtype, target):
         check(tmp_path, "g.tile", words + saved(tmp_path, {"dO": cotangent}), target)
 
 
-@pytest.mark.parametrize("name", ["powers", "powers of many", "squares", "rates", "rates and levels", "lengths", "polynomials"])
+@pytest.mark.parametrize("name", ["powers", "powers of many", "squares", "rates", "rates and levels", "lengths", "polynomials", "gated", "swish"])
 def test_second_order_against_the_interpreter(tmp_path, name):
     statement, inputs = DECAYS[name]
     rng = np.random.default_rng(1)
