@@ -8,6 +8,7 @@
 #include "codegen/part.h"
 #include "codegen/rewrite/rewriting.h"
 #include "codegen/scan.h"
+#include "codegen/window.h"
 
 namespace backends {
 
@@ -52,7 +53,7 @@ class Directives {
   // The lines, and the Program they make.
   std::pair<std::string, codegen::Fused> drawn() {
     for (const auto& [stage, word] : words) {
-      if (random_.chance(6)) given_.stages.erase(stage);
+      if (random_.chance(6) && (stage != RewriteStage::Sums || finite())) given_.stages.erase(stage);
       else draw(stage);
     }
     std::string lines;
@@ -108,6 +109,7 @@ class Directives {
       }
       case RewriteStage::Scans: {
         const auto scan = codegen::scan_of(s);
+        if (const auto window = codegen::window_of(s)) return window->further ? codegen::Directive(Terms{name}) : codegen::Directive(Windows{name});
         if (!scan) return std::nullopt;
         return scan->further ? codegen::Directive(Terms{name}) : codegen::Directive(Blocks{name, up_to(extent(scan->along), random_)});
       }
