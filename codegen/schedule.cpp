@@ -91,7 +91,7 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
     last.step = strip_of(touched, extent, target);
     return loops;
   }
-  last.step = set.parts ? std::min(set.parts, std::max<std::int64_t>(1, extent)) : at_most(std::min(fit, wanted));
+  last.step = set.parts ? set.parts : at_most(std::min(fit, wanted));
   if (set.blocks) return loops;
   std::int64_t walk = 1;
   while (2 * walk < last.step && in_l1(2 * walk)) walk *= 2;
