@@ -307,7 +307,8 @@ std::string explain_loops(const Group& group, const Why& why, bool threads) {
   for (std::size_t k = 0; k < group.loops.size(); ++k) {
     const Loop& loop = group.loops[k];
     loops.push_back(loop.step == 1 ? loop.index : loop.walk ? fmt::format("{} by {}, {} at a time", loop.index, loop.step, loop.walk) : fmt::format("{} by {}", loop.index, loop.step));
-    if (k < why.extents.size()) turns *= static_cast<double>((why.extents[k] + loop.step - 1) / loop.step);
+    const std::int64_t count = k < why.extents.size() ? (why.extents[k] + loop.step - 1) / loop.step : 1;
+    turns *= static_cast<double>(count);
   }
   const std::string what = threads ? fmt::format("blocks of {} threads", group.threads) : turns == 1 ? "turn" : "turns, in parallel";
   return fmt::format("     {} {}: one for each {}\n", grouped(turns), what, fmt::join(loops, ", "));

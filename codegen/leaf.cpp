@@ -183,7 +183,7 @@ class Leaf {
   };
 
   // Walks dimension `first` (in blocks or one at a time), inside it `second`, inside that the tile. -1: no such dimension.
-  Body blocks(int first, int second, Tile tile) {
+  Body blocks(int first, int second, const Tile& tile) {
     const int d = first != done ? first : second;
     if (d == done) return block(tile);
     const int next = first != done ? second : done;
@@ -404,7 +404,7 @@ class Leaf {
     if (known > 0 && known <= unrolled && known * tile_.rows * tile_.vectors <= 64) {
       const std::string u = names_.fresh(nest_.dims[*d].name);
       return with(*d, range.lo, [&] { return with_views([&] {
-        return Body{stmt(For{u, Kind::Unroll, count, {}, step(var(u), *d)})}; }); });
+        return Body{stmt(For{u, Kind::Unroll, count, {}, step(var(u), d)})}; }); });
     }
     const std::string lo = names_.fresh(nest_.dims[*d].name + "_lo"), turns = names_.fresh(nest_.dims[*d].name + "_n");
     Body body;
@@ -568,7 +568,7 @@ class Leaf {
     if (turns(f)) return Load{square(body, r, v), Expr(i), compute_type(type)};
     Expr offset = inside_tile(f, i, v);
     if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
-    const Expr plain = Load{views_[r], offset, type};
+    Expr plain = Load{views_[r], offset, type};
     if (!in_n(f) || !masked(v)) return plain;
     const std::string reg = names_.fresh("edge");
     const DType held = compute_type(type);

@@ -463,7 +463,10 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   const Nest& nest = f.nest;
   if (points(f) < 1 << 20) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
-  const auto filled = [&](std::size_t d) { return static_cast<double>(f.extent[d]) / static_cast<double>((f.extent[d] + 63) / 64 * 64); };
+  const auto filled = [&](std::size_t d) { 
+    const std::int64_t blocks = (f.extent[d] + 63) / 64;
+    return static_cast<double>(f.extent[d]) / static_cast<double>(64 * blocks);
+  };
   const auto usable = [&](std::size_t d) { return !nest.dims[d].reduction && f.extent[d] >= 24; };
   std::optional<Compute> best;
   std::size_t best_n = 0, best_m = 0;
@@ -481,7 +484,8 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   best->form = LeafForm::Contract;
   best->node = node;
   best->k = k;
-  double blocks = static_cast<double>((f.extent[best_m] + 127) / 128 * ((f.extent[best_n] + 127) / 128));
+  const std::int64_t rows = (f.extent[best_m] + 127) / 128, columns = (f.extent[best_n] + 127) / 128;
+  double blocks = static_cast<double>(rows * columns);
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
     if (nest.dims[d].reduction || d == best_m || d == best_n) continue;

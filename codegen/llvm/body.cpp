@@ -166,7 +166,7 @@ void BodyEmitter::statement(const Transpose& s) {
     }
     for (int row = 0; row < lanes_; ++row) {
       if (row & part) continue;
-      Value *&a = array[static_cast<std::size_t>(row)], *&b = array[static_cast<std::size_t>(row + part)];
+      Value *&a = array[static_cast<std::size_t>(row)], *&b = array[static_cast<std::size_t>(row) + static_cast<std::size_t>(part)];
       Value* first = builder_.CreateShuffleVector(a, b, low);
       b = builder_.CreateShuffleVector(a, b, high);
       a = first;
