@@ -30,7 +30,7 @@ using lang::InternalError;
 class GroupLowering {
  public:
   GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer, std::string kernel)
-      : plan_(plan), group_(group), strides_(turn_strides(plan.program, group, strides)), storage_{plan, buffer, {}} {
+      : plan_(plan), group_(group), strides_(strides), storage_{plan, buffer, {}} {
     kernel_.name = std::move(kernel);
     for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan.program, group, leaf, strides));
     if (!group.loops.empty() && group.loops.back().walk) walked_ = &group.loops.back();
@@ -149,7 +149,7 @@ class GroupLowering {
   }
   std::optional<PartOfTurn> part(const Compute& leaf, const Loop& loop) const {
     const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
-    return s && leaf.form != LeafForm::Fill && group_.body.size() > 1 ? part_of_turn(*s, loop, strides_) : std::nullopt;
+    return s && leaf.form != LeafForm::Fill && group_.body.size() > 1 ? part_of_turn(*s, loop, turn_strides(plan_.program, group_, strides_, s->target.tensor)) : std::nullopt;
   }
 
   // A local holds a part of a turn of each loop's dimension, and all of the others.
@@ -262,7 +262,7 @@ class GroupLowering {
         for (std::size_t d = 0; d < s->target.element.size(); ++d) {
           const auto k = s->target.element[d].single_index();
           if (!k || s->indices[*k] != loop.index) continue;
-          sum = sum + var(first(loop.index)) * Expr(strides_[static_cast<std::size_t>(id)][d]);
+          sum = sum + var(first(loop.index)) * Expr(turn_strides(plan_.program, group_, strides_, id)[d]);
           break;
         }
     }
@@ -271,7 +271,7 @@ class GroupLowering {
 
   const Plan& plan_;
   const Group& group_;
-  const Strides strides_;                              // locals as a turn holds them
+  const Strides& strides_;
   Storage storage_;
   Function kernel_;
   Names names_;

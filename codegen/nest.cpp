@@ -140,14 +140,18 @@ std::vector<std::int64_t> extents(const poly::Tensor& tensor) {
 }
 
 Nest nest_of(const Statement& statement, const Strides& strides, const std::set<std::string>& keep) {
+  return nest_of(statement, [&](TensorId id) { return strides[static_cast<std::size_t>(id)]; }, keep);
+}
+
+Nest nest_of(const Statement& statement, const StridesOf& strides, const std::set<std::string>& keep) {
   const Shifted hull = hulls(statement);
   Nest nest;
   const auto reduced = [&](std::size_t k) {
     return std::all_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& e) { return e.coefficients[k].is(0); });
   };
   for (std::size_t k = 0; k < statement.indices.size(); ++k) nest.dims.push_back({statement.indices[k], hull.extent[k], reduced(k)});
-  nest.target = flatten(statement.target, strides[static_cast<std::size_t>(statement.target.tensor)], hull);
-  for (const poly::Access& read : statement.reads) nest.reads.push_back(flatten(read, strides[static_cast<std::size_t>(read.tensor)], hull));
+  nest.target = flatten(statement.target, strides(statement.target.tensor), hull);
+  for (const poly::Access& read : statement.reads) nest.reads.push_back(flatten(read, strides(read.tensor), hull));
   for (std::size_t r = statement.indices.size(); r < statement.domain.size(); ++r) {
     Row row{shifted(statement.domain[r].value, hull), std::nullopt};
     if (statement.domain[r].extent) row.extent = statement.domain[r].extent->get();

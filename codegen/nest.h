@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,6 +60,8 @@ std::vector<std::int64_t> extents(const poly::Tensor& tensor);  // of a bound te
 
 // `keep`: index names that must stay dimensions of their own (group loops name them).
 Nest nest_of(const poly::Statement& statement, const Strides& strides, const std::set<std::string>& keep = {});
+using StridesOf = std::function<std::vector<std::int64_t>(TensorId)>;
+Nest nest_of(const poly::Statement& statement, const StridesOf& strides, const std::set<std::string>& keep = {});
 // Every element of the statement's target gets its fill (a number or the default tensor's element).
 Nest fill_nest(const poly::Program& program, const poly::Statement& statement, const Strides& strides);
 // target ← operand in row-major order; both dense.

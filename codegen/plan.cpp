@@ -204,7 +204,7 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   if (leaf.form == LeafForm::Fill) return fill_nest(program, s, strides);
   std::set<std::string> keep;
   if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
-  Nest nest = nest_of(s, group.locals.empty() ? strides : turn_strides(program, group, strides), keep);
+  Nest nest = nest_of(s, [&](TensorId id) { return turn_strides(program, group, strides, id); }, keep);
   for (const Loop& loop : group.loops)
     if (const auto part = group.body.size() > 1 ? part_of_turn(s, loop, strides) : std::nullopt) leave_to_turn(nest, part->index, loop.index, loop.step);
   return nest;
@@ -225,17 +225,20 @@ std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& 
   return shape;
 }
 
-Strides turn_strides(const poly::Program& program, const Group& group, const Strides& strides) {
-  Strides turn = strides;
-  for (const TensorId id : group.locals) turn[static_cast<std::size_t>(id)] = row_major(turn_shape(program, group, id));
-  return turn;
+std::vector<std::int64_t> turn_strides(const poly::Program& program, const Group& group, const Strides& strides, TensorId id) {
+  const bool local = std::find(group.locals.begin(), group.locals.end(), id) != group.locals.end();
+  return local ? row_major(turn_shape(program, group, id)) : strides[static_cast<std::size_t>(id)];
 }
 
 std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const Strides& strides) {
+  return part_of_turn(s, loop, strides[static_cast<std::size_t>(s.target.tensor)]);
+}
+
+std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const std::vector<std::int64_t>& of_target) {
   for (const Tie& tie : ties(s)) {
     if (s.indices[tie.whole] != loop.index || tie.size != loop.step || is_output_index(s, tie.whole)) continue;
     for (std::size_t d = 0; d < s.target.element.size(); ++d)
-      if (s.target.element[d].single_index() == tie.part) return PartOfTurn{s.indices[tie.part], strides[static_cast<std::size_t>(s.target.tensor)][d]};
+      if (s.target.element[d].single_index() == tie.part) return PartOfTurn{s.indices[tie.part], of_target[d]};
   }
   return std::nullopt;
 }

@@ -110,12 +110,13 @@ TensorId target_of(const poly::Program& program, int node);
 // What a leaf covers; indices that a group of several leaves loops over are dimensions of their own. Locals lie as the turn holds them.
 Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
 // Of each local, strides of the dense part that a turn holds; of others those given.
-Strides turn_strides(const poly::Program& program, const Group& group, const Strides& strides);
+std::vector<std::int64_t> turn_strides(const poly::Program& program, const Group& group, const Strides& strides, TensorId id);
 std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId local);
 
 // P[s, j] = +(X[i, j]), 0 <= i - 188 s < 188: with turns of 188 of i, turn s computes row s of P. Such an s is no dimension of the leaf.
 struct PartOfTurn { std::string index; std::int64_t stride; };  // that index, and how far its elements lie apart in the target
 std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const Strides& strides);
+std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const std::vector<std::int64_t>& of_target);
 
 // Which buffer each tensor lives in: the links of a chain of `default`s share the last one's.
 std::vector<TensorId> buffers(const poly::Program& program);
