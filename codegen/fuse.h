@@ -35,6 +35,7 @@ struct Fused {
     std::vector<std::string> indices;
     std::vector<std::vector<std::size_t>> loops;
     bool blocks = false;
+    std::vector<std::pair<std::string, std::int64_t>> tile = {};  // indices of the contraction among them, and how many make a box (tile.h)
   };
   std::vector<Set> sets;
   std::vector<Directive> directives;                   // that made it of the reduced Program, chosen or given

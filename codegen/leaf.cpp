@@ -46,7 +46,8 @@ class Leaf {
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
     scaled_ = has_scale(nest.aggregation, type_);
-    flag_ = !always_reached(nest) && !identity_is_fill(nest);
+    flag_ = !around.reached && !always_reached(nest) && !identity_is_fill(nest);
+    later_ = around.later;
   }
 
   Body spell() {
@@ -652,7 +653,10 @@ class Leaf {
     append(body, dot_levels(0, d));
     Expr result = convert(scaled_ ? product_of_lanes(body) : sum_of_lanes(body), compute_type(target_type_));
     if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
-    Stmt store = stmt(Store{storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset), stored(result)});
+    const std::string& target = storage_.name(nest_.target.tensor);
+    const Expr at = corner(target_access, nest_.target.offset);
+    Stmt store = stmt(Store{target, at, stored(result)});
+    if (later_) store = stmt(If{*later_, {stmt(Store{target, at, stored(combine(nest_.aggregation, Load{target, at, target_type_}, result))})}, {store}});
     if (flag_ && !nest_.fill) store = stmt(If{hit(), {std::move(store)}, {}});
     // One thread writes; lanes of a vector are one writer anyway.
     if (around_.threads) store = stmt(If{less(var(lane_), Expr(std::int64_t{1})), {std::move(store)}, {}});

@@ -19,7 +19,7 @@ struct Facts {
   std::int64_t width;                                  // lanes of a full vector
   int registers;
   int ops;                                             // per point, the fold included
-  std::int64_t l2;                                     // bytes
+  std::int64_t l1, l2;                                 // bytes
   bool adds;                                           // parts of the reduction may be added up in the target
   double fold;                                         // cycles to fold the lanes of one output
   bool squares;                                        // of registers may be transposed

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/tile.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -43,6 +44,12 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (leaf.stream) line += "  streamed";
   if (!leaf.m_inner) line += "  rows outside";
   return line;
+}
+
+std::string list_of(const std::vector<Loop>& loops) {
+  std::vector<std::string> parts;
+  for (const Loop& loop : loops) parts.push_back(fmt::format("{} by {}", loop.index, loop.step));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 int node_of(const poly::Program& program, const std::string& tensor) {
@@ -195,6 +202,7 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
     return intrinsic->op == poly::IntrinsicOp::Reshape ? reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]) : intrinsic_nest(program, *intrinsic, strides);
   const auto& s = std::get<poly::Statement>(node);
   if (leaf.form == LeafForm::Fill) return fill_nest(program, s, strides);
+  if (!group.tile.empty()) return tile_nest(program, group, leaf.node, strides);
   std::set<std::string> keep;
   if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
   return nest_of(s, strides, keep);
@@ -223,11 +231,10 @@ std::string print(const Plan& plan) {
     text += "\n";
     std::string indent = "  ";
     if (!group.loops.empty()) {
-      std::vector<std::string> loops;
-      for (const Loop& loop : group.loops) loops.push_back(fmt::format("{} by {}", loop.index, loop.step));
-      text += fmt::format("{}parallel {}\n", indent, fmt::join(loops, ", "));
+      text += fmt::format("{}parallel {}\n", indent, list_of(group.loops));
       indent = "    ";
     }
+    if (!group.tile.empty()) text += fmt::format("{}tile {}\n", indent, list_of(group.tile)), indent = "    ";
     for (const Compute& leaf : group.body) text += indent + print(plan.program, leaf) + "\n";
   }
   return text;
@@ -247,10 +254,10 @@ std::optional<std::vector<GivenGroup>> parse_groups(const std::vector<PlanLine>&
       fault = {line.span(), "a plan starts with `group NAME` or a directive"};
       return std::nullopt;
     }
-    if (line.head() == "parallel") {
+    if (line.head() == "parallel" || line.head() == "tile") {
       const auto loops = parse_loops(line, fault);
       if (!loops) return std::nullopt;
-      groups.back().group.loops = *loops;
+      (line.head() == "tile" ? groups.back().group.tile : groups.back().group.loops) = *loops;
       groups.back().parallel = true;
       continue;
     }
@@ -277,16 +284,15 @@ std::optional<std::vector<Group>> parse_groups(const std::string& text, const po
 void verify(const Plan& plan, const Strides& strides) {
   std::map<int, int> leaves;
   for (const Group& group : plan.groups) {
-    std::set<std::string> keep;
-    if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
     for (const Compute& leaf : group.body) {
       const auto* s = std::get_if<poly::Statement>(&plan.program.nodes.at(static_cast<std::size_t>(leaf.node)));
       if (!s) verify(plan.program, std::get<poly::Intrinsic>(plan.program.nodes[static_cast<std::size_t>(leaf.node)]), group, leaf);
       if (leaf.form == LeafForm::Fill || !s) { leaves[leaf.node] += leaf.form != LeafForm::Fill; continue; }
       ++leaves[leaf.node];
-      const Nest nest = nest_of(*s, strides, keep);
+      const Nest nest = leaf_nest(plan.program, group, leaf, strides);
       std::set<std::string> walked;
       for (const Loop& loop : group.loops) if (loop.step == 1) walked.insert(loop.index);
+      for (const Loop& loop : origins(group)) walked.insert(loop.index);
       const auto walk = [&](const std::string& name) {
         if (name.empty()) return;
         if (!nest.dim(name) || !walked.insert(name).second) throw InternalError("plan: `" + name + "` is no dimension of its leaf, or is walked twice");

@@ -26,6 +26,9 @@ struct Rewriting {
   // Statements that share a launch, by their targets, and how many of each one's first dimensions are the launch's loops.
   struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; };
   std::vector<Rows> rows = {};
+  // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.
+  struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
+  std::vector<Tile> tiles = {};
   std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one tensor
   std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};  // of a tensor in an order of its dimensions
 };
@@ -44,6 +47,7 @@ Refusal apply(Rewriting& r, const directives::Blocks& directive);
 Refusal apply(Rewriting& r, const directives::Split& directive);
 Refusal apply(Rewriting& r, const directives::Copy& directive);
 Refusal apply(Rewriting& r, const directives::Stage& directive);
+Refusal apply(Rewriting& r, const directives::Tile& directive);
 Refusal apply(Rewriting& r, const directives::Panels& directive);
 Refusal apply(Rewriting& r, const directives::Share& directive);
 

@@ -12,6 +12,7 @@
 #include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
 
 namespace tilec::codegen {
@@ -95,10 +96,10 @@ bool alike(const Program& program, const Statement& a, const Statement& b) {
 
 class Rows {
  public:
-  Rows(const Program& program, const Strides& strides, const Target& target)
-      : program_(program), strides_(strides), target_(target), buffer_(buffers(program)), writer_(program.tensors.size(), -1), set_of_(program.nodes.size(), -1), passed_(program.tensors.size(), -1) {
-    for (std::size_t n = 0; n < program.nodes.size(); ++n)
-      for (const TensorId id : autodiff::targets(program.nodes[n])) writer_[static_cast<std::size_t>(id)] = static_cast<int>(n);
+  explicit Rows(const Rewriting& r)
+      : r_(r), program_(r.program), strides_(r.strides), target_(r.target), buffer_(buffers(program_)), writer_(program_.tensors.size(), -1), set_of_(program_.nodes.size(), -1), passed_(program_.tensors.size(), -1) {
+    for (std::size_t n = 0; n < program_.nodes.size(); ++n)
+      for (const TensorId id : autodiff::targets(program_.nodes[n])) writer_[static_cast<std::size_t>(id)] = static_cast<int>(n);
   }
 
   std::vector<Fused::Set> sets() {
@@ -121,7 +122,8 @@ class Rows {
   // No rows when the statement cannot share any.
   Leads candidates(int node) const {
     const Statement* s = statement(node);
-    if (!s || (has_threads(target_) && reuses(*s))) return {};  // blocks of threads want whole contractions
+    if (!s || tiled(r_, s->target.tensor)) return {};
+    if (has_threads(target_) && reuses(*s)) return {};  // blocks of threads want whole contractions
     for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
     if (const auto* fill = std::get_if<TensorId>(&s->fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)]) return {};
     return row_candidates(program_, *s, strides_);
@@ -281,6 +283,7 @@ class Rows {
     open_ = {};
   }
 
+  const Rewriting& r_;
   const Program& program_;
   const Strides& strides_;
   const Target& target_;
@@ -353,6 +356,7 @@ class Sharing {
     if (!set_.nodes.empty() && static_cast<int>(*n) <= set_.nodes.back()) return fmt::format("`{}` is computed before `{}`", name, target_name(program_, statement(set_.nodes.size() - 1)));
     const auto& s = std::get<Statement>(program_.nodes[*n]);
     if (std::any_of(r_.rows.begin(), r_.rows.end(), [&](const Rewriting::Rows& rows) { return std::count(rows.tensors.begin(), rows.tensors.end(), s.target.tensor) > 0; })) return fmt::format("`{}` shares rows already", name);
+    if (tiled(r_, s.target.tensor)) return fmt::format("`{}` is tiled", name);
     if (const Refusal why = without_rows(s, name)) return why;
     set_.nodes.push_back(static_cast<int>(*n));
     const auto extents_differ = [&](std::size_t row) { return s.domain[leads_.back()[row].index].extent != statement(0).domain[leads_[0][row].index].extent; };
@@ -429,7 +433,7 @@ void bring_together(Program& program, std::vector<int> nodes) {
 }  // namespace
 
 void share_rows(Rewriting& r) {
-  std::vector<Fused::Set> sets = Rows(r.program, r.strides, r.target).sets();
+  std::vector<Fused::Set> sets = Rows(r).sets();
   for (const Fused::Set& set : sets) {
     note(r, set);
     rename_rows(r.program, set);
@@ -449,16 +453,22 @@ Refusal apply(Rewriting& r, const directives::Share& directive) {
 
 std::vector<Fused::Set> sets_of(const Rewriting& r) {
   std::map<TensorId, const Rewriting::Rows*> shared;
+  std::map<TensorId, const Rewriting::Tile*> tiles;
   for (const Rewriting::Rows& rows : r.rows)
     for (const TensorId id : rows.tensors) shared.emplace(id, &rows);
+  for (const Rewriting::Tile& tile : r.tiles)
+    for (const TensorId id : tile.tensors) tiles.emplace(id, &tile);
   std::vector<Fused::Set> sets;
   const Rewriting::Rows* open = nullptr;
+  const Rewriting::Tile* open_tile = nullptr;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     const auto at = s ? shared.find(s->target.tensor) : shared.end();
     const Rewriting::Rows* rows = at == shared.end() ? nullptr : at->second;
-    if (!rows || rows != open) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}, false});
-    open = rows;
+    const auto box = s ? tiles.find(s->target.tensor) : tiles.end();
+    const Rewriting::Tile* tile = box == tiles.end() ? nullptr : box->second;
+    if ((!rows || rows != open) && (!tile || tile != open_tile)) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}, false, tile ? tile->steps : decltype(tile->steps)()});
+    open = rows, open_tile = tile;
     sets.back().nodes.push_back(static_cast<int>(n));
     sets.back().blocks = sets.back().blocks || (s && reuses(*s));
     if (!rows) continue;
