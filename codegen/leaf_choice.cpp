@@ -286,7 +286,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
       const bool tie = cost < best.cost * 1.001 && mt.most == best.rows && nt.most > best.vectors;  // wider strips
       if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost, form};
     }
-  if (steps > 1 && best.cost < infinite) best.again = Refetched(f, n, m, best).cycles(), best.cost += best.again;
+  if (steps > 1 && f.nest.reads.size() > 1 && best.cost < infinite) best.again = Refetched(f, n, m, best).cycles(), best.cost += best.again;
   return best;
 }
 
@@ -369,7 +369,7 @@ double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std
 // Lanes over another output dimension where its neighbours lie better than those along the scan.
 Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   const Nest& nest = f.nest;
-  Choice choice{Compute{}, 0, {}};
+  Choice choice{Compute{}, 0, {}, 0};
   Compute& leaf = choice.leaf;
   leaf.form = LeafForm::Scan;
   leaf.node = node;
@@ -425,7 +425,7 @@ std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::op
 // A leaf with lanes over `lane`, and the cycles of its blocks of m.
 Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std::optional<std::size_t> m, const Block& block, double cycles) {
   const Nest& nest = f.nest;
-  Choice choice{Compute{}, cycles, {}};
+  Choice choice{Compute{}, cycles, {}, 0};
   Compute& leaf = choice.leaf;
   leaf.node = node;
   if (lane && nest.dims[*lane].reduction) {
@@ -475,7 +475,7 @@ Choice choose_leaf(const Facts& f, int node) {
   }
   std::stable_sort(lanes.begin(), lanes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const std::optional<std::size_t> lane = lanes.empty() ? std::nullopt : std::optional(lanes.front().second);
-  Choice best{Compute{}, infinite, {}};
+  Choice best{Compute{}, infinite, {}, 0};
   if (!lane) best = with_lanes(f, node, lane, std::nullopt, Block{}, points(f) * (f.ops + 2));
   else if (nest.dims[*lane].reduction) best = with_lanes(f, node, lane, std::nullopt, Block{}, lanes.front().first);
   else {
@@ -485,9 +485,12 @@ Choice choose_leaf(const Facts& f, int node) {
     each_block(f, *lane, [&](std::size_t d, const Block& with) {
       why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
       const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
-      if (with.cost < block.cost * (first_taps ? much_less : 0.98)) block = with, m = d;
+      // Rows of one dimension fetch alike, however they are read.
+      const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
+      if (now < before * (first_taps ? much_less : 0.98)) block = with, m = d;
     });
     best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first + block.again, block.cost));
+    best.again = block.again;
   }
   if (f.adds && best.leaf.form == LeafForm::Contract && !best.leaf.taps) best.leaf.chunk = chunk_of(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})

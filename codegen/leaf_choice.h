@@ -29,7 +29,12 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
 // Whether a row couples two output dimensions: a triangle.
 bool outputs_share_rows(const Nest& nest);
 
-struct Choice { Compute leaf; double cost; Why::Leaf why; };
+struct Choice {
+  Compute leaf;
+  double cost;
+  Why::Leaf why;
+  double again = 0;                                    // of the cost, what it takes to fetch lines that a cache has lost
+};
 Choice choose_leaf(const Facts& f, int node);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);

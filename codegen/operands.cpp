@@ -266,6 +266,7 @@ Refusal apply(Rewriting& r, const directives::Copy& directive) {
   if (const auto* why = std::get_if<std::string>(&found)) return *why;
   const auto [n, read] = std::get<Reading>(found);
   const auto& s = std::get<Statement>(r.program.nodes[n]);
+  if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled", directive.reader);
   if (std::any_of(r.copies.begin(), r.copies.end(), [&](const auto& made) { return made.second == s.target.tensor; })) return fmt::format("`{}` is a copy itself", directive.reader);
   const std::size_t rank = s.reads[read].element.size();
   std::vector<std::size_t> order(directive.order.begin(), directive.order.end()), sorted = order;

@@ -120,7 +120,7 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
   if (has_threads(target) && !scan_of(nest))
     if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
       group.threads = threads_of_a_tile;
-      add_leaf(group, why, {*staged, 0, {}});
+      add_leaf(group, why, {*staged, 0, {}, 0});
       return;
     }
   const Facts all = facts(nest, {}, target);

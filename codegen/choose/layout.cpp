@@ -30,9 +30,10 @@ using poly::Statement;
 
 constexpr double worth_a_search = 30000;               // cycles: below, no layout saves what it takes to think about
 constexpr double clearly_less = 0.7;                   // of today's cost, for the model is rough
-// Boxes are chosen up to this many times what the best layout without costs: its model knows less of the memory and promises too much.
-// Fitted to the measured times of 240 random contractions, with and without.
-constexpr double boxes_up_to = 1.65;
+// Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
+// layout without costs: that model knows less of the memory and promises too much. Fitted to the measured times of 240 random
+// contractions, with and without.
+constexpr double memory_decides = 3, boxes_up_to = 1.65;
 constexpr double near_the_best = 1.3;                  // of the cycles of the multiply-adds alone
 
 // Cycles to copy one element of four bytes, read and written once, transposed in registers: from and to the second cache, the last, memory.
@@ -88,7 +89,7 @@ class Search {
   }
 
   // What the model says of the statement over tensors that lie so.
-  double leaf(const Layouts& layouts) const {
+  Choice leaf(const Layouts& layouts) const {
     Statement seen = s_;
     Strides strides;
     for (std::size_t r = 0; r < s_.reads.size(); ++r) {
@@ -109,7 +110,7 @@ class Search {
     }
     Nest nest = nest_of(seen, strides);
     nest.adds = program_.tensor(s_.target.tensor).dtype == compute_type(nest.value->type());
-    return choose_leaf(facts(nest, {}, target_), 0).cost;
+    return choose_leaf(facts(nest, {}, target_), 0);
   }
 
   Boxed boxed() const {
@@ -252,12 +253,22 @@ class Search {
   double outputs_ = 1;
 };
 
+// Nothing here computes what it reads or reads what it computes: such statements may share rows, which boxes would forbid.
+bool stands_alone(const Program& program, const Statement& s) {
+  const auto reads_it = [&](const poly::Node& node) {
+    const auto* other = std::get_if<Statement>(&node);
+    if (!other) return reads(node, s.target.tensor);
+    return std::any_of(other->reads.begin(), other->reads.end(), [&](const Access& read) { return read.tensor == s.target.tensor; });
+  };
+  return std::none_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return maker(program, read.tensor) != nullptr; }) && std::none_of(program.nodes.begin(), program.nodes.end(), reads_it);
+}
+
 // A box at a time, with copies of the box: the best of these where it costs clearly less than `best`.
 void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, Layouts& best) {
-  double bar = boxes_up_to * best.cost;
+  double bar = (best.cost > memory_decides * search.least() ? boxes_up_to : clearly_less) * best.cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch}) {
     if (!search.has(lanes)) continue;
-    for (unsigned copied = 0; copied < 8; ++copied) {
+    for (unsigned copied = 1; copied < 8; ++copied) {
       if ((copied >> 2 && !stages) || !search.vectors(lanes, copied)) continue;
       std::optional<Layouts> made = search.layouts(lanes, copied, std::nullopt);
       if (!made) continue;
@@ -279,8 +290,10 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
   const Search search(program, strides, s, target);
   const double at_least = search.least();
   const Boxed boxed = search.boxed();
-  best.cost = std::max(search.leaf(today), streaming_cycles(boxed, 0, target)) + search.copies(today);
-  if (best.cost < worth_a_search || best.cost < near_the_best * at_least) return best;
+  const Choice leaf = search.leaf(today);
+  const double copies_today = search.copies(today), in_cache = leaf.cost - leaf.again + copies_today;
+  best.cost = std::max(leaf.cost, streaming_cycles(boxed, 0, target)) + copies_today;
+  if (in_cache < worth_a_search || in_cache < near_the_best * at_least) return best;
   const bool stages = may_stage(program, strides, s);
   double bar = clearly_less * best.cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
@@ -295,11 +308,11 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
         const double copies = search.copies(*made);
         const double streamed = streaming_cycles(boxed, copied, target);
         if (copies + std::max(at_least, streamed) >= bar) continue;
-        made->cost = copies + std::max(search.leaf(*made), streamed);
+        made->cost = copies + std::max(search.leaf(*made).cost, streamed);
         if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
-  if (!search.has_singles() && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, best);
+  if (!search.has_singles() && stands_alone(program, s) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, best);
   return best;
 }
 
