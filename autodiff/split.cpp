@@ -150,47 +150,72 @@ std::vector<Pair> compared(const Program& joint, const Facts& facts) {
 struct Choice { std::vector<bool> needed, again; };
 
 struct Costs { std::int64_t save, recompute; };
-// An operation counts as 1/`cheaper`.
-Costs costs_of(const Program& joint, const Facts& facts, TensorId id, const Roofline& roofline, std::int64_t cheaper = 1) {
-  const Node* node = facts.maker[at(id)];
+// `work`: operations of the tensor's statement.
+Costs costs_of(const Program& joint, const Facts& facts, TensorId id, const Roofline& roofline, std::int64_t work) {
   const std::int64_t once = poly::bytes(joint.tensor(id)) * roofline.operations_per_byte;
-  if (!node) return {once, Cut::infinite};
-  const std::int64_t work = poly::operations(joint, *node, function_weight).count / cheaper;
+  if (facts.maker[at(id)] == nullptr) return {once, Cut::infinite};
   if (facts.is_output[at(id)]) return {once, work};
   return {2 * once + (facts.in_forward[at(id)] ? 0 : work), work};
 }
 
-std::optional<Choice> choose(const Program& joint, const Facts& facts, const std::vector<bool>& read_late, const Roofline& roofline, std::int64_t cheaper, lang::Diagnostics& diagnostics) {
+// Per tensor, counted once: exact counts take longer than cuts do.
+std::vector<std::int64_t> works_of(const Program& joint, const Facts& facts) {
+  std::vector<std::int64_t> works;
+  for (const Node* node : facts.maker) works.push_back(node == nullptr ? 0 : poly::operations(joint, *node, function_weight).count);
+  return works;
+}
+
+// What does not depend on prices: vertices, and edges that no cut may have.
+struct Questions {
   Cut cut;
-  std::vector<std::size_t> n(joint.tensors.size()), r(joint.tensors.size());
-  for (std::size_t id = 0; id < n.size(); ++id) n[id] = cut.vertex(), r[id] = cut.vertex();
-  for (std::size_t id = 0; id < n.size(); ++id) {
+  std::vector<std::size_t> n, r;                       // per tensor
+  std::vector<Pair> pairs;
+};
+
+Questions questions_of(const Program& joint, const Facts& facts, const std::vector<bool>& read_late) {
+  Questions q;
+  for (std::size_t id = 0; id < joint.tensors.size(); ++id) q.n.push_back(q.cut.vertex()), q.r.push_back(q.cut.vertex());
+  for (std::size_t id = 0; id < q.n.size(); ++id) {
     if (facts.from_cotangents[id]) continue;
-    const Node* node = facts.maker[id];
-    const auto [save, recompute] = costs_of(joint, facts, static_cast<TensorId>(id), roofline, cheaper);
-    const Keep asked = node ? keep_of(*node) : Keep::Free;
-    if (read_late[id]) cut.edge(0, n[id], Cut::infinite);
-    cut.edge(n[id], r[id], asked == Keep::Recompute ? Cut::infinite : save);
-    cut.edge(r[id], 1, asked == Keep::Save ? Cut::infinite : recompute);
-    if (!node) continue;
-    for (const TensorId operand : operands(*node)) cut.edge(r[id], n[at(operand)], Cut::infinite);
+    if (read_late[id]) q.cut.edge(0, q.n[id], Cut::infinite);
+    if (facts.maker[id] == nullptr) continue;
+    for (const TensorId operand : operands(*facts.maker[id])) q.cut.edge(q.r[id], q.n[at(operand)], Cut::infinite);
   }
-  const auto pairs = compared(joint, facts);
-  for (const auto& [value, extreme] : pairs) cut.edge(r[at(value)], r[at(extreme)], Cut::infinite);
+  q.pairs = compared(joint, facts);
+  for (const auto& [value, extreme] : q.pairs) q.cut.edge(q.r[at(value)], q.r[at(extreme)], Cut::infinite);
+  return q;
+}
+
+// Which [[recompute]] and [[save]] contradict each other.
+void report_apart(const Program& joint, const Facts& facts, const std::vector<Pair>& pairs, lang::Diagnostics& diagnostics) {
+  for (const auto& [value, extreme] : pairs) {
+    const Node &one = *facts.maker[at(value)], &other = *facts.maker[at(extreme)];
+    if (keep_of(one) != Keep::Recompute || keep_of(other) != Keep::Save) continue;
+    const auto span = [&](const Node& node) { return std::visit([](const auto& s) { return s.span; }, node); };
+    diagnostics.report(span(one), lang::messages::keep_apart, joint.tensor(value).name, joint.tensor(extreme).name).label(span(other), "is saved").hint("save both, or recompute both");
+    return;
+  }
+  throw lang::InternalError("split: nothing keeps what backward needs");
+}
+
+// The cheapest choice where an operation counts as 1/`cheaper`.
+std::optional<Choice> choose(const Program& joint, const Facts& facts, const Questions& q, const std::vector<std::int64_t>& works, const Roofline& roofline, std::int64_t cheaper, lang::Diagnostics& diagnostics) {
+  Cut cut = q.cut;
+  for (std::size_t id = 0; id < q.n.size(); ++id) {
+    if (facts.from_cotangents[id]) continue;
+    const auto [save, recompute] = costs_of(joint, facts, static_cast<TensorId>(id), roofline, works[id] / cheaper);
+    const Keep asked = facts.maker[id] == nullptr ? Keep::Free : keep_of(*facts.maker[id]);
+    cut.edge(q.n[id], q.r[id], asked == Keep::Recompute ? Cut::infinite : save);
+    cut.edge(q.r[id], 1, asked == Keep::Save ? Cut::infinite : recompute);
+  }
   if (cut.solve() >= Cut::infinite) {
-    for (const auto& [value, extreme] : pairs) {
-      const Node &one = *facts.maker[at(value)], &other = *facts.maker[at(extreme)];
-      if (keep_of(one) != Keep::Recompute || keep_of(other) != Keep::Save) continue;
-      const auto span = [&](const Node& node) { return std::visit([](const auto& s) { return s.span; }, node); };
-      diagnostics.report(span(one), lang::messages::keep_apart, joint.tensor(value).name, joint.tensor(extreme).name).label(span(other), "is saved").hint("save both, or recompute both");
-      return std::nullopt;
-    }
-    throw lang::InternalError("split: nothing keeps what backward needs");
+    report_apart(joint, facts, q.pairs, diagnostics);
+    return std::nullopt;
   }
-  Choice choice{std::vector<bool>(n.size()), std::vector<bool>(n.size())};
-  for (std::size_t id = 0; id < n.size(); ++id) {
-    choice.needed[id] = !facts.from_cotangents[id] && cut.on_first_side(n[id]);
-    choice.again[id] = choice.needed[id] && cut.on_first_side(r[id]);
+  Choice choice{std::vector<bool>(q.n.size()), std::vector<bool>(q.n.size())};
+  for (std::size_t id = 0; id < q.n.size(); ++id) {
+    choice.needed[id] = !facts.from_cotangents[id] && cut.on_first_side(q.n[id]);
+    choice.again[id] = choice.needed[id] && cut.on_first_side(q.r[id]);
   }
   return choice;
 }
@@ -203,10 +228,11 @@ double saved_bytes(const Program& joint, const Facts& facts, const Choice& choic
 }
 
 // The cheapest choice for which there is room.
-std::optional<Choice> choose(const Program& joint, const Facts& facts, const std::vector<bool>& read_late, const Prices& prices, lang::Diagnostics& diagnostics) {
+std::optional<Choice> choose(const Program& joint, const Facts& facts, const std::vector<bool>& read_late, const std::vector<std::int64_t>& works, const Prices& prices, lang::Diagnostics& diagnostics) {
+  const Questions questions = questions_of(joint, facts, read_late);
   constexpr std::int64_t cheapest = std::int64_t{1} << 56;
   for (std::int64_t cheaper = 1;; cheaper *= 4) {
-    std::optional<Choice> choice = choose(joint, facts, read_late, prices.roofline, cheaper, diagnostics);
+    std::optional<Choice> choice = choose(joint, facts, questions, works, prices.roofline, cheaper, diagnostics);
     if (!choice || !prices.room) return choice;
     const double bytes = saved_bytes(joint, facts, *choice);
     if (bytes <= static_cast<double>(*prices.room)) return choice;
@@ -298,7 +324,8 @@ Program joined(const Program& forward, const Program& gradient) {
 std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std::size_t forward_outputs, const Prices& prices, lang::Diagnostics& diagnostics) {
   Split result{joint, forward_inputs, forward_outputs, {}, {}, {}};
   const Facts facts = facts_of(joint, forward_inputs, forward_outputs);
-  const auto choice = choose(joint, facts, read_by_gradient(joint, facts, forward_outputs), prices, diagnostics);
+  const std::vector<std::int64_t> works = works_of(joint, facts);
+  const auto choice = choose(joint, facts, read_by_gradient(joint, facts, forward_outputs), works, prices, diagnostics);
   if (!choice) return std::nullopt;
 
   const auto forward_end = joint.inputs.begin() + static_cast<std::ptrdiff_t>(forward_inputs);
@@ -307,7 +334,7 @@ std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std
   const auto decide = [&](TensorId id) {
     if (!choice->needed[at(id)]) return;
     const Node* node = facts.maker[at(id)];
-    const auto [save, recompute] = costs_of(joint, facts, id, prices.roofline);
+    const auto [save, recompute] = costs_of(joint, facts, id, prices.roofline, works[at(id)]);
     const Way way = !node ? Way::Input : choice->again[at(id)] ? Way::Recomputed : facts.is_output[at(id)] ? Way::Output : Way::Saved;
     result.residuals.push_back({id, way, node ? keep_of(*node) : Keep::Free, poly::bytes(joint.tensor(id)), node ? recompute : 0, save, node ? recompute : 0});
     if (way != Way::Recomputed) handed.push_back(id);

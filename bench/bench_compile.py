@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 
 import harness
+import planning
 import tilec
 from convolutions import NHWC, text
 from harness import Value, group, rand
@@ -91,3 +92,11 @@ def _():
         times = passes([file.name, "--grad", "--wrt", "I,K", "--emit=loops", "-o", os.devnull, "--size", "N=1,H=56,W=56,CI=64,KH=3,KW=3,CO=64"])
     slow = sorted((name for name in times if name != "total"), key=times.get, reverse=True)[:3]
     return Value(times["total"], "ms", ", ".join(f"{name} {times[name]:.2f}" for name in slow))
+
+
+@rows.add("planning a statement: LSTM of 16 steps, to Loops", goal=0.5)
+def _():
+    title, arguments = next(case for case in planning.cases() if case[0] == "LSTM of 16 steps")
+    made = planning.measure(arguments, 4)
+    slow = sorted(made["passes"], key=made["passes"].get, reverse=True)[:3]
+    return Value(made["ms"] / made["statements"], "ms", f"{made['statements']} statements; " + ", ".join(f"{name} {made['passes'][name]:.2f}" for name in slow))

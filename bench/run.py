@@ -1,5 +1,6 @@
 """Measures tilec against its peers, or some of it: bench/run.py [WORD…] [--threads N] [--quick] [--busy] [--json FILE] [--markdown FILE]
 or random contractions against the roof of one core (scan.py): bench/run.py --scan [--seed N] [--count N] [--quick] [--busy] [--json FILE]
+or predicted against measured times (model.py): bench/run.py --model [WORD…] [--seed N] [--count N] [--quick] [--busy] [--json FILE]
 
 A WORD selects a group (gemm convolution gradients elementwise compile overhead points) or every row whose title contains it.
 Exit status 1 when a result was wrong; goals that were missed are shown, not an error.
@@ -49,13 +50,16 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
     parser.add_argument("--scan", action="store_true", help="random contractions and their gradients, against the roof")
-    parser.add_argument("--seed", type=int, default=1, help="of --scan")
-    parser.add_argument("--count", type=int, default=150, help="of --scan: how many contractions")
+    parser.add_argument("--model", action="store_true", help="predicted against measured times, the worst prediction first; words: gemm convolution gradients elementwise more random, or of titles")
+    parser.add_argument("--seed", type=int, default=1, help="of --scan and --model")
+    parser.add_argument("--count", type=int, help="of --scan and --model: how many contractions (150, 20)")
     options = parser.parse_args()
     if options.scan and (options.words or options.threads != 1 or options.markdown):
         parser.error("--scan takes --seed, --count, --quick, --busy and --json")
     if options.busy and options.threads != 1:
         parser.error("--busy counts one thread")
+    if options.model and (options.scan or options.threads != 1 or options.markdown):
+        parser.error("--model takes words, --seed, --count, --quick, --busy and --json")
     harness.environment(options.threads)
     harness.clock = time.process_time if options.busy else time.perf_counter
     import numpy
@@ -63,7 +67,13 @@ def main() -> int:
         import scan
         print(f"{machine()}; 1 thread; {time.strftime('%Y-%m-%d %H:%M')}; NumPy {numpy.__version__}; load {os.getloadavg()[0]:.1f} at the start"
               f"{', quick' if options.quick else ''}{', time on the core' if options.busy else ''}", flush=True)
-        status, rows = scan.main(options.seed, options.count, options.quick)
+        status, rows = scan.main(options.seed, options.count or 150, options.quick)
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        return status
+    if options.model:
+        import model
+        status, rows = model.main(options.words, options.seed, options.count or 20, options.quick)
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         return status

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "cli/package.h"
 #include "lang/nearest.h"
 #include "runtime/emit.h"
 
@@ -181,7 +182,8 @@ void read_derivatives(const CLI::App& app, const Raw& raw, Options& options) {
     else if (option->check_name("--wrt")) name(&codegen::Derivative::wrt, raw.wrt.at(wrt++), "--wrt");
   }
   const bool makes_one = !derivatives.empty() || options.command == "grad" || makes_gradient(options.stage) || options.grad_check;
-  if (!makes_one && of + wrt > 0) throw UsageError{fmt::format("{} belongs to a derivative, and none is asked for", of > 0 ? "--of" : "--wrt"), "write `--grad` or `--forward` in front of it"};
+  const bool of_package = options.command == "run" && !options.words.empty() && is_package_file(options.words[0]);  // which says so itself
+  if (!makes_one && of + wrt > 0 && !of_package) throw UsageError{fmt::format("{} belongs to a derivative, and none is asked for", of > 0 ? "--of" : "--wrt"), "write `--grad` or `--forward` in front of it"};
 }
 
 // `--check`, `--check=all`, `--check=1000`

@@ -32,6 +32,8 @@ void refuse_options(const Options& options) {
   compiled(!options.sizes.empty(), "--size");
   compiled(!options.defines.empty(), "--define");
   compiled(!options.derivatives.empty(), options.derivatives.empty() || !options.derivatives.front().forward ? "--grad" : "--forward");
+  compiled(!options.gradient.of.empty(), "--of");
+  compiled(!options.gradient.wrt.empty(), "--wrt");
   compiled(options.target_given, "--target");
   compiled(!options.plan.empty(), "--plan");
   compiled(options.time, "--time");

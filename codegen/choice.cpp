@@ -91,6 +91,7 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   choice.plan = timed("schedule", [&] { return poly::located(span, [&] { return schedule(*fused, request.target); }); });
   verify(*choice.plan, fused->strides);
   if (!replay(*choice.plan, *fused, lines, request.target, diagnostics)) return std::nullopt;
+  choice.strides = fused->strides;
   if (until == Until::Plan) return choice;
 
   choice.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*choice.plan, fused->strides, request.target)); }); });

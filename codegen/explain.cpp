@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "codegen/model/predict.h"
+#include "codegen/reason.h"
 #include "codegen/rewrite.h"
 #include "codegen/scan.h"
 #include "poly/analysis.h"
@@ -311,7 +313,21 @@ std::string explain_loops(const Group& group, const Why& why, bool threads) {
   return fmt::format("     {} {}: one for each {}\n", grouped(turns), what, fmt::join(loops, ", "));
 }
 
-std::string explain_group(const Plan& plan, std::size_t k, bool threads) {
+std::string explain_bytes(const model::Bytes& bytes, bool timed) {
+  std::string text = fmt::format("{} must move", scaled(bytes.must, "B"));
+  if (timed) text += fmt::format("; what moves: memory {}, last cache {}, second cache {}", scaled(bytes.memory, "B"), scaled(bytes.last, "B"), scaled(bytes.second, "B"));
+  return text;
+}
+
+std::string time_of(double ms) { return ms < 1e-3 ? fmt::format("{:.3g} ns", ms * 1e6) : ms < 0.1 ? fmt::format("{:.3g} us", ms * 1e3) : fmt::format("{:.3g} ms", ms); }
+
+std::string explain_prediction(const model::Prediction& one, const Target& target) {
+  if (!model::predicts_time(target)) return explain_bytes(one.bytes, false) + "\n";
+  return fmt::format("{} on one core, {} if all data were in its first-level cache; {}\n", time_of(one.milliseconds), time_of(one.core), explain_bytes(one.bytes, true));
+}
+
+std::string explain_group(const Plan& plan, std::size_t k, const model::Prediction& prediction, const Target& target) {
+  const bool threads = has_threads(target);
   const Group& group = plan.groups[k];
   const Why& why = plan.why.at(k);
   std::vector<std::string> names, locals;
@@ -319,6 +335,7 @@ std::string explain_group(const Plan& plan, std::size_t k, bool threads) {
   for (const TensorId id : group.locals) locals.push_back(plan.program.tensor(id).name);
   std::string text = fmt::format("  {}. {}{}\n", k + 1, fmt::join(names, ", "), names.size() > 1 ? ": one launch" : group.body.front().form == LeafForm::Fill ? ": fill" : "");
   text += explain_loops(group, why, threads);
+  text += "     predicted: " + explain_prediction(prediction, target);
   if (!locals.empty()) text += fmt::format("     {} of a turn stay in cache and are never in memory as a whole\n", fmt::join(locals, ", "));
   for (std::size_t l = 0; l < group.body.size(); ++l) text += explain_leaf(plan, group.body[l], l < why.leaves.size() ? why.leaves[l] : Why::Leaf{}, threads);
   return text;
@@ -326,16 +343,15 @@ std::string explain_group(const Plan& plan, std::size_t k, bool threads) {
 
 std::string explain_plan(const Stages& stages, const Target& target) {
   const Plan& plan = *stages.plan;
+  const model::PlanPrediction predicted = model::predict(plan, stages.strides, target);
   std::string text = fmt::format("plan for {}: {}\n", target.name, plural(static_cast<double>(plan.groups.size()), "launch", "launches"));
-  const std::set<std::string> before = written_by(*stages.reduced), after = written_by(plan.program);
-  std::vector<std::string> inlined;
-  std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(inlined));
-  if (!inlined.empty()) text += fmt::format("  computed where they are read, never stored: {}\n", fmt::join(inlined, ", "));
+  const std::set<std::string> before = written_by(*stages.reduced);
+  for (const Directive& directive : plan.directives) text += fmt::format("  {}\n    {}\n", print(directive), reason(directive, *stages.reduced, plan));
   for (const poly::Node& node : plan.program.nodes)
     if (const auto* statement = std::get_if<Statement>(&node); statement && !before.contains(target_name(plan.program, node)))
       text += fmt::format("  added, to read or fold in a better order: {}\n", text_of(plan.program, *statement));
-  for (std::size_t k = 0; k < plan.groups.size(); ++k) text += explain_group(plan, k, has_threads(target));
-  return text;
+  for (std::size_t k = 0; k < plan.groups.size(); ++k) text += explain_group(plan, k, predicted.groups[k], target);
+  return text + "  in all: " + explain_prediction(predicted.sum, target);
 }
 
 }  // namespace

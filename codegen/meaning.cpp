@@ -102,7 +102,9 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   }
   if (until == Until::Gradient) return meaning;
 
-  const Program wanted = restricted(*source, request.outputs);
+  std::optional<Program> part;                         // the outputs that were asked for
+  if (!request.outputs.empty()) part = restricted(*source, request.outputs);
+  const Program& wanted = part ? *part : *source;
   const bool compiled = until == Until::Plan || until == Until::Lowered;
   if (compiled && !can_be_compiled(wanted, diagnostics)) return std::nullopt;  // here already: binding takes more than this took
   for (const poly::TensorId id : wanted.outputs) meaning.outputs.push_back(autodiff::without_mark(wanted.tensor(id).name));

@@ -97,7 +97,9 @@ class LeafReader {
 
   void part() {
     const lang::Span span = line_.here();
+    const bool begins = line_.begins_part();
     const std::string key = line_.next();
+    if (!begins) return refuse(span, "`" + key + "` goes on the part in front of it: parts of a leaf stand two blanks apart");
     const bool loops = key == "over" || key == "along" || key == "m" || key == "n" || key == "k";
     (loops ? loops_ : block_) = true;
     if (key == "over") leaf_.outer = line_.list();

@@ -36,6 +36,7 @@ class PlanLine {
   std::string peek() const { return more() ? words_[at_].text : std::string(); }
   std::string next() { return more() ? words_[at_++].text : std::string(); }
   std::vector<std::string> list();                     // up to the next part
+  bool begins_part() const { return more() && words_[at_].first; }
   lang::Span here() const;                             // of the next word; behind the last one, of that
   lang::Span span() const;                             // of the whole line
 

@@ -70,11 +70,32 @@ std::string shape_of(const Loops& loops) {
   return shape;
 }
 
+// Which statements stand in which, without names and expressions: loops that are shared have the same. Printing takes ten times as long.
+std::size_t skeleton(const Body& body) {
+  std::size_t hash = body.size();
+  const auto add = [&](std::size_t value) { hash = hash * 0x9e3779b97f4a7c15 + value; };
+  for (const Stmt& s : body) {
+    add(s.node.index());
+    if (const auto* loop = std::get_if<For>(&s.node)) add(skeleton(loop->body));
+    if (const auto* branch = std::get_if<If>(&s.node)) add(skeleton(branch->then)), add(skeleton(branch->otherwise));
+  }
+  return hash;
+}
+
+std::size_t skeleton(const Loops& loops) {
+  std::size_t hash = loops.functions.size();
+  for (const Function& f : loops.functions) hash = hash * 31 + skeleton(f.body) + f.views.size();
+  return hash;
+}
+
 }  // namespace
 
 Lowered share_kernels(Lowered package) {
+  std::unordered_map<std::size_t, int> alike;
+  for (const Step& step : package.steps) ++alike[skeleton(step.loops)];
   std::unordered_map<std::string, std::size_t> first;
   for (std::size_t k = 0; k < package.steps.size(); ++k) {
+    if (alike[skeleton(package.steps[k].loops)] < 2) continue;
     const std::string shape = shape_of(package.steps[k].loops);
     if (shape.empty()) continue;
     const auto [at, is_new] = first.emplace(shape, k);

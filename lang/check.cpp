@@ -465,8 +465,26 @@ class Checker {
     };
     const bool looks = (exponent(*right, 2, 10) && !of_integers(b.left)) || (exponent(b.left, 2, 2) && !of_integers(b.right)) || (exponent(b.left, 10, 10) && !of_integers(b.right));
     if (!looks) return;
-    diagnostics_.report(e.span(), messages::xor_power).hint(fmt::format("a power is `pow({}, {})`", print(b.left), print(*right)))
+    const Expr* of = base(e, b.left);
+    diagnostics_.report(e.span(), messages::xor_power).hint(fmt::format("a power is `pow({}, {})`", of ? print(*of) : "x", print(*right)))
         .hint("where integers are meant, declare them, as in `u32 X[N]`, or cast: `u32(x) ^ 2`");
+  }
+
+  // Where `^` is a power it binds first: of `3*X^2` and `-X^2` to X, of `3*(X + 1)^2` to the sum. Null: the places of a tree do not
+  // say where parentheses stood.
+  static const Expr* base(const Expr& whole, const Expr& left) {
+    const Binary* binary = left.as<Binary>();
+    const Unary* unary = left.as<Unary>();
+    if (!binary && !unary) return &left;
+    const bool begins_grouped = first_of(left).span().begin != whole.span().begin;
+    if (begins_grouped) return binary && binary->left.as<Binary>() ? nullptr : &left;
+    const Expr& last = binary ? binary->right : unary->operand;
+    const bool last_grouped = last.span().end != left.span().end || first_of(last).span().begin != last.span().begin;
+    return last_grouped ? &last : base(last, last);
+  }
+  static const Expr& first_of(const Expr& e) {
+    const Binary* binary = e.as<Binary>();
+    return binary ? first_of(binary->left) : e;
   }
 
   // `1/2*A`: the quotient of two integers is truncated, before anything else is looked at.

@@ -27,13 +27,11 @@ Diagnostics::Entry& Diagnostics::Entry::hint(std::string text) {
 
 Diagnostics::Entry Diagnostics::add(Diagnostic diagnostic) {
   // Without a place two messages of one code are two things to say (two missing sizes), so the text decides there.
-  const auto same = [&](const Diagnostic& d) {
-    return d.span == diagnostic.span && d.code == diagnostic.code && (!d.span.empty() || d.message == diagnostic.message);
-  };
-  const auto known = std::find_if(all_.begin(), all_.end(), same);
-  if (known != all_.end()) return Entry(*this, static_cast<std::size_t>(known - all_.begin()));
-  all_.push_back(std::move(diagnostic));
-  return Entry(*this, all_.size() - 1);
+  const Span& span = diagnostic.span;
+  std::string key = fmt::format("{} {} {} {} {}", diagnostic.code, span.source, span.begin, span.end, span.empty() ? diagnostic.message : "");
+  const auto [known, is_new] = at_.try_emplace(std::move(key), all_.size());
+  if (is_new) all_.push_back(std::move(diagnostic));
+  return Entry(*this, known->second);
 }
 
 bool Diagnostics::has_errors() const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <vector>
 
 #include "lang/source.h"
@@ -63,6 +64,7 @@ class Diagnostics {
 
  private:
   std::vector<Diagnostic> all_;
+  std::unordered_map<std::string, std::size_t> at_;    // by code and place
 };
 
 std::string counted(std::size_t count, const std::string& noun);  // "1 index", "3 indices"

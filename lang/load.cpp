@@ -70,10 +70,10 @@ class Loader {
 };
 
 // Other statements at fault are left out, so that what they have wrong hides nothing.
-std::string without_faulty(const Source& source, const std::vector<Diagnostic>& all, const StatementText& kept) {
+std::string without_faulty(const Source& source, const StatementTexts& statements, const std::vector<Diagnostic>& all, const StatementText& kept) {
   std::string text = source.text;
   for (const Diagnostic& d : all) {
-    const auto other = d.severity == Severity::Error && d.span.source == 0 ? statement_at(source.text, d.span.begin) : std::nullopt;
+    const auto other = d.severity == Severity::Error && d.span.source == 0 ? statements.at(d.span.begin) : std::nullopt;
     if (other && other->begin != kept.begin) std::fill(text.begin() + static_cast<std::ptrdiff_t>(other->begin), text.begin() + static_cast<std::ptrdiff_t>(other->end), ' ');
   }
   return text;
@@ -95,13 +95,18 @@ struct Suggestion { std::vector<std::string> hints; bool whole = false; };  // w
 // `source`: without other statements at fault; `text_of_file`: with them, as their names are taken.
 std::optional<Suggestion> suggestion(const Diagnostic& said, const std::string& text_of_file, const Source& source, const StatementText& statement, const Find& find) {
   const auto text = said.code == messages::no_such_value.code ? std::nullopt : repaired(text_of_file, statement);
-  const std::string own = text.value_or(source.text.substr(statement.begin, statement.end - statement.begin));
+  const std::string own = text ? text->text : source.text.substr(statement.begin, statement.end - statement.begin);
+  const auto written = [&](std::string hint) {
+    Suggestion made{{std::move(hint)}, true};
+    if (text && !text->note.empty()) made.hints.push_back(text->note);
+    return made;
+  };
   const auto fault = text ? fault_of(source, statement, own, find) : std::optional(said);
-  if (!fault) return Suggestion{{fmt::format("write `{}`", *text)}, true};
+  if (!fault) return written(fmt::format("write `{}`", text->text));
   for (const StandardName& each : fault->code == messages::unknown_function.code ? standard_names() : std::span<const StandardName>()) {
     const std::string import = fmt::format("import \"std/{}.tile\";", each.file);
     if (fault->message.find(fmt::format("`{}`", each.name)) != std::string::npos && !fault_of(source, statement, own, find, import + "\n"))
-      return Suggestion{{fmt::format("write `{}` in front of the functions{}", import, text ? fmt::format(", and here `{}`", *text) : "")}, true};
+      return written(fmt::format("write `{}` in front of the functions{}", import, text ? fmt::format(", and here `{}`", text->text) : ""));
   }
   if (!text) return std::nullopt;
   // What would be wrong next is what has to be told: `Y[i: N] = 0.5 * Y[i - 1] + X[i];`
@@ -111,12 +116,13 @@ std::optional<Suggestion> suggestion(const Diagnostic& said, const std::string& 
 
 // A statement that another language would take is said once, with what to type in its place.
 std::vector<Diagnostic> with_suggestions(std::vector<Diagnostic> all, const Source& source, const Find& find) {
+  const StatementTexts statements(source.text);
   std::set<std::size_t> seen;
   for (std::size_t k = 0; k < all.size() && seen.size() < most_suggestions; ++k) {
     if (all[k].severity != Severity::Error || all[k].span.source != 0 || all[k].span.empty()) continue;
-    const auto statement = statement_at(source.text, all[k].span.begin);
+    const auto statement = statements.at(all[k].span.begin);
     if (!statement || !seen.insert(statement->begin).second) continue;
-    const auto found = suggestion(all[k], source.text, {source.name, without_faulty(source, all, *statement)}, *statement, find);
+    const auto found = suggestion(all[k], source.text, {source.name, without_faulty(source, statements, all, *statement)}, *statement, find);
     if (!found) continue;
     all[k].hints = found->hints;
     if (!found->whole) continue;

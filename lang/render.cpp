@@ -26,21 +26,32 @@ class Places {
     if (span.source >= sources_.size() || (span.begin == 0 && span.end == 0)) return std::nullopt;
     const Source& source = sources_[span.source];
     const Position begin = position(span.source, span.begin), end = position(span.source, std::max(span.begin, span.end));
-    return Place{&source, begin, end, line(source, begin.line)};
+    return Place{&source, begin, end, line(span.source, begin.line)};
   }
 
  private:
   const std::vector<Source>& sources_;
   std::vector<std::vector<std::size_t>> starts_;       // of the lines of each, once asked for
 
-  Position position(std::size_t number, std::size_t offset) {
-    const std::string& text = sources_[number].text;
+  const std::vector<std::size_t>& starts(std::size_t number) {
     std::vector<std::size_t>& starts = starts_[number];
-    if (starts.empty()) {
-      starts.push_back(0);
-      for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) starts.push_back(end + 1);
-    }
-    const std::size_t at = std::min(offset, text.size());
+    if (!starts.empty()) return starts;
+    const std::string& text = sources_[number].text;
+    starts.push_back(0);
+    for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) starts.push_back(end + 1);
+    return starts;
+  }
+
+  std::string_view line(std::size_t number, int which) {
+    std::string_view rest = std::string_view(sources_[number].text).substr(starts(number)[static_cast<std::size_t>(which) - 1]);
+    rest = rest.substr(0, rest.find('\n'));
+    if (rest.ends_with('\r')) rest.remove_suffix(1);
+    return rest;
+  }
+
+  Position position(std::size_t number, std::size_t offset) {
+    const std::vector<std::size_t>& starts = this->starts(number);
+    const std::size_t at = std::min(offset, sources_[number].text.size());
     const auto next = std::upper_bound(starts.begin(), starts.end(), at);
     return {static_cast<int>(next - starts.begin()), static_cast<int>(at - *std::prev(next)) + 1};
   }
@@ -58,8 +69,14 @@ int width(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// Control characters of a program's text must not reach a terminal.
+// Control characters of a program's text must not reach a terminal, and of a name without end its two ends do.
 std::string shown(std::string_view text) {
+  constexpr std::size_t most = 4000;
+  const auto whole = [&](std::size_t at) {               // no character is cut
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    return at;
+  };
+  if (text.size() > most) return shown(text.substr(0, whole(most / 2))) + " … " + shown(text.substr(whole(text.size() - most / 4)));
   std::string out;
   for (const char c : text) out += (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F ? '?' : c;
   return out;

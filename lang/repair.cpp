@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lang/builtin.h"
+#include "lang/heading.h"
 #include "lang/idiom.h"
 #include "lang/op.h"
 #include "lang/tokens.h"
@@ -20,6 +21,7 @@ namespace {
 
 using Sizes = std::vector<std::string>;
 
+constexpr std::string_view methods[] = {"dot", "transpose", "roll", "flip", "reshape"};
 constexpr std::string_view words_between[] = {"if", "else", "and", "or", "not", "for", "in", "where", "return", "default", "lambda"};
 constexpr std::string_view modules[] = {"np", "numpy", "torch", "tf", "jnp", "math", "F", "nn", "cp", "jax", "K", "keras", "tile", "Base"};
 
@@ -104,22 +106,22 @@ class Repair {
     read();
   }
 
-  std::optional<std::string> run() {
+  std::optional<Repaired> run() {
     if (!balanced()) return std::nullopt;
     bool changed = false;
     for (int steps = 0; steps < 60 && text_.size() < 4000; ++steps) {
-      const bool more = returns() || keywords() || marks() || numbers() || powers() || negations() || choices() || conditions() || prefixes() || members() || whole_reductions() || products() || brackets() || slices() ||
+      const bool more = returns() || keywords() || marks() || numbers() || powers() || negations() || choices() || conditions() || prefixes() || members() || movements() || reshapes() || whole_reductions() || products() || brackets() || slices() ||
                         wraps() || remainders() || reduction_inside() || gathers() || comparison_of_constraint() || constraint_of_elements() || running() || target();
       if (!more) break;
       changed = true;
     }
     if (!changed) return std::nullopt;
     before_.push_back(text_ + ";");
-    return fmt::format("{}", fmt::join(before_, " "));
+    return Repaired{fmt::format("{}", fmt::join(before_, " ")), note_};
   }
 
  private:
-  std::string text_, result_;
+  std::string text_, result_, note_;
   std::map<std::string, Sizes> shapes_;
   std::set<std::string, std::less<>> words_;
   std::vector<std::string> before_;                    // statements in front of it
@@ -305,13 +307,23 @@ class Repair {
       for (const auto& [from, to] : spelled)
         if (t_[i].text == from) return replace(i, i + 1, std::string(to));
       const bool twice = i + 1 < t_.size() && t_[i + 1].touches && t_[i].text == t_[i + 1].text;
-      if (twice && is_one_of(t_[i].text, "&|")) return replace(i, i + 2, std::string(t_[i].text));
-      if (i > 0 && is(i, "and") && ends_operand(i - 1)) return replace(i, i + 1, "&");
-      if (i > 0 && is(i, "or") && ends_operand(i - 1)) return replace(i, i + 1, "|");
+      if (twice && is_one_of(t_[i].text, "&|")) return joined(i, i + 2, std::string(t_[i].text));
+      if (i > 0 && is(i, "and") && ends_operand(i - 1)) return joined(i, i + 1, "&");
+      if (i > 0 && is(i, "or") && ends_operand(i - 1)) return joined(i, i + 1, "|");
       if (is(i, ":") && i + 1 < t_.size() && is(i + 1, "=") && t_[i + 1].touches) return replace(i, i + 2, "=");
       if (is(i, ".") && i > 0 && ends_operand(i - 1) && i + 1 < t_.size() && is_one_of(t_[i + 1].text, "*/^+-") && t_[i + 1].touches) return replace(i, i + 2, is(i + 1, "^") ? "**" : std::string(t_[i + 1].text));
     }
     return false;
+  }
+
+  // Conditions with `&` or `|` between them; a tensor that stands there alone is true where it is not 0.
+  bool joined(std::size_t i, std::size_t end, const std::string& mark) {
+    const auto ends = [&](std::size_t k) { return k >= t_.size() || is_one_of(t_[k].text, ")&|?,") || is(k, "and") || is(k, "or"); };
+    const auto begins = [&](std::size_t k) { return k == equals_ || is_one_of(t_[k].text, "(&|?:,") || is(k, "and") || is(k, "or"); };
+    const auto condition = [&](std::size_t from, std::size_t to, bool alone) { return slice(from, to) + (alone && shape(t_[from].text) ? " != 0" : ""); };
+    if (i == 0) return false;
+    const std::size_t first = operand_first(i - 1), last = operand_end(end);
+    return replace(first, last, fmt::format("{} {} {}", condition(first, i, first > 0 && begins(first - 1)), mark, condition(end, last, ends(last))));
   }
 
   bool numbers() {
@@ -400,8 +412,15 @@ class Repair {
   // `np.exp(X)`, `X.exp()`, `maximum(X, 0)`
   bool prefixes() {
     for (std::size_t i = 0; i + 2 < t_.size(); ++i) {
-      if (word(i) && is(i + 1, ".") && word(i + 2) && among(modules, t_[i].text)) return replace(i, i + 2, "");
-      if (word(i) && is(i + 1, ".") && word(i + 2) && is(i + 3, "(") && (is_scalar_function(t_[i + 2].text) || reduction_named(t_[i + 2].text) || t_[i + 2].text == "dot" || t_[i + 2].text == "transpose")) {
+      if (word(i) && is(i + 1, ".") && word(i + 2) && among(modules, t_[i].text)) {
+        if (const auto parts = is(i + 3, "(") ? list(i + 3) : std::vector<std::pair<std::size_t, std::size_t>>(); parts.size() == 2 && (is(i + 2, "mod") || is(i + 2, "remainder")))
+          note_sign(slice(parts[0].first, parts[0].second), slice(parts[1].first, parts[1].second));
+        return replace(i, i + 2, "");
+      }
+      const bool is_flat = is(i + 2, "flatten") || is(i + 2, "ravel");
+      if (word(i) && is(i + 1, ".") && is(i + 3, "(") && (is(i + 2, "view") || (is_flat && is(i + 4, ")"))))
+        return replace(i + 2, is_flat ? i + 4 : i + 3, is_flat ? "reshape(-1" : "reshape");
+      if (word(i) && is(i + 1, ".") && word(i + 2) && is(i + 3, "(") && (is_scalar_function(t_[i + 2].text) || reduction_named(t_[i + 2].text) || among(methods, t_[i + 2].text))) {
         const std::size_t close = closing(t_, i + 3);
         const std::string rest = slice(i + 4, close);
         return close < t_.size() && replace(i, close + 1, fmt::format("{}({}{}{})", t_[i + 2].text, t_[i].text, rest.empty() ? "" : ", ", rest));
@@ -652,7 +671,83 @@ class Repair {
       const std::size_t open = enclosing(i);
       if (open != t_.size() && is(open, "[")) return false;
       const std::size_t first = operand_first(i - 1), end = operand_end(i + 1);
+      note_sign(slice(first, i), slice(i + 1, end));
       return replace(first, end, fmt::format("mod({}, {})", slice(first, i), slice(i + 1, end)));
+    }
+    return false;
+  }
+  // Python's `%` and NumPy's and PyTorch's remainders differ there from C's, and from ours.
+  void note_sign(const std::string& of, const std::string& by) {
+    note_ = fmt::format("`mod` has the sign of its first operand, as `%` in C; for that of the second, as in Python, write `mod(mod({0}, {1}) + {1}, {1})`", of, by);
+  }
+
+  // ---- functions with an axis ----
+
+  // `cat((A, B), 1)`, `roll(X, 1, axis=0)`, `stack([A, B])`, `flip(X, 0)` of tensors whose ranks the text has.
+  bool movements() {
+    for (std::size_t i = equals_ + 1; i + 2 < t_.size(); ++i) {
+      if (!word(i) || !is(i + 1, "(") || closing(t_, i + 1) == t_.size()) continue;
+      const auto parts = list(i + 1);
+      if (parts.empty()) continue;
+      const bool joins = is(i, "cat") || is(i, "concat") || is(i, "concatenate") || is(i, "stack"), rolls = is(i, "roll");
+      if (!joins && !rolls && !is(i, "flip")) continue;
+      const bool apart = joins && listed(parts[0]).empty();  // `cat(A, B)`
+      const auto operands = apart ? parts : joins ? listed(parts[0]) : std::vector{parts[0]};
+      if (operands.size() < (joins ? 2 : 1) || (is(i, "stack") && operands.size() > 2)) continue;
+      std::size_t rank = 0;
+      bool known = true;
+      for (const auto& [from, to] : operands) {
+        const Sizes* sizes = to == from + 1 ? shape(t_[from].text) : nullptr;
+        known = known && sizes && !sizes->empty();
+        if (known) rank = sizes->size();
+      }
+      std::optional<std::int64_t> axis = joins || rank == 1 ? std::optional<std::int64_t>(0) : std::nullopt;
+      std::string shift;
+      for (std::size_t p = 1; p < parts.size() && !apart; ++p) {
+        const bool named = is(parts[p].first + 1, "=");
+        const std::string text = slice(parts[p].first + (named ? 2 : 0), parts[p].second);
+        if (rolls && (named ? t_[parts[p].first].text.starts_with("shift") : p == 1)) shift = text;
+        else if (text.size() <= 2 && is_number(text.substr(text[0] == '-'))) axis = std::stoi(text);
+        else known = false;
+      }
+      const auto name = known && axis && rolls == !shift.empty() ? moving(t_[i].text, rank, *axis) : std::nullopt;
+      if (!name) continue;
+      std::string call = slice(operands[0].first, operands[0].second);
+      if (!joins) call = fmt::format("{}{}({})", *name, rolls ? "<" + shift + ">" : "", call);
+      for (std::size_t p = 1; p < operands.size(); ++p) call = fmt::format("{}({}, {})", *name, call, slice(operands[p].first, operands[p].second));
+      if (call != slice(i, closing(t_, i + 1) + 1)) return replace(i, closing(t_, i + 1) + 1, call);
+    }
+    return false;
+  }
+
+  // What a tuple or a list holds.
+  std::vector<std::pair<std::size_t, std::size_t>> listed(std::pair<std::size_t, std::size_t> part) const {
+    const bool is_list = is_one_of(t_[part.first].text, "([") && closing(t_, part.first) + 1 == part.second;
+    return is_list ? list(part.first) : std::vector<std::pair<std::size_t, std::size_t>>();
+  }
+
+  // `reshape(X, -1)`: the size that is left.
+  bool reshapes() {
+    for (std::size_t i = equals_ + 1; i + 2 < t_.size(); ++i) {
+      const Sizes* sizes = is(i, "reshape") && is(i + 1, "(") && word(i + 2) ? shape(t_[i + 2].text) : nullptr;
+      const auto parts = sizes ? list(i + 1) : std::vector<std::pair<std::size_t, std::size_t>>();
+      if (parts.size() < 2 || parts[0].second != i + 3) continue;
+      const auto given = parts.size() == 2 && !listed(parts[1]).empty() ? listed(parts[1]) : std::vector(parts.begin() + 1, parts.end());
+      Sizes rest = *sizes;
+      std::string divisors;
+      std::vector<std::string> wanted;
+      std::optional<std::size_t> open;
+      for (const auto& [from, to] : given) {
+        wanted.push_back(slice(from, to));
+        if (wanted.back() == "-1") {
+          if (open) return false;
+          open = wanted.size() - 1;
+        } else if (const auto at = std::find(rest.begin(), rest.end(), wanted.back()); at != rest.end()) rest.erase(at);
+        else if (wanted.back() != "1") divisors += " / " + (to == from + 1 ? wanted.back() : "(" + wanted.back() + ")");
+      }
+      if (!open) continue;
+      wanted[*open] = (rest.empty() ? "1" : fmt::format("{}", fmt::join(rest, " * "))) + divisors;
+      return replace(i, closing(t_, i + 1) + 1, fmt::format("reshape({}, {})", t_[i + 2].text, fmt::join(wanted, ", ")));
     }
     return false;
   }
@@ -778,7 +873,7 @@ class Repair {
   // `conv2d(I, K, stride=2)`, `roll(X, 1)`: numbers known before the run stand in `< >`, in the order of the heading.
   bool keywords() {
     for (std::size_t i = 0; i + 2 < t_.size(); ++i) {
-      if (!word(i) || !is(i + 1, "(") || reduction_named(t_[i].text) || is_scalar_function(t_[i].text)) continue;
+      if (!word(i) || !is(i + 1, "(") || (i > 0 && is(i - 1, ".")) || reduction_named(t_[i].text) || is_scalar_function(t_[i].text)) continue;
       const std::size_t close = closing(t_, i + 1);
       if (close == t_.size()) continue;
       std::vector<std::string> plain;
@@ -789,61 +884,10 @@ class Repair {
       }
       const auto heading = std::find_if(standard_names().begin(), standard_names().end(), [&](const StandardName& each) { return each.name == t_[i].text; });
       if (heading == standard_names().end()) continue;
-      if (const auto call = called_as(heading->heading, plain, named)) return replace(i, close + 1, std::string(t_[i].text) + *call);
+      const auto rank = [&](const std::string& name) { return shape(name) ? std::optional(shape(name)->size()) : std::nullopt; };
+      if (const auto call = called_as(heading->heading, plain, named, rank)) return replace(i, close + 1, std::string(t_[i].text) + *call);
     }
     return false;
-  }
-
-  // `f<S=1, P=0>(X[N], K[M]) -> (O)` with X, K and stride=2 ⇒ `<2>(X, K)`
-  static std::optional<std::string> called_as(std::string_view heading, std::vector<std::string> plain, std::map<std::string, std::string> named) {
-    const std::size_t open = heading.find('('), angle = heading.find('<');
-    std::vector<std::pair<std::string, std::string>> parameters;
-    const auto trimmed = [](std::string_view text) { return text.substr(std::min(text.find_first_not_of(' '), text.size())); };
-    if (angle < open)
-      for (std::string_view rest = heading.substr(angle + 1, heading.find('>', angle) - angle - 1); !rest.empty();) {
-        const std::string_view part = trimmed(rest.substr(0, rest.find(',')));
-        const std::size_t equals = part.find('=');
-        parameters.emplace_back(part.substr(0, equals), equals == std::string_view::npos ? "" : part.substr(equals + 1));
-        rest.remove_prefix(std::min(rest.find(',') == std::string_view::npos ? rest.size() : rest.find(',') + 1, rest.size()));
-      }
-    std::vector<std::string> inputs;
-    int depth = 0;
-    for (std::size_t at = open + 1, from = at; at < heading.size() && depth >= 0; ++at) {
-      depth += (heading[at] == '[') - (heading[at] == ']');
-      if (depth > 0 || (heading[at] != ',' && heading[at] != ')')) continue;
-      const std::string_view part = trimmed(heading.substr(from, at - from));
-      const std::string_view name = part.substr(0, part.find('['));
-      inputs.emplace_back(name.substr(name.rfind(' ') == std::string_view::npos ? 0 : name.rfind(' ') + 1));
-      from = at + 1;
-      if (heading[at] == ')') break;
-    }
-    const auto same = [](std::string_view a, std::string_view b) {
-      return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return (x | 32) == (y | 32); });
-    };
-    for (const std::string& input : inputs)              // an input by its name, where it comes next
-      for (auto at = named.begin(); at != named.end(); ++at)
-        if (plain.size() < inputs.size() && same(at->first, input) && inputs[plain.size()] == input) {
-          plain.push_back(at->second);
-          named.erase(at);
-          break;
-        }
-    std::vector<std::string> values(parameters.size());
-    bool changed = false;
-    std::size_t last = 0;
-    for (std::size_t k = 0; k < parameters.size(); ++k) {
-      const auto given = std::find_if(named.begin(), named.end(), [&](const auto& each) { return same(each.first, parameters[k].first) || (parameters[k].first.size() == 1 && same(each.first.substr(0, 1), parameters[k].first)); });
-      values[k] = parameters[k].second;
-      const bool extra = given == named.end() && plain.size() > inputs.size() && plain[inputs.size()].find_first_not_of("0123456789.-") == std::string::npos;
-      if (given == named.end() && !extra) continue;
-      values[k] = extra ? plain[inputs.size()] : given->second;
-      if (extra) plain.erase(plain.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
-      else named.erase(given);
-      last = k + 1;
-      changed = true;
-    }
-    values.resize(last);
-    if (!changed || !named.empty() || plain.size() > inputs.size() || among(values, "")) return std::nullopt;
-    return fmt::format("<{}>({})", fmt::join(values, ", "), fmt::join(plain, ", "));
   }
 
   // `+(X[i]), I[i] == 2`: a constraint reads no tensor; a choice does.
@@ -951,27 +995,29 @@ class Repair {
 
 }  // namespace
 
-std::optional<StatementText> statement_at(std::string_view text, std::size_t offset) {
+StatementTexts::StatementTexts(std::string_view text) {
   const Tokens t = tokens_of(text);
-  StatementText found;
-  std::size_t first = t.size();
+  std::size_t function = 0;
   bool inside = false;
-  for (std::size_t k = 0; k < t.size() && t[k].begin <= offset; ++k) {
-    if (t[k].text == "function") found.function = t[k].begin, inside = false, first = t.size();
-    else if (t[k].text == "{") inside = true, first = t.size();
-    else if (inside && t[k].starts && t[k].text != ";") first = k;
-    if (t[k].text == "}") inside = false, first = t.size();
+  for (std::size_t k = 0; k < t.size(); ++k) {
+    if (t[k].text == "function") function = t[k].begin, inside = false;
+    else if (t[k].text == "{") inside = true;
+    else if (t[k].text == "}") inside = false;
+    else if (inside && t[k].starts && t[k].text != ";") {
+      std::size_t last = k;
+      while (last + 1 < t.size() && !is_one_of(t[last].text, ";{}")) ++last;
+      if (last > k && t[last].text == ";") all_.push_back({t[k].begin, t[last].end(), function}), k = last;
+    }
   }
-  if (!inside || first == t.size()) return std::nullopt;
-  std::size_t last = first;
-  while (last < t.size() && !is_one_of(t[last].text, ";{}")) ++last;
-  if (last == first || last == t.size() || t[last].text != ";" || t[last].begin < offset) return std::nullopt;
-  found.begin = t[first].begin;
-  found.end = t[last].end();
-  return found;
 }
 
-std::optional<std::string> repaired(std::string_view text, const StatementText& statement) {
+std::optional<StatementText> StatementTexts::at(std::size_t offset) const {
+  auto behind = std::upper_bound(all_.begin(), all_.end(), offset, [](std::size_t place, const StatementText& s) { return place < s.begin; });
+  if (behind == all_.begin() || std::prev(behind)->end <= offset) return std::nullopt;
+  return *std::prev(behind);
+}
+
+std::optional<Repaired> repaired(std::string_view text, const StatementText& statement) {
   if (statement.end - statement.begin > 1000) return std::nullopt;
   std::string own;                                     // on one line
   for (const Token& token : tokens_of(text, statement.begin, statement.end - 1)) {

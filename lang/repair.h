@@ -11,14 +11,25 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tilec::lang {
 
-// A statement around `offset` in the text: from its first token to behind its `;`, or to the end of its last token.
 struct StatementText { std::size_t begin = 0, end = 0, function = 0; };  // function: where the keyword in front of it is
-std::optional<StatementText> statement_at(std::string_view text, std::size_t offset);
 
-// The statements to type in its place; nothing when no rewrite applies.
-std::optional<std::string> repaired(std::string_view text, const StatementText& statement);
+// Statements of a text, from the first token of each to behind its `;`.
+class StatementTexts {
+ public:
+  explicit StatementTexts(std::string_view text);
+  std::optional<StatementText> at(std::size_t offset) const;  // around it
+
+ private:
+  std::vector<StatementText> all_;                     // in the order of the text
+};
+
+// The statements to type in its place, and what may differ in them from what was meant, if anything.
+struct Repaired { std::string text, note; };
+// Nothing when no rewrite applies.
+std::optional<Repaired> repaired(std::string_view text, const StatementText& statement);
 
 }  // namespace tilec::lang

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/model/predict.h"
 #include "codegen/report.h"
 #include "codegen/simt/emit.h"
 #include "lang/print.h"
@@ -48,6 +49,7 @@ constexpr StageInfo stages_in_order[] = {
     {"panels", Until::Plan, every, ".tile", "operands lie in panels", Of::Rewriting},
     {"rows", Until::Plan, every, ".tile", "statements that share rows name them alike", Of::Rewriting},
     {"plan", Until::Plan, every, ".plan", "launches, blocks, lanes"},
+    {"model", Until::Plan, every, ".txt", "the time that each launch should take, and the bytes it moves"},
     {"loops", Until::Lowered, every, ".loops", "a loop nest for each launch"},
     {"package", Until::Lowered, every, ".tilec", "what runs without the compiler", Of::Program, true},
     {"report-text", Until::Lowered, every, ".txt", "operations, bytes, and what backward keeps"},
@@ -170,6 +172,7 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   if (stage.name == "backward") return poly::print(stages.split->backward);
   if (stage.of == Of::Rewriting) return poly::print(*rewritten(stage, stages));
   if (stage.name == "plan") return codegen::print(*stages.plan);
+  if (stage.name == "model") return codegen::model::print(*stages.plan, codegen::model::predict(*stages.plan, stages.strides, target), target);
   if (stage.name == "loops") return print_loops(*stages.lowered);
   if (stage.name == "report-text") return codegen::report(stages);
   if (stage.name == "package") return to_bytes(package_of(file, stages, request));

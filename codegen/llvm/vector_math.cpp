@@ -12,6 +12,7 @@
 // Coefficients: f32 minimax polynomials by N. Juffa (public posts), f64 kernels of fdlibm (Sun, 1993), Cephes atanf (Moshier).
 #include "codegen/llvm/vector_math.h"
 
+#include <fmt/format.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
@@ -381,7 +382,9 @@ Value* small_power(Builder& b, Value* x, Value* y) {
 
 }  // namespace
 
-Value* vector_math(Builder& b, Op op, std::span<Value* const> v) {
+namespace {
+
+Value* spelled(Builder& b, Op op, std::span<Value* const> v) {
   Value* x = v[0];
   const bool f32 = x->getType()->getScalarType()->isFloatTy();
   Math math(b, x->getType());
@@ -394,10 +397,7 @@ Value* vector_math(Builder& b, Op op, std::span<Value* const> v) {
     case Op::Cos: return math.sine(op, x);
     case Op::Tan: if (f32) return math.sine(op, x); break;
     case Op::Erf: if (f32) return math.erf32(x); break;
-    case Op::Pow:
-      if (Value* product = small_power(b, x, v[1])) return product;
-      if (f32) return math.pow32(x, v[1]);
-      break;
+    case Op::Pow: if (f32) return math.pow32(x, v[1]); break;
     case Op::Sinh:
     case Op::Cosh:
     case Op::Asinh:
@@ -409,6 +409,43 @@ Value* vector_math(Builder& b, Op op, std::span<Value* const> v) {
     default: break;
   }
   return libm(b, op, v);
+}
+
+// LLVM's register allocator takes the square of a function's length: 500 sines one after the other took it half a minute.
+constexpr int long_function = 4000;                    // instructions
+
+bool is_long(const llvm::Function& function) {
+  int count = 0;
+  for (const llvm::BasicBlock& block : function)
+    for (auto at = block.begin(); at != block.end(); ++at)
+      if (++count > long_function) return true;
+  return false;
+}
+
+// A function of the module that does `op` to such operands, with the attributes of the one that calls it.
+llvm::Function* shared(Builder& b, Op op, std::span<Value* const> v) {
+  llvm::Function* caller = b.GetInsertBlock()->getParent();
+  const std::vector<llvm::Type*> types(v.size(), v[0]->getType());
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(types[0]);
+  const std::string name = fmt::format("math.{}.{}x{}", lang::info(op).name, types[0]->getScalarSizeInBits(), vector ? vector->getNumElements() : 1);
+  if (llvm::Function* made = caller->getParent()->getFunction(name)) return made;
+  auto* function = llvm::Function::Create(llvm::FunctionType::get(types[0], types, false), llvm::Function::InternalLinkage, name, caller->getParent());
+  function->setAttributes(function->getAttributes().addFnAttributes(b.getContext(), llvm::AttrBuilder(b.getContext(), caller->getAttributes().getFnAttrs())));
+  function->addFnAttr(llvm::Attribute::NoInline);
+  Builder inside(llvm::BasicBlock::Create(b.getContext(), "", function));
+  std::vector<Value*> arguments;
+  for (llvm::Argument& argument : function->args()) arguments.push_back(&argument);
+  inside.CreateRet(spelled(inside, op, arguments));
+  return function;
+}
+
+}  // namespace
+
+Value* vector_math(Builder& b, Op op, std::span<Value* const> v) {
+  if (op == Op::Pow)
+    if (Value* product = small_power(b, v[0], v[1])) return product;
+  if (is_long(*b.GetInsertBlock()->getParent())) return b.CreateCall(shared(b, op, v), llvm::ArrayRef(v.data(), v.size()));
+  return spelled(b, op, v);
 }
 
 }  // namespace tilec::codegen::llvm_backend

@@ -65,7 +65,7 @@ std::vector<std::string> quoted(const std::string& text) {
 
 // With what the hint says to write in place of the statement that is at fault, or in front of all.
 bool mends(const std::string& wrong, const Compiled& shown, const std::string& hint, std::vector<std::string> texts) {
-  const auto statement = lang::statement_at(wrong, shown.diagnostics.all().at(0).span.begin);
+  const auto statement = lang::StatementTexts(wrong).at(shown.diagnostics.all().at(0).span.begin);
   if (!statement || !texts.back().ends_with(';')) return false;
   const bool imports = hint.find("in front of the functions") != std::string::npos;
   std::string text = wrong;

@@ -6,7 +6,10 @@ import re
 import resource
 import subprocess
 
+import numpy as np
 import pytest
+
+import tilec
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TILEC = os.environ.get("TILEC", str(ROOT / "build/cli/tilec"))
@@ -214,3 +217,63 @@ def test_where_memory_ends_the_tensor_and_its_bytes_are_named(tmp_path):
     for done, name in ((given, "X"), (made, "P")):
         assert done.returncode == 3 and "E0512" in done.stderr, done.stderr
         assert "`%s`" % name in done.stderr and re.search(r"\d{10,} bytes", done.stderr), done.stderr
+
+
+MEANT = {
+    "O = np.roll(X, 1);": lambda X, **_: np.roll(X, 1),
+    "O = torch.roll(A, 2, 0);": lambda A, **_: np.roll(A, 2, 0),
+    "O = np.roll(A, 1, axis=1) + 1.0;": lambda A, **_: np.roll(A, 1, axis=1) + 1,
+    "O = A.roll(1, -1);": lambda A, **_: np.roll(A, 1, -1),
+    "O = np.flip(X);": lambda X, **_: np.flip(X),
+    "O = np.flip(A, axis=0);": lambda A, **_: np.flip(A, 0),
+    "O = A.flip(1);": lambda A, **_: np.flip(A, 1),
+    "O = np.concatenate([A, D]);": lambda A, D, **_: np.concatenate([A, D]),
+    "O = torch.cat((A, D), dim=1);": lambda A, D, **_: np.concatenate([A, D], 1),
+    "O = torch.cat((A, D, A), -1);": lambda A, D, **_: np.concatenate([A, D, A], 1),
+    "O = cat(X, Z);": lambda X, Z, **_: np.concatenate([X, Z]),
+    "O = np.stack([X, Z]);": lambda X, Z, **_: np.stack([X, Z]),
+    "O = torch.stack((X, Z), 1);": lambda X, Z, **_: np.stack([X, Z], 1),
+    "O = torch.stack((A, D));": lambda A, D, **_: np.stack([A, D]),
+    "O = A.reshape(-1);": lambda A, **_: A.reshape(-1),
+    "O = A.flatten();": lambda A, **_: A.flatten(),
+    "O = A.view(K, -1);": lambda A, **_: A.reshape(A.shape[1], -1),
+    "O = np.reshape(A, (-1, 2));": lambda A, **_: A.reshape(-1, 2),
+    "O = X && Z;": lambda X, Z, **_: np.logical_and(X, Z),
+    "O = X > 0 or Z;": lambda X, Z, **_: np.logical_or(X > 0, Z),
+    "O = (X > 0.5) && Z && X;": lambda X, Z, **_: (X > 0.5) & (Z != 0) & (X != 0),
+    "O = -X ** 2;": lambda X, **_: -X ** 2,
+    "O = 2.0 * X ** 2 - 1.0;": lambda X, **_: 2 * X ** 2 - 1,
+}
+
+
+@pytest.mark.parametrize("text", MEANT)
+def test_what_a_hint_says_to_write_computes_what_was_meant(text, tmp_path):
+    program = HEADING % text
+    for _ in range(4):
+        faults = [d for d in check(tmp_path, program)[0] if d["severity"] == "error"]
+        if not faults:
+            break
+        program = next(new for hint in faults[0]["hints"] if (new := typed(program, faults[0], hint)) is not None)
+    rng = np.random.default_rng(3)
+    shapes = {"X": (6,), "Z": (6,), "A": (3, 4), "B": (4, 6), "D": (3, 4), "Label": (3,), "W": (4,), "S": ()}
+    given = {name: rng.integers(-1, 3, shape).astype("f") for name, shape in shapes.items()}
+    assert program != HEADING % text
+    np.testing.assert_array_equal(tilec.compile(program)(**given), MEANT[text](**given))
+
+
+@pytest.mark.parametrize("text, operand, by", [("X % 3", "X", 3), ("np.mod(X, Z)", "X", "Z"), ("torch.remainder(X, 3)", "X", 3), ("(X + Z) % 3", "(X + Z)", 3)])
+def test_a_hint_for_a_remainder_says_both_signs(text, operand, by, tmp_path):
+    X, Z = np.array([-7, -3, -1, 0, 2, 7], "f"), np.array([3, -2, 5, 4, -3, -4], "f")
+    hints = check(tmp_path, HEADING % ("O = %s;" % text))[0][0]["hints"]
+    expressions = [re.fullmatch(r"write `O = (.*);`", hints[0])[1], re.search(r"as in Python, write `(.*)`", hints[1])[1]]
+    number = lambda what: eval(str(what), {"X": X, "Z": Z})
+    for expression, expected in zip(expressions, [np.fmod(number(operand), number(by)), np.mod(number(operand), number(by))]):
+        program = tilec.compile("function f(X[N], Z[N]) -> (O) { O = %s; }" % expression)
+        np.testing.assert_array_equal(program(X, Z), expected)
+
+
+@pytest.mark.parametrize("text, power", [("-X ^ 2", "pow(X, 2)"), ("X + X^2 - 1", "pow(X, 2)"), ("Z * X ^ 3", "pow(X, 3)"), ("(X + Z) ^ 2", "pow(X + Z, 2)"), ("Z - exp(X) ^ 2", "pow(exp(X), 2)"),
+                                         ("Z * (X + Z) ^ 2", "pow(X + Z, 2)"), ("(X * Z + Z) * X ^ 2", "pow(x, 2)")])
+def test_a_power_is_of_what_stands_before_it(text, power, tmp_path):
+    said = [d for d in check(tmp_path, HEADING % ("O = %s;" % text))[0] if d["code"] == "W0214"]
+    assert said and said[0]["hints"][0] == "a power is `%s`" % power

@@ -135,6 +135,14 @@ def test_a_package_is_no_text(tmp_path):
         assert done.returncode == 2 and "tilec run %s" % path in done.stderr, (words, done.stderr)
 
 
+@pytest.mark.parametrize("option", [["--wrt=X"], ["--of=Y"], ["--grad"], ["--size=N=4"], ["--plan=p.txt"], ["--target=cpu"]])
+def test_what_belongs_to_the_text_is_refused_by_its_name(tmp_path, option):
+    path = tmp_path / "f.tilec"
+    tilec.compile("function (X[N]) -> (Y) { Y = X; }").save(path, np.ones(3, np.float32))
+    done = command("run", path, "X=ones:3", *option)
+    assert done.returncode == 2 and "%s belongs to a file of Tile" % option[0].split("=")[0] in done.stderr, done.stderr
+
+
 def test_a_byte_order_mark_is_skipped(tmp_path):
     path = tmp_path / "f.tile"
     path.write_bytes(b"\xef\xbb\xbffunction (X[N]) -> (Y) { Y = X; }\n")

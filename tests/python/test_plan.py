@@ -1,8 +1,11 @@
 """Plans from Python: what emit() prints is followed, whole or in part, and what does not apply is an error with its place."""
+import subprocess
+
 import numpy as np
 import pytest
 
 import tilec
+from test_cli import TILEC
 
 SOFTMAX = "function (X[M, N]) -> (Y) { A[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - A[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }"
 PRODUCT = "function product(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }"
@@ -60,3 +63,11 @@ def test_a_plan_is_of_one_function():
         tilec.compile("function a(X[N]) -> (Y) { Y = X; } function b(X[N]) -> (Y) { Y = -X; }", plan="no copy\n")
     with pytest.raises(TypeError, match="a plan is"):
         tilec.compile(PRODUCT, plan=7)
+
+
+@pytest.mark.parametrize("line", ["%s", "copy %s  in C  order 1 0", "group C\n  contract %s  m i  n j  k k  block 4x4  lanes 16", "group C\n  contract C  m %s  n j  k k  block 4x4  lanes 16", "group %s\n  fill C"])
+def test_a_word_without_end_is_not_said_whole(tmp_path, line):
+    (tmp_path / "f.tile").write_text("function f(A[N, N], B[N, N]) -> (C) { C[i, j: N, N] = +(A[i, k] * B[k, j]); }")
+    (tmp_path / "p.plan").write_text(line % ("é" * 1_000_000))
+    done = subprocess.run([TILEC, "f.tile", "--size=N=64", "--plan=p.plan", "--emit=plan"], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 1 and b"error[E056" in done.stderr and len(done.stderr.decode()) < 20_000

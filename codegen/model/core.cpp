@@ -1,0 +1,174 @@
+#include "codegen/model/core.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/product.h"
+#include "codegen/scalar.h"
+#include "codegen/scan.h"
+#include "poly/intern.h"
+
+namespace tilec::codegen::model {
+
+namespace {
+
+constexpr double block_start = 10;                     // cycles around a block: addresses, loop, first loads
+constexpr double scaled_factor = 16;                   // operations of a factor whose product has a scale (codegen/product.h)
+constexpr double fold_of_lanes = 12;                   // cycles to fold the lanes of one output
+constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
+constexpr double branch_of_row = 1;                    // cycles of a loop over one value
+constexpr double sorted = 10, found = 10;              // cycles: an element in a pass of a sort, a row found by its number
+
+double operations_of(const poly::Expr& value, const Machine& machine) {
+  double count = 0;
+  for (const poly::Expr& part : poly::parts(value)) {
+    if (const auto* apply = part.as<poly::Apply>()) count += model::operations_of(apply->op, apply->type, machine);
+    if (part.as<poly::Cast>()) ++count;
+  }
+  return count;
+}
+
+class Core {
+ public:
+  Core(const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine)
+      : program_(program), nest_(nest), leaf_(leaf), walk_(walk), machine_(machine), n_(nest.dim(leaf.n)), m_(nest.dim(leaf.m)) {
+    bytes_ = nest.value ? static_cast<double>(lang::bytes(compute_type(nest.value->type()))) : 4;
+    operations_ = nest.value ? operations_of(*nest.value, machine) : 0;
+    const auto* product = nest.value ? nest.value->as<poly::Apply>() : nullptr;
+    const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(nest.value->type());
+    if (folds() && nest.value && !fused) operations_ += has_scale(nest.aggregation, compute_type(nest.value->type())) ? scaled_factor : 1;
+  }
+
+  double cycles() const {
+    switch (leaf_.form) {
+      case LeafForm::Sort: return sorted * points() * std::log2(std::max(2.0, rows()));
+      case LeafForm::Gather: case LeafForm::Scatter: return rows_found();
+      case LeafForm::Scan: return scan();
+      case LeafForm::Reduce: return reduce();
+      case LeafForm::Contract: case LeafForm::Map: case LeafForm::Fill: return blocks();
+    }
+    return 0;
+  }
+
+ private:
+  bool folds() const { return std::ranges::any_of(nest_.dims, &Dim::reduction); }
+  double points() const {
+    double count = 1;
+    for (const Dim& dim : nest_.dims) count *= static_cast<double>(dim.extent);
+    return count;
+  }
+  double rows() const { return static_cast<double>(nest_.dims[*nest_.dim("v")].extent); }  // that the index chooses among, or that are sorted
+
+  // A row is found by a number, and copied; of a Scatter, sums are cleared first.
+  double rows_found() const {
+    const double all = points() / std::max(1.0, rows());
+    const bool along = !leaf_.n.empty() && leaf_.n.front() == 'r';
+    const double across = along ? static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes)) : 1;
+    return all / across * (along ? 1 : machine_.gathered) + all * (found / std::max(1.0, rest()));
+  }
+  double rest() const {                                // elements of a row
+    double count = 1;
+    for (const Dim& dim : nest_.dims) if (dim.name.front() == 'r') count *= static_cast<double>(dim.extent);
+    return count;
+  }
+  std::int64_t stride(const FlatAccess& access, std::optional<std::size_t> d) const { return d ? access.offset.coefficients[*d] : 0; }
+  double width(const FlatAccess& access) const { return static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes)) * std::max(4.0, static_cast<double>(lang::bytes(program_.tensor(access.tensor).dtype))); }
+
+  // Cycles of one vector multiply-add on as many lanes as the leaf has, at most one where they are few.
+  double operation() const { return std::max(machine_.pipe, static_cast<double>(leaf_.lanes) * std::max(4.0, bytes_)) / machine_.arithmetic; }
+
+  // Cycles to load or store one vector of an access. `per_cycle`: bytes of those that lie side by side.
+  double vector(const FlatAccess& access, double per_cycle) const {
+    const std::int64_t apart = std::abs(stride(access, n_));
+    const double whole = std::max(machine_.pipe, width(access)) / per_cycle;
+    if (apart <= 1) return whole;
+    if (leaf_.turned && m_ && std::abs(stride(access, m_)) == 1) return whole + std::log2(static_cast<double>(leaf_.lanes)) * operation();
+    if (apart <= 4) return 2 * static_cast<double>(apart) * whole;
+    return machine_.gathered * static_cast<double>(leaf_.lanes);
+  }
+
+  bool moves_with(const FlatAccess& access, bool reductions) const {
+    for (std::size_t d = 0; d < nest_.dims.size(); ++d)
+      if (nest_.dims[d].reduction == reductions && access.offset.coefficients[d] != 0) return true;
+    return false;
+  }
+
+  // Loads of one step of a block of r x v.
+  double loads(double r, double v, bool of_every_step) const {
+    double cycles = 0;
+    for (const FlatAccess& read : nest_.reads) {
+      if (folds() && moves_with(read, true) != of_every_step) continue;
+      const bool in_n = stride(read, n_) != 0, in_m = m_ && stride(read, m_) != 0;
+      cycles += vector(read, machine_.loads) * (in_n ? v : 1) * (in_m ? r : 1);
+    }
+    return cycles;
+  }
+
+  double blocks() const {
+    const double lanes = static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes));
+    double outside = 1, steps = 1, visits = 1;
+    for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
+      const auto extent = static_cast<double>(nest_.dims[d].extent);
+      if (nest_.dims[d].reduction) steps *= extent;
+      else if (d != n_ && d != m_) outside *= extent;
+    }
+    if (!leaf_.k.empty() && leaf_.chunk > 0) visits *= std::ceil(static_cast<double>(nest_.dims[*nest_.dim(leaf_.k.front())].extent) / static_cast<double>(leaf_.chunk));
+    for (std::int64_t t = 0; t < leaf_.taps; ++t) visits *= static_cast<double>(nest_.dims[*nest_.dim(leaf_.k[static_cast<std::size_t>(t)])].extent);
+    const double rows = m_ ? extent_in_turn(*m_) : 1, of_m = std::ceil(rows / static_cast<double>(leaf_.rows)), all_m = m_ ? of_m * turns(*m_) : 1;
+    const double columns = n_ ? std::ceil(extent_in_turn(*n_) / lanes) : 1, of_n = std::ceil(columns / static_cast<double>(leaf_.vectors)), all_n = n_ ? of_n * turns(*n_) : 1;
+    const double r = rows / of_m, v = columns / of_n;
+    const double step = std::max({r * v * operations_ * operation(), loads(r, v, true), folds() && operations_ > 0 ? machine_.step : 0.0});
+    const double once = folds() ? loads(r, v, false) : 0;
+    const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
+    return outside * all_m * all_n * (walk_.filled * steps * step + visits * (once + stores + block_start));
+  }
+
+  double reduce() const {
+    double outputs = 1, rows = 1;
+    for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
+      if (d == n_) continue;
+      const auto extent = static_cast<double>(nest_.dims[d].extent);
+      outputs *= nest_.dims[d].reduction ? 1 : extent;
+      rows *= nest_.dims[d].reduction ? extent : 1;
+    }
+    const auto lanes = static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes)), v = static_cast<double>(std::max<std::int64_t>(1, leaf_.vectors));
+    const double vectors = n_ ? std::ceil(static_cast<double>(nest_.dims[*n_].extent) / lanes) : 1;
+    const double step = std::max({operations_ * operation(), loads(1, 1, true), machine_.step / v});
+    return walk_.filled * outputs * rows * (vectors * step + branch_of_row * v) + outputs * (fold_of_lanes + block_start);
+  }
+
+  // One element after the other; lanes of another dimension go side by side.
+  double scan() const {
+    double elements = 1;
+    for (std::size_t d = 0; d < nest_.dims.size(); ++d)
+      if (!nest_.dims[d].reduction) elements *= static_cast<double>(nest_.dims[d].extent);
+    const auto rows = static_cast<double>(std::max<std::int64_t>(1, leaf_.rows));
+    if (!n_) return elements * (partial_sums * machine_.step + operations_ * operation()) / rows;
+    const double vectors = elements / static_cast<double>(nest_.dims[*n_].extent) * std::ceil(static_cast<double>(nest_.dims[*n_].extent) / static_cast<double>(leaf_.lanes));
+    return vectors * std::max({operations_ * operation(), loads(1, 1, true) + loads(1, 1, false) + vector(nest_.target, machine_.stores), machine_.step / static_cast<double>(leaf_.vectors)});
+  }
+
+  double turns(std::size_t d) const {
+    double count = 1;
+    for (std::size_t l = 0; l < walk_.shared; ++l) if (walk_.loops[l].dims.front() == d) count *= walk_.loops[l].count;
+    return count;
+  }
+  double extent_in_turn(std::size_t d) const { return static_cast<double>(walk_.boxes[walk_.shared][d]); }
+
+  const poly::Program& program_;
+  const Nest& nest_;
+  const Compute& leaf_;
+  const Walk& walk_;
+  const Machine& machine_;
+  std::optional<std::size_t> n_, m_;
+  double bytes_, operations_;
+};
+
+}  // namespace
+
+double core_cycles(const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine) {
+  if (box_points(nest) == 0) return 0;
+  return Core(program, nest, leaf, walk, machine).cycles();
+}
+
+}  // namespace tilec::codegen::model

@@ -1,0 +1,63 @@
+#include "codegen/model/footprint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "codegen/model/machine.h"
+
+namespace tilec::codegen::model {
+
+namespace {
+
+constexpr double ahead = page / 2;                      // bytes: what lies as far apart, or less, a core fetches before it is asked for
+
+struct Side { std::int64_t stride, extent; };
+
+std::vector<Side> sides_of(const FlatAccess& access, const std::vector<std::int64_t>& extent) {
+  std::vector<Side> sides;
+  for (std::size_t d = 0; d < extent.size(); ++d)
+    if (const std::int64_t stride = std::abs(access.offset.coefficients[d]); stride != 0 && extent[d] > 1) sides.push_back({stride, extent[d]});
+  std::ranges::sort(sides, {}, &Side::stride);
+  return sides;
+}
+
+// Sums of the sides' steps that differ: a side within what the closer ones span adds what it spans beyond them.
+double distinct(const std::vector<Side>& sides) {
+  double count = 1, span = 1;
+  std::int64_t grid = 0;
+  for (const Side& side : sides) {
+    grid = std::gcd(grid, side.stride);
+    const double further = static_cast<double>(side.stride) * static_cast<double>(side.extent - 1);
+    const double apart = count * static_cast<double>(side.extent);
+    count = static_cast<double>(side.stride) >= span ? apart : std::min(apart, (span + further - 1) / static_cast<double>(grid) + 1);
+    span += further;
+  }
+  return count;
+}
+
+}  // namespace
+
+Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes) {
+  const std::vector<Side> sides = sides_of(access, extent);
+  const auto bytes = static_cast<double>(element_bytes);
+  double run = bytes, pieces = 1, span = bytes;        // bytes of a piece without holes, how many there are, and from the first to the last
+  double runs = 1;
+  bool on_lines = true;                                // every piece starts where the first one does in its line
+  for (const Side& side : sides) {
+    const double step = static_cast<double>(side.stride) * bytes;
+    const double further = step * static_cast<double>(side.extent - 1);
+    if (pieces == 1 && step <= std::max(line, run)) run += further;
+    else {
+      pieces *= static_cast<double>(side.extent);
+      on_lines = on_lines && std::fmod(step, line) == 0;
+    }
+    if (step > std::max(ahead, span)) runs *= static_cast<double>(side.extent);
+    span += further;
+  }
+  const double of_a_piece = on_lines ? std::ceil(run / line) : 1 + (run - bytes) / line;
+  const double all = std::ceil(span / line);
+  return {distinct(sides), std::min(pieces * of_a_piece, all), std::min(runs, all)};
+}
+
+}  // namespace tilec::codegen::model

@@ -1,0 +1,65 @@
+// Measured with `./dev bench --model` on an AMD EPYC of Zen 4 (family 25, model 17; virtual, 2 cores, caches of 32 KiB, 1 MiB and 32 MiB);
+// the others from the vendors' optimisation guides, and from Agner Fog's instruction tables (agner.org/optimize).
+#include "codegen/model/machine.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace tilec::codegen::model {
+
+namespace {
+
+constexpr Machine zen4_512{.name = "Zen 4, 512 bits", .gigahertz = 3.7, .pipe = 32, .arithmetic = 64, .loads = 64, .stores = 32, .step = 4, .gathered = 1.0,
+                           .l2 = {2.2, 0}, .l3 = {3.0, 2}, .memory = {9, 80}, .launch = 300, .turn = 100, .masks = true};
+constexpr Machine zen4_256{.name = "Zen 4, 256 bits", .gigahertz = 3.7, .pipe = 32, .arithmetic = 64, .loads = 64, .stores = 32, .step = 4, .gathered = 1.0,
+                           .l2 = {2.2, 0}, .l3 = {3.0, 2}, .memory = {9, 80}, .launch = 300, .turn = 100, .masks = false};
+// AMD 58455: four pipes, of 512 bits, two of them multiply.
+constexpr Machine zen5{.name = "Zen 5", .gigahertz = 4.0, .pipe = 64, .arithmetic = 128, .loads = 128, .stores = 64, .step = 4, .gathered = 1.0,
+                       .l2 = {1.5, 0}, .l3 = {3.0, 2}, .memory = {8, 80}, .launch = 300, .turn = 100, .masks = true};
+// Intel 248966: ports 0 and 5 multiply 512 bits, ports 2 and 3 load them.
+constexpr Machine intel_512{.name = "Intel, 512 bits", .gigahertz = 3.2, .pipe = 64, .arithmetic = 128, .loads = 128, .stores = 64, .step = 4, .gathered = 0.6,
+                            .l2 = {1.6, 0}, .l3 = {6.0, 4}, .memory = {14, 90}, .launch = 300, .turn = 100, .masks = true};
+constexpr Machine x86_256{.name = "x86-64, 256 bits", .gigahertz = 3.5, .pipe = 32, .arithmetic = 64, .loads = 64, .stores = 32, .step = 4, .gathered = 1.2,
+                          .l2 = {2.2, 0}, .l3 = {5.0, 4}, .memory = {12, 80}, .launch = 300, .turn = 100, .masks = false};
+constexpr Machine x86_128{.name = "x86-64, 128 bits", .gigahertz = 3.5, .pipe = 16, .arithmetic = 32, .loads = 32, .stores = 16, .step = 4, .gathered = 1.5,
+                          .l2 = {2.2, 0}, .l3 = {5.0, 4}, .memory = {12, 80}, .launch = 300, .turn = 100, .masks = false};
+// Arm PJDOC-466751330-9707 (Neoverse N1): two pipes of 128 bits, two loads.
+constexpr Machine neon{.name = "AArch64, 128 bits", .gigahertz = 3.0, .pipe = 16, .arithmetic = 32, .loads = 32, .stores = 16, .step = 4, .gathered = 1.5,
+                       .l2 = {2.2, 0}, .l3 = {6.0, 4}, .memory = {14, 90}, .launch = 300, .turn = 100, .masks = false};
+
+// Cycles of Zen 4 for 64 bytes of arguments that lie in the second cache, less what it takes to fetch them. f16 and bf16 are computed in f32.
+struct Function { lang::Op op; double f32_masks, f64_masks, f32, f64; };
+constexpr Function functions[] = {
+    {lang::Op::Exp, 14, 24, 37, 64},         {lang::Op::Log, 23, 41, 48, 74},         {lang::Op::Tanh, 29, 35, 70, 72},        {lang::Op::Erf, 40, 212, 93, 210},
+    {lang::Op::Sigmoid, 18, 45, 64, 90},     {lang::Op::Sin, 24, 32, 47, 69},         {lang::Op::Cos, 27, 38, 48, 71},         {lang::Op::Tan, 87, 360, 143, 360},
+    {lang::Op::Sinh, 128, 475, 244, 455},    {lang::Op::Cosh, 128, 475, 244, 455},    {lang::Op::Asin, 89, 310, 122, 350},     {lang::Op::Acos, 89, 310, 122, 350},
+    {lang::Op::Atan, 49, 290, 79, 290},      {lang::Op::Asinh, 117, 570, 208, 630},   {lang::Op::Acosh, 117, 570, 208, 630},   {lang::Op::Atanh, 100, 700, 186, 690},
+    {lang::Op::Pow, 180, 545, 340, 545},     {lang::Op::Atan2, 1540, 725, 1520, 725}, {lang::Op::Div, 9, 11, 8, 11},           {lang::Op::Sqrt, 12, 18, 10, 18},
+};
+
+bool is_intel(std::string_view arch) {
+  for (const std::string_view name : {"skylake", "cascadelake", "cooperlake", "icelake", "tigerlake", "sapphirerapids", "emeraldrapids", "graniterapids", "cannonlake", "rocketlake"})
+    if (arch.starts_with(name)) return true;
+  return false;
+}
+
+}  // namespace
+
+const Machine* machine_of(const Target& target) {
+  if (target.family != Target::Family::Cpu) return nullptr;
+  if (target.triple.starts_with("aarch64")) return &neon;
+  const std::string_view arch = target.arch;
+  if (target.vector_bytes == 64) return arch == "znver5" ? &zen5 : is_intel(arch) ? &intel_512 : &zen4_512;
+  if (target.vector_bytes == 32) return arch.starts_with("x86-64") || arch.starts_with("znver") ? &zen4_256 : &x86_256;
+  return &x86_128;
+}
+
+double operations_of(lang::Op op, lang::DType type, const Machine& machine) {
+  const auto found = std::ranges::find(functions, op, &Function::op);
+  if (found == std::end(functions)) return 1;
+  const bool wide = type == lang::DType::F64;
+  return machine.masks ? (wide ? found->f64_masks : found->f32_masks) : wide ? found->f64 : found->f32;
+}
+
+}  // namespace tilec::codegen::model

@@ -1,0 +1,36 @@
+// What one core does in a cycle: the numbers behind every prediction, each with its unit and where it comes from.
+#pragma once
+
+#include "codegen/target.h"
+#include "lang/type.h"
+#include "lang/op.h"
+
+namespace tilec::codegen::model {
+
+// Of a level of memory, as one core sees it: cycles per line of a stream, and cycles until the first line of a stream is there.
+struct Level { double line, start; };
+
+struct Machine {
+  const char* name;
+  double gigahertz;                                    // with one core busy
+  double pipe;                                         // bytes of the narrowest vector that takes a pipe for itself
+  double arithmetic;                                   // bytes of vectors that a cycle multiplies and adds
+  double loads, stores;                                // bytes of vectors a cycle, to and from the first-level cache
+  double step;                                         // cycles from one accumulation to the next of the same register
+  double gathered;                                     // cycles for each element of a vector whose elements lie apart
+  Level l2, l3, memory;
+  double launch;                                       // cycles from one kernel to the next
+  double turn;                                         // cycles to hand a turn of a parallel loop to the core that asked
+  bool masks;                                          // AVX-512: functions take fewer steps, and none element by element
+};
+
+// The family that the CPU belongs to: by its name, else by its vectors. Of a target that is no CPU there is none: null.
+const Machine* machine_of(const Target& target);
+
+// How long an operator of a type takes, in vector multiply-adds of the same width.
+double operations_of(lang::Op op, lang::DType type, const Machine& machine);
+
+inline constexpr double line = 64;                     // bytes of a cache line, on all these CPUs
+inline constexpr double page = 4096;                   // bytes
+
+}  // namespace tilec::codegen::model

@@ -1,0 +1,176 @@
+#include "codegen/model/predict.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "codegen/model/core.h"
+#include "codegen/model/machine.h"
+#include "codegen/model/traffic.h"
+#include "codegen/rewrite.h"
+
+namespace tilec::codegen::model {
+
+namespace {
+
+// How much of the shorter of two times that can overlap does not.
+constexpr double exposed = 0.3;
+
+// The part of a cache that holds what is wanted again: of the last one, cores have a share.
+constexpr double usable = 0.8, usable_of_last = 0.5;
+
+// Of the time a core computes and the times it waits for each level.
+double together(std::vector<double> cycles) {
+  double most = 0, sum = 0;
+  for (const double one : cycles) most = std::max(most, one), sum += one;
+  return most + exposed * (sum - most);
+}
+
+double milliseconds(double cycles, const Machine& machine) { return cycles / (machine.gigahertz * 1e6); }
+
+class Predictor {
+ public:
+  Predictor(const Plan& plan, const Strides& strides, const Target& target) : plan_(plan), target_(target), machine_(machine_of(target)) {
+    for (const Group& group : plan.groups) {
+      GroupTraffic& traffic = groups_.emplace_back(GroupTraffic{plan.program, group.locals, {}});
+      for (const Compute& leaf : group.body) {
+        Nest nest = leaf_nest(plan.program, group, leaf, strides);
+        Walk loops = walk(nest, group, leaf);
+        traffic.leaves.push_back({std::move(nest), std::move(loops), leaf.stream});
+      }
+      touched_.push_back(traffic.touched(false));
+      bytes_.push_back(traffic.bytes(false));
+    }
+    measure_distances();
+  }
+
+  PlanPrediction predict() const {
+    PlanPrediction made;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      made.groups.push_back(group(g));
+      const Prediction& one = made.groups.back();
+      made.sum.milliseconds += one.milliseconds;
+      made.sum.core += one.core;
+      made.sum.bytes.memory += one.bytes.memory, made.sum.bytes.last += one.bytes.last, made.sum.bytes.second += one.bytes.second;
+    }
+    made.sum.bytes.must = must_of_plan();
+    return made;
+  }
+
+ private:
+  double bytes_of(TensorId id, double count) const { return count * static_cast<double>(lang::bytes(plan_.program.tensor(id).dtype)); }
+
+  PlanPrediction::Of group(std::size_t g) const {
+    PlanPrediction::Of made;
+    const GroupTraffic& traffic = groups_[g];
+    const double caches[] = {usable * static_cast<double>(target_.l1), usable * static_cast<double>(target_.l2), usable_of_last * static_cast<double>(target_.l3)};
+    std::vector<std::vector<Moved>> cold, warm;
+    for (const double bytes : caches) {
+      cold.push_back(traffic.through(bytes, {}));
+      warm.push_back(traffic.through(bytes, left_in(bytes, g)));
+    }
+    for (std::size_t l = 0; l < traffic.leaves.size(); ++l) {
+      Prediction leaf;
+      leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
+      if (machine_ != nullptr) {
+        const Compute& compute = plan_.groups[g].body[l];
+        const double core = core_cycles(plan_.program, traffic.leaves[l].nest, compute, traffic.leaves[l].walk, *machine_);
+        leaf.core = milliseconds(core, *machine_);
+        leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]), wait(machine_->memory, warm[2][l])}), *machine_);
+      }
+      made.milliseconds += leaf.milliseconds, made.core += leaf.core;
+      made.bytes.memory += leaf.bytes.memory, made.bytes.last += leaf.bytes.last, made.bytes.second += leaf.bytes.second;
+      made.leaves.push_back(leaf);
+    }
+    for (const auto& [id, footprint] : touched_[g])
+      if (std::ranges::find(traffic.locals, id) == traffic.locals.end()) made.bytes.must += bytes_of(id, footprint.elements);
+    if (machine_ != nullptr) made.milliseconds += milliseconds(machine_->launch + machine_->turn * turns(g), *machine_);
+    return made;
+  }
+
+  double wait(const Level& level, const Moved& moved) const { return moved.lines * level.line + moved.runs * level.start; }
+
+  double turns(std::size_t g) const {
+    const Walk& walk = groups_[g].leaves.front().walk;
+    return walk.shared == 0 ? 0 : walk.entered(walk.shared);
+  }
+
+  // What is touched from one use of a tensor to its next, the group of that one included; calls follow one another.
+  void measure_distances() {
+    std::map<TensorId, double> last;                   // what was touched until the last use had ended
+    double so_far = 0;
+    since_.resize(groups_.size());
+    for (const bool again : {false, true})
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        so_far += bytes_[g];
+        for (const auto& [id, footprint] : touched_[g]) {
+          if (again) since_[g][id] = so_far - last[id];
+          last[id] = so_far;
+        }
+      }
+  }
+
+  // Tensors that a cache of `bytes` still holds when group g begins.
+  std::map<TensorId, bool> left_in(double bytes, std::size_t g) const {
+    std::map<TensorId, bool> here;
+    for (const auto& [id, since] : since_[g]) here[id] = since <= bytes;
+    return here;
+  }
+
+  double must_of_plan() const {
+    std::map<TensorId, double> most;
+    for (const auto& touched : touched_)
+      for (const auto& [id, footprint] : touched) most[id] = std::max(most[id], footprint.elements);
+    const poly::Program& program = plan_.program;
+    std::set<TensorId> outside(program.inputs.begin(), program.inputs.end());
+    outside.insert(program.outputs.begin(), program.outputs.end());
+    double sum = 0;
+    for (const TensorId id : outside)
+      if (const auto found = most.find(id); found != most.end()) sum += bytes_of(id, found->second);
+    return sum;
+  }
+
+  const Plan& plan_;
+  const Target& target_;
+  const Machine* machine_;
+  std::vector<GroupTraffic> groups_;
+  std::vector<std::map<TensorId, Footprint>> touched_;
+  std::vector<std::map<TensorId, double>> since_;
+  std::vector<double> bytes_;
+};
+
+}  // namespace
+
+bool predicts_time(const Target& target) { return machine_of(target) != nullptr; }
+
+PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) { return Predictor(plan, strides, target).predict(); }
+
+}  // namespace tilec::codegen::model
+
+namespace tilec::codegen::model {
+
+namespace {
+
+std::string row(const std::string& what, const Prediction& one, bool timed) {
+  const std::string time = timed ? fmt::format("{:12.6f} {:12.6f}", one.milliseconds, one.core) : fmt::format("{:>12} {:>12}", "-", "-");
+  const Bytes& bytes = one.bytes;
+  return fmt::format("{:<24} {} {:>14.0f} {:>14.0f} {:>14.0f} {:>14.0f}\n", what, time, bytes.must, bytes.memory, bytes.last, bytes.second);
+}
+
+}  // namespace
+
+std::string print(const Plan& plan, const PlanPrediction& prediction, const Target& target) {
+  const bool timed = predicts_time(target);
+  std::string text = fmt::format("{:<24} {:>12} {:>12} {:>14} {:>14} {:>14} {:>14}\n", "", "ms", "core alone", "bytes needed", "memory", "last cache", "second cache");
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const Group& group = plan.groups[g];
+    text += row("group " + group.name, prediction.groups[g], timed);
+    if (group.body.size() < 2) continue;
+    for (std::size_t l = 0; l < group.body.size(); ++l) text += row("  " + plan.program.tensor(target_of(plan.program, group.body[l].node)).name, prediction.groups[g].leaves[l], timed);
+  }
+  return text + row("sum", prediction.sum, timed);
+}
+
+}  // namespace tilec::codegen::model

@@ -1,0 +1,44 @@
+// How long a plan takes on one core, and how many bytes it moves.
+//
+//   group C of C[i, j : 1000, 1000] = +(A[i, k] * B[k, j]), k < 1000   ⇒   20 ms, of which the core alone needs 19;
+//                                                                          12 MB must move, 16 MB move from and to memory,
+//                                                                          90 MB from and to the last cache, 900 MB the second
+//
+// A leaf is a nest of loops over blocks. What the core does for a block is counted (core.h); what moves is found from footprints: of all
+// regions that its loops cut the box into, the largest that a cache holds is fetched once each time it is entered (traffic.h). Caches are
+// taken for fully associative and least recently used, cores for ones that fetch ahead.
+//
+// A call finds in the caches what the call before it left there: time is of a program that runs again and again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/nest.h"
+#include "codegen/plan.h"
+#include "codegen/target.h"
+
+namespace tilec::codegen::model {
+
+struct Bytes {
+  double memory = 0, last = 0, second = 0;             // that memory, the last-level and the second-level cache give or take
+  double must = 0;                                     // the least: each element read once, each result written once
+};
+struct Prediction {
+  double milliseconds = 0;                             // on one core
+  double core = 0;                                     // of them, if all data were in the first-level cache
+  Bytes bytes;
+};
+struct PlanPrediction {
+  struct Of : Prediction { std::vector<Prediction> leaves; };
+  std::vector<Of> groups;                              // as the plan's
+  Prediction sum;                                      // `must`: of inputs and outputs only
+};
+
+// None for a target whose cores the model does not know: bytes alone are predicted there.
+bool predicts_time(const Target& target);
+PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target);
+// A line for each group and each of its leaves, and one for the sum: milliseconds, and bytes through each level (`--emit=model`).
+std::string print(const Plan& plan, const PlanPrediction& prediction, const Target& target);
+
+}  // namespace tilec::codegen::model

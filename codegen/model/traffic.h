@@ -1,0 +1,41 @@
+// Lines that a group moves between the levels of memory, from the footprints of what its leaves read and write.
+//
+// A loop nest fetches a region again each time it enters it, unless the region, and all else that is touched inside, is held by a cache.
+// So of the boxes that the loops leave, the outermost one whose footprint the cache holds is fetched once for each turn of the loop around
+// it, less what neighbouring turns share. (Wolf and Lam, "A data locality optimizing algorithm", 1991.)
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "codegen/model/footprint.h"
+#include "codegen/model/walk.h"
+#include "codegen/nest.h"
+#include "codegen/plan.h"
+
+namespace tilec::codegen::model {
+
+struct Moved { double lines = 0, runs = 0; };          // both ways
+
+// A leaf as traffic sees it.
+struct Seen { Nest nest; Walk walk; bool stream = false; };
+
+struct GroupTraffic {
+  const poly::Program& program;
+  const std::vector<TensorId>& locals;
+  std::vector<Seen> leaves;
+
+  // What passes into and out of a cache that holds as many bytes, per leaf. `here`: tensors that are in this cache when the group begins.
+  std::vector<Moved> through(double held, const std::map<TensorId, bool>& here) const;
+  // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
+  std::map<TensorId, Footprint> touched(bool turn) const;
+  double bytes(bool turn) const;
+
+ private:
+  Footprint of(const FlatAccess& access, const std::vector<std::int64_t>& box) const;
+  double bytes_of(const Seen& leaf, std::size_t at) const;
+  Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, bool>* here) const;
+  bool local(TensorId id) const;
+};
+
+}  // namespace tilec::codegen::model

@@ -1,0 +1,101 @@
+#include "codegen/model/walk.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tilec::codegen::model {
+
+namespace {
+
+// The part of its box that all rows leave: of points spread evenly by steps of irrational numbers (a Kronecker sequence).
+double filled_part(const Nest& nest) {
+  if (nest.rows.empty()) return 1;
+  constexpr int samples = 256;
+  constexpr double golden = 0.6180339887498949;
+  int inside = 0;
+  std::vector<double> step(nest.dims.size());
+  for (std::size_t d = 0; d < step.size(); ++d) step[d] = d == 0 ? golden : step[d - 1] * golden + 0.1234567;
+  std::vector<double> at(nest.dims.size());
+  for (int n = 0; n < samples; ++n) {
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      const double place = (n + 0.5) * step[d];
+      at[d] = static_cast<double>(static_cast<std::int64_t>((place - static_cast<double>(static_cast<std::int64_t>(place))) * static_cast<double>(nest.dims[d].extent)));
+    }
+    inside += std::ranges::all_of(nest.rows, [&](const Row& row) {
+      double value = static_cast<double>(row.form.constant);
+      for (std::size_t d = 0; d < at.size(); ++d) value += at[d] * static_cast<double>(row.form.coefficients[d]);
+      return value >= 0 && (!row.extent || value < static_cast<double>(*row.extent));
+    });
+  }
+  return std::max(inside, 1) / static_cast<double>(samples);
+}
+
+class Walker {
+ public:
+  explicit Walker(const Nest& nest) : nest_(nest) {
+    std::vector<std::int64_t> box;
+    for (const Dim& dim : nest.dims) box.push_back(dim.extent);
+    walk_.boxes.push_back(std::move(box));
+  }
+
+  // Dimensions that a leaf does not name, or that the nest lacks, have no loop.
+  void loop(const std::vector<std::string>& names, std::int64_t step) {
+    Walk::Turns turns{{}, 1, 1};
+    std::vector<std::int64_t> box = walk_.boxes.back();
+    for (const std::string& name : names) {
+      const auto d = nest_.dim(name);
+      if (!d) continue;
+      const std::int64_t by = std::clamp<std::int64_t>(step, 1, std::max<std::int64_t>(1, box[*d]));
+      turns.count = std::max(turns.count, static_cast<double>((box[*d] + by - 1) / by));
+      turns.whole = std::max(turns.whole, static_cast<double>(box[*d]) / static_cast<double>(by));
+      turns.dims.push_back(*d);
+      box[*d] = by;
+    }
+    if (turns.dims.empty()) return;
+    walk_.loops.push_back(std::move(turns));
+    walk_.boxes.push_back(std::move(box));
+  }
+
+  Walk& made() { return walk_; }
+
+ private:
+  const Nest& nest_;
+  Walk walk_;
+};
+
+}  // namespace
+
+double Walk::entered(std::size_t at) const {
+  return std::accumulate(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(at), 1.0, [](double product, const Turns& turns) { return product * turns.whole; });
+}
+
+Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
+  Walker walker(nest);
+  for (const Loop& loop : group.loops) walker.loop({loop.index}, loop.step);
+  walker.made().shared = walker.made().loops.size();
+  for (const std::string& name : leaf.outer) walker.loop({name}, 1);
+  std::vector<std::string> k = leaf.k;
+  if (leaf.form == LeafForm::Contract && leaf.chunk > 0 && !k.empty()) walker.loop({k.front()}, leaf.chunk);
+  for (std::int64_t t = 0; t < leaf.taps && !k.empty(); ++t) {
+    walker.loop({k.front()}, 1);
+    k.erase(k.begin());
+  }
+  const std::int64_t across = leaf.lanes * leaf.vectors;
+  if (leaf.form == LeafForm::Reduce) {
+    for (const std::string& name : k) walker.loop({name}, 1);
+    walker.loop({leaf.n}, across);
+  } else if (leaf.form == LeafForm::Scan) {
+    walker.loop({leaf.n}, across);
+    k.push_back(leaf.along);                           // the fold goes on where the element before it stopped
+    walker.loop(k, 1);
+  } else {
+    if (!leaf.m_inner) walker.loop({leaf.m}, leaf.rows);
+    walker.loop({leaf.n}, across);
+    if (leaf.m_inner) walker.loop({leaf.m}, leaf.rows);
+    for (const std::string& name : k) walker.loop({name}, 1);
+  }
+  walker.made().filled = leaf.form == LeafForm::Scan ? 1 : filled_part(nest);
+  return std::move(walker.made());
+}
+
+}  // namespace tilec::codegen::model

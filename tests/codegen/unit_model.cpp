@@ -1,0 +1,160 @@
+// The model: exact bytes where a program says how many, and what every prediction must keep.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/model/footprint.h"
+#include "codegen/model/machine.h"
+#include "codegen/model/predict.h"
+#include "codegen/pipeline.h"
+#include "lang/parse.h"
+#include "lang/render.h"
+
+using namespace tilec;
+namespace model = codegen::model;
+
+namespace {
+
+struct Predicted { codegen::Plan plan; model::PlanPrediction of; };
+
+Predicted predicted(const std::string& text, const std::map<std::string, std::int64_t>& sizes, const char* target = "cpu:x86-64-v4", const std::string& plan = "", bool gradient = false) {
+  lang::Diagnostics diagnostics;
+  const lang::Source source{"test.tile", text};
+  const auto file = lang::parse(source, diagnostics);
+  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
+  codegen::Request request;
+  request.sizes = sizes;
+  request.target = *codegen::target_named(target);
+  if (gradient) request.derivatives.emplace_back();
+  if (!plan.empty()) request.plan = codegen::PlanText{plan, 0};
+  const auto stages = codegen::compile(*file, request, codegen::Until::Plan, diagnostics);
+  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
+  return {*stages->plan, model::predict(*stages->plan, stages->strides, request.target)};
+}
+
+model::Footprint touched(std::vector<std::int64_t> strides, const std::vector<std::int64_t>& extents) { return model::footprint({0, {std::move(strides), 0}}, extents, 4); }
+
+const char* const doubled = "function (A[N]) -> (B) { B[i: N] = =(2*A[i]); }";
+const char* const matmul = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
+const char* const transposed = "function (A[M, N]) -> (B) { B[j, i: N, M] = =(A[i, j]); }";
+const char* const softmax =
+    "function (X[M, N]) -> (Y) { A[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - A[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }";
+const char* const triangle = "function (A[T, D], B[T, D]) -> (C) { C[t, s: T, T] = +(A[t, d] * B[s, d]), s <= t; }";
+const char* const convolution = "function (I[N, H, W, C], K[R, S, C, O]) -> (Y) { Y[n, y, x, o: N, H, W, O] = +(I[n, y + r - 1, x + s - 1, c] * K[r, s, c, o]); }";
+const char* const running = "function (X[M, N]) -> (Y) { Y[i, j: M, N] = +(X[i, k]), k <= j; }";
+
+}  // namespace
+
+TEST_CASE("a footprint counts each element and each line once") {
+  CHECK(touched({1}, {1000}).elements == 1000);
+  CHECK(touched({1}, {1000}).lines == 63);             // 62.5
+  CHECK(touched({1, 1}, {54, 3}).elements == 56);      // a window: x + k
+  CHECK(touched({2, 1}, {54, 3}).elements == 109);     // 2*x + k
+  CHECK(touched({2, 4}, {10, 3}).elements == 14);      // 2*x + 4*k: even ones only
+  CHECK(touched({1000, 1}, {10, 16}).elements == 160);
+  CHECK(touched({1024, 1}, {10, 16}).lines == 10);     // whole lines
+  CHECK(touched({1024, 1}, {10, 16}).runs == 10);
+  CHECK(touched({32, 1}, {10, 16}).runs == 1);         // close enough to be fetched ahead
+  CHECK(touched({16, 1}, {10, 16}).lines == 10);       // neighbours: 160 elements
+  CHECK(touched({-1}, {64}).lines == 4);               // from the end
+  CHECK(touched({0, 1}, {50, 16}).lines == 1);         // the same one again
+}
+
+TEST_CASE("bytes that must move are those of inputs and outputs") {
+  for (const std::int64_t n : {1, 16, 1000, 1 << 20}) CHECK(predicted(doubled, {{"N", n}}).of.sum.bytes.must == 8.0 * static_cast<double>(n));
+  CHECK(predicted(matmul, {{"M", 100}, {"N", 200}, {"K", 300}}).of.sum.bytes.must == 4.0 * (100 * 300 + 300 * 200 + 100 * 200));
+  CHECK(predicted(softmax, {{"M", 400}, {"N", 1000}}).of.sum.bytes.must == 2 * 4.0 * 400 * 1000);
+  CHECK(predicted(convolution, {{"N", 2}, {"H", 20}, {"W", 20}, {"C", 16}, {"R", 3}, {"S", 3}, {"O", 32}}).of.sum.bytes.must == 4.0 * (2 * 400 * 16 + 9 * 16 * 32 + 2 * 400 * 32));
+}
+
+TEST_CASE("a result is fetched and sent back, unless it is stored past the cache") {
+  CHECK(predicted(doubled, {{"N", 1 << 20}}).of.sum.bytes.memory == 12.0 * (1 << 20));
+  const Predicted large = predicted(doubled, {{"N", 1 << 24}});
+  REQUIRE(large.plan.groups.at(0).body.at(0).stream);
+  CHECK(large.of.sum.bytes.memory == 8.0 * (1 << 24));
+}
+
+TEST_CASE("what a turn keeps in cache is not moved") {
+  const Predicted rows = predicted(softmax, {{"M", 4000}, {"N", 1024}});
+  REQUIRE(rows.plan.groups.size() == 1);
+  REQUIRE(rows.plan.groups[0].locals.size() == 3);
+  CHECK(rows.of.sum.bytes.memory <= 3 * 4.0 * 4000 * 1024 + 64);
+  const Predicted apart = predicted(softmax, {{"M", 4000}, {"N", 1024}}, "cpu:x86-64-v4", "no share\n");
+  REQUIRE(apart.plan.groups.size() == 4);
+  CHECK(apart.of.sum.bytes.memory > 2 * rows.of.sum.bytes.memory);
+  CHECK(apart.of.sum.bytes.must == rows.of.sum.bytes.must);
+  CHECK(apart.of.sum.milliseconds > rows.of.sum.milliseconds);
+}
+
+TEST_CASE("nothing moves less than it must, and inner levels move no less than outer ones") {
+  for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:aarch64", "cpu:znver5", "cpu:icelake-server", "cpu:x86-64"})
+    for (const bool gradient : {false, true})
+      for (const auto& [text, sizes] : std::vector<std::pair<const char*, std::map<std::string, std::int64_t>>>{
+               {doubled, {{"N", 30000}}}, {matmul, {{"M", 130}, {"N", 170}, {"K", 150}}}, {matmul, {{"M", 1300}, {"N", 1700}, {"K", 1500}}}, {transposed, {{"M", 500}, {"N", 700}}},
+               {softmax, {{"M", 400}, {"N", 1000}}}, {triangle, {{"T", 100}, {"D", 40}}}, {convolution, {{"N", 2}, {"H", 20}, {"W", 20}, {"C", 16}, {"R", 3}, {"S", 3}, {"O", 32}}}, {running, {{"M", 30}, {"N", 500}}}}) {
+        CAPTURE(target);
+        CAPTURE(text);
+        CAPTURE(gradient);
+        const Predicted one = predicted(text, sizes, target, "", gradient);
+        CHECK(one.of.groups.size() == one.plan.groups.size());
+        CHECK(one.of.sum.milliseconds > 0);
+        CHECK(one.of.sum.core > 0);
+        CHECK(one.of.sum.milliseconds >= one.of.sum.core);
+        const model::Bytes& bytes = one.of.sum.bytes;
+        CHECK(bytes.memory > 0.45 * bytes.must);         // of a triangle, half of the result
+        CHECK(bytes.last >= 0.999 * bytes.memory);
+        CHECK(bytes.second >= 0.999 * bytes.last);
+        double sum = 0;
+        for (const model::Prediction& group : one.of.groups) sum += group.milliseconds;
+        CHECK(sum == doctest::Approx(one.of.sum.milliseconds));
+      }
+}
+
+TEST_CASE("more points take longer, and move no less") {
+  for (const char* text : {doubled, running, softmax, transposed, triangle, matmul}) {
+    CAPTURE(text);
+    double time = 0, memory = 0;
+    for (const std::int64_t n : {16, 64, 256, 512, 1024, 2048}) {
+      const Predicted one = predicted(text, {{"N", n}, {"M", n}, {"K", n}, {"T", n}, {"D", n}});
+      CHECK(one.of.sum.milliseconds > time);
+      CHECK(one.of.sum.bytes.memory >= memory);
+      time = one.of.sum.milliseconds, memory = one.of.sum.bytes.memory;
+    }
+  }
+}
+
+TEST_CASE("a block that reuses what it loads is faster than none") {
+  const std::map<std::string, std::int64_t> sizes{{"M", 256}, {"N", 256}, {"K", 256}};
+  const double chosen = predicted(matmul, sizes).of.sum.milliseconds;
+  const double single = predicted(matmul, sizes, "cpu:x86-64-v4", "group C\n  contract C  m i  n j  k k  block 1x1  lanes 16\n").of.sum.milliseconds;
+  const double apart = predicted(matmul, sizes, "cpu:x86-64-v4", "group C\n  contract C  m j  n i  k k  block 4x1  lanes 16\n").of.sum.milliseconds;
+  CHECK(single > 1.5 * chosen);
+  CHECK(apart > single);                               // each lane reads a line of its own
+}
+
+TEST_CASE("wider vectors take no longer") {
+  for (const char* text : {matmul, softmax, doubled}) {
+    const std::map<std::string, std::int64_t> sizes{{"M", 200}, {"N", 200}, {"K", 200}};
+    CHECK(predicted(text, sizes, "cpu:x86-64-v4").of.sum.core <= predicted(text, sizes, "cpu:x86-64-v3").of.sum.core);
+    CHECK(predicted(text, sizes, "cpu:x86-64-v3").of.sum.core <= predicted(text, sizes, "cpu:x86-64").of.sum.core);
+  }
+}
+
+TEST_CASE("of a target whose cores are not known, bytes alone are predicted") {
+  for (const char* target : {"opencl", "cuda:sm_90a"}) {
+    CHECK_FALSE(model::predicts_time(*codegen::target_named(target)));
+    const Predicted one = predicted(matmul, {{"M", 500}, {"N", 500}, {"K", 500}}, target);
+    CHECK(one.of.sum.milliseconds == 0);
+    CHECK(one.of.sum.bytes.must == 3 * 4.0 * 500 * 500);
+  }
+}
+
+TEST_CASE("empty tensors and rows found by number are predicted too") {
+  CHECK(predicted(doubled, {{"N", 0}}).of.sum.bytes.must == 0);
+  const char* const gather = "function (A[N, D], i32 I[M]) -> (C) { C = gather(A, I); }";
+  CHECK(predicted(gather, {{"N", 1000}, {"D", 64}, {"M", 500}}).of.sum.milliseconds < 0.1);
+  const char* const sorted = "function (A[M, N]) -> (C) { C = argsort(A, 1); }";
+  CHECK(predicted(sorted, {{"M", 10}, {"N", 1000}}).of.sum.milliseconds > predicted(sorted, {{"M", 10}, {"N", 100}}).of.sum.milliseconds);
+}
