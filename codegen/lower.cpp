@@ -136,7 +136,7 @@ class GroupLowering {
       const auto k = static_cast<std::size_t>(std::find(s.indices.begin(), s.indices.end(), loop.index) - s.indices.begin());
       const std::int64_t count = (s.domain[k].extent->get() + loop.step - 1) / loop.step;
       const bool output = std::any_of(s.target.element.begin(), s.target.element.end(), [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
-      (output ? outputs : sums).push_back(loop), (output ? of_outputs : of_sums).push_back(count);
+      (output ? outputs : sums).push_back({loop.index, 1}), (output ? of_outputs : of_sums).push_back(count);
     }
     std::optional<Expr> later;
     for (const Loop& loop : sums) later = later ? *later + var(first(loop.index)) : var(first(loop.index));
@@ -152,7 +152,7 @@ class GroupLowering {
     }
     for (std::size_t l = sums.size(); l-- > 0;) {
       const std::string index = names_.fresh(sums[l].index + "_b");
-      Body one{stmt(Let{first(sums[l].index), var(index) * Expr(sums[l].step)})};
+      Body one{stmt(Let{first(sums[l].index), var(index)})};
       append(one, std::move(before));
       before = {stmt(For{index, Kind::Serial, Expr(of_sums[l]), {}, std::move(one)})};
     }

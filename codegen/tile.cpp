@@ -66,13 +66,14 @@ class Tile {
     return sum.get();
   }
 
-  // `s` with the origins behind its indices, and their hulls behind its hulls.
-  void add_origins(Statement& s) const {
+  // `s` with the origins behind its indices, and their hulls behind its hulls. Once all sums are made, boxes of what is reduced are one.
+  void add_origins(Statement& s, bool behind_sums) const {
     const std::size_t count = s.indices.size() + tiled_.size();
     for (std::size_t t = 0; t < tiled_.size(); ++t) {
       const std::size_t at = s.indices.size();
       s.indices.push_back(origin(sum_.indices[tiled_[t]]));
-      s.domain.insert(s.domain.begin() + static_cast<std::ptrdiff_t>(at), {Affine::index(at, count), Size(extent(sum_, tiled_[t]))});
+      const std::int64_t boxes = behind_sums && !is_output_index(sum_, tiled_[t]) ? 1 : (extent(sum_, tiled_[t]) + step_[tiled_[t]] - 1) / step_[tiled_[t]];
+      s.domain.insert(s.domain.begin() + static_cast<std::ptrdiff_t>(at), {Affine::index(at, count), Size(boxes)});
     }
   }
 
@@ -82,7 +83,7 @@ class Tile {
     std::vector<Affine> map, within;                   // an index of the statement: where it stands, and within the box
     for (std::size_t k = 0; k < old; ++k) within.push_back(Affine::index(k, count));
     map = within;
-    for (std::size_t t = 0; t < tiled_.size(); ++t) map[tiled_[t]].coefficients[old + t] = Size(1);
+    for (std::size_t t = 0; t < tiled_.size(); ++t) map[tiled_[t]].coefficients[old + t] = Size(step_[tiled_[t]]);
     for (std::size_t r = 0; r < s.domain.size(); ++r) s.domain[r].value = s.domain[r].value.compose(r < old ? within : map, count);
     for (const std::size_t k : tiled_) s.domain[k].extent = Size(step_[k]);
     std::vector<int> same;
@@ -99,7 +100,7 @@ class Tile {
     };
     see(s.target);
     for (Access& read : s.reads) see(read);
-    add_origins(s);
+    add_origins(s, false);
     for (const std::size_t k : tiled_) {
       if (extent(sum_, k) % step_[k] == 0 || (is_output_index(sum_, k) && !outside[k])) continue;
       Range row{map[k], Size(extent(sum_, k))};
@@ -129,7 +130,7 @@ class Tile {
         const std::int64_t c = coefficient(own.element[d], tiled_[t]), step = step_[tiled_[t]];
         const poly::Exact last = poly::Exact(c) * ((extent(sum_, tiled_[t]) - 1) / step * step);
         (c > 0 ? highest : lowest) += last;
-        map[k].coefficients[old + t] = Size(c);
+        map[k].coefficients[old + t] = Size((poly::Exact(c) * step).get());
       }
       map[k].constant = Size(first);
       s.domain[k].extent = Size(length(own.element[d]));
@@ -140,7 +141,7 @@ class Tile {
     see(s.target);
     see(s.reads[0]);
     s.value = poly::Read{0, was.value.type()};
-    add_origins(s);
+    add_origins(s, !in);
     for (Range& row : rows) s.domain.push_back(std::move(row));
     return s;
   }

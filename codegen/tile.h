@@ -6,7 +6,7 @@
 //       contract C_s …                             ⇒     C_s[b, m, n] += A_t[b, k, m] * B_t[b, k, n]
 //       map C …                                        C[b, n, m] = C_s[b, m, n] of the box
 //
-// Index m is m.0 + m in such a turn: m.0 is where the box begins, a dimension of the nest with one value a turn; m goes up to the step.
+// Index m is 64 m.0 + m in such a turn: m.0 is the number of the box, a dimension of the nest with one value a turn; m goes up to the step.
 // A local lies densely, as large as a whole box. At the end of an index the contraction fills it with elements that nobody reads, except
 // along what is reduced.
 #pragma once
@@ -18,10 +18,10 @@
 
 namespace tilec::codegen {
 
-// Of the index's dimension that says where the box begins.
+// Of the index's dimension that numbers the boxes.
 inline std::string origin(const std::string& index) { return index + ".0"; }
 
-// The loops of the group as what they fix in each nest: origins.
+// The loops of the group as what they fix in each nest.
 std::vector<Loop> origins(const Group& group);
 
 // The statement whose indices the group tiles: the one that reduces.
