@@ -29,6 +29,7 @@ struct Chosen {
   std::vector<std::pair<std::string_view, poly::Program>> rewrites;  // where the request keeps them: what each stage of the rewriting left
   std::optional<Plan> plan;                            // its Program is what the last of them left
   Strides strides;                                     // of that Program's tensors
+  std::vector<Plan> halves;                            // of a pair, in the place of `plan`: forward's and backward's
   std::optional<Lowered> lowered;
 };
 

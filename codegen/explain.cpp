@@ -311,7 +311,7 @@ std::string explain_loops(const Group& group, const Why& why, bool threads) {
   double turns = 1;
   for (std::size_t k = 0; k < group.loops.size(); ++k) {
     const Loop& loop = group.loops[k];
-    loops.push_back(loop.step == 1 ? loop.index : fmt::format("{} by {}", loop.index, loop.step));
+    loops.push_back(loop.step == 1 ? loop.index : loop.walk ? fmt::format("{} by {}, {} at a time", loop.index, loop.step, loop.walk) : fmt::format("{} by {}", loop.index, loop.step));
     if (k < why.extents.size()) turns *= static_cast<double>((why.extents[k] + loop.step - 1) / loop.step);
   }
   const std::string what = threads ? fmt::format("blocks of {} threads", group.threads) : turns == 1 ? "turn" : "turns, in parallel";

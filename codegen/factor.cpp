@@ -19,6 +19,7 @@
 
 #include "autodiff/graph.h"
 #include "codegen/intervals.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
@@ -42,11 +43,7 @@ using poly::Row;
 using poly::Statement;
 using Indices = std::vector<std::size_t>;
 
-constexpr double worth = 0.5;                          // of the points as they are
-constexpr double element = 8;                          // points for whose time an element is stored and read again
-constexpr double few_points = 256;
 constexpr std::size_t few_sums = 5;                    // 2⁵ choices
-constexpr std::int64_t largest_temporary = std::int64_t{1} << 30;  // bytes
 
 // ---- products
 
@@ -413,7 +410,7 @@ Choice choose(Program& program, const Statement& s) {
   const auto product = Reader(s).read();
   if (!product) return best;
   const auto id = static_cast<TensorId>(program.tensors.size());
-  double limit = best.cost * worth;
+  double limit = best.cost * model::factored_share;
   for (std::size_t subset = 1; subset < (std::size_t{1} << sums.size()); ++subset) {
     Indices summed;
     for (std::size_t n = 0; n < sums.size(); ++n) if (subset >> n & 1) summed.push_back(sums[n]);
@@ -421,8 +418,8 @@ Choice choose(Program& program, const Statement& s) {
     if (!halves) continue;
     program.tensors.push_back(halves->temporary);
     const double stored = elements(program, id);
-    if (stored * lang::bytes(halves->temporary.dtype) <= static_cast<double>(largest_temporary)) {
-      const double cost = stored * element + choose(program, halves->inner).cost + choose(program, halves->outer).cost;
+    if (stored * lang::bytes(halves->temporary.dtype) <= static_cast<double>(model::largest_temporary)) {
+      const double cost = stored * model::stored_element + choose(program, halves->inner).cost + choose(program, halves->outer).cost;
       if (cost <= limit) best = {cost, summed}, limit = cost;
     }
     program.tensors.pop_back();
@@ -526,7 +523,7 @@ class Factoring {
   void run() {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
       const auto* s = std::get_if<Statement>(&program_.nodes[n]);
-      if (!s || s->aggregation == Aggregation::Assign || s->aggregation == Aggregation::Product || box_of(*s) < few_points) continue;
+      if (!s || s->aggregation == Aggregation::Assign || s->aggregation == Aggregation::Product || box_of(*s) < model::least_to_factor) continue;
       if (absorbed(n)) {
         --n;
         continue;
@@ -555,7 +552,7 @@ class Factoring {
     if (!other) return false;
     double cost = choose(program_, other->sum).cost;
     for (const Statement& before : other->before) cost += choose(program_, before).cost;
-    if (cost > worth * choose(program_, s).cost) {
+    if (cost > model::factored_share * choose(program_, s).cost) {
       program_.tensors.resize(known);
       return false;
     }
@@ -567,7 +564,7 @@ class Factoring {
   void restate(std::size_t n) {
     const auto& s = std::get<Statement>(program_.nodes[n]);
     std::optional<Statement> other = restated(program_, s);
-    if (!other || choose(program_, *other).cost > worth * choose(program_, s).cost) return;
+    if (!other || choose(program_, *other).cost > model::factored_share * choose(program_, s).cost) return;
     r_.done.push_back(directives::Restate{target_name(program_, s)});
     program_.nodes[n] = std::move(*other);
   }
@@ -579,12 +576,12 @@ class Factoring {
     if (static_cast<std::size_t>(id) < read_by_sums_.size() && !read_by_sums_[static_cast<std::size_t>(id)]) return false;
     std::optional<Readers> readers = with_sum(program_, n);
     if (!readers || readers->empty()) return false;
-    double separate = computed(s) + element * elements(program_, id), together = 0;
+    double separate = computed(s) + model::stored_element * elements(program_, id), together = 0;
     for (const auto& [r, one] : *readers) {
       separate += choose(program_, std::get<Statement>(program_.nodes[r])).cost;
       together += choose(program_, one).cost;
     }
-    if (together > worth * separate) return false;
+    if (together > model::factored_share * separate) return false;
     r_.done.push_back(directives::Absorb{target_name(program_, s)});
     absorb_at(program_, n, std::move(*readers));
     return true;
@@ -661,7 +658,7 @@ Refusal apply(Rewriting& r, const directives::Factor& directive) {
   if (!halves) return fmt::format("no factor of `{}` can leave the sum over {}", directive.tensor, fmt::join(directive.sums, ", "));
   double bytes = lang::bytes(halves->temporary.dtype);
   for (const poly::Size& size : halves->temporary.shape) bytes *= static_cast<double>(size.get());
-  if (bytes > static_cast<double>(largest_temporary)) return fmt::format("the sums would take {:.0f} bytes", bytes);
+  if (bytes > static_cast<double>(model::largest_temporary)) return fmt::format("the sums would take {:.0f} bytes", bytes);
   static_cast<void>(cut_at(r, *n, std::move(*halves)));
   r.done.push_back(directive);
   return std::nullopt;

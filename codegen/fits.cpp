@@ -50,7 +50,7 @@ const Fused::Set* set_of(const Group& chosen, const std::vector<Fused::Set>& set
 class LeafFit {
  public:
   LeafFit(const Plan& plan, const Group& group, const Compute& leaf, const Compute& chosen, const Strides& strides, const Target& target)
-      : plan_(plan), group_(group), leaf_(leaf), chosen_(chosen), target_(target), nest_(leaf_nest(plan.program, group, leaf, strides)) {}
+      : plan_(plan), group_(group), leaf_(leaf), chosen_(chosen), strides_(strides), target_(target), nest_(leaf_nest(plan.program, group, leaf, strides)) {}
 
   Misfit fault() const {
     if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan_.program.nodes[static_cast<std::size_t>(leaf_.node)]); intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape)
@@ -72,10 +72,21 @@ class LeafFit {
     return std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
   }
 
+  // Whether its target can hold a part of the fold, to which others are added.
+  bool adds() const {
+    return nest_.aggregation == Aggregation::Sum && plan_.program.tensor(nest_.target.tensor).dtype == compute_type(nest_.value->type()) && (identity_is_fill(nest_) || always_reached(nest_));
+  }
+
   Misfit loops() const {
     for (const Loop& loop : group_.loops) {
       if (!dim(loop.index) && group_.body.size() > 1) continue;  // of extent 1
       if (!dim(loop.index)) return fmt::format("`{}` is no dimension of `{}`; it has {}", loop.index, name(), dims());
+      const auto& s = std::get<poly::Statement>(plan_.program.nodes[static_cast<std::size_t>(leaf_.node)]);
+      if (leaf_.form != LeafForm::Fill && group_.body.size() > 1 && part_of_turn(s, loop, strides_)) {
+        if (loop.walk && (leaf_.form != LeafForm::Contract && leaf_.form != LeafForm::Reduce)) return fmt::format("parts of a turn of `{}` are added up by a `contract` or a `reduce`", loop.index);
+        if (loop.walk && (leaf_.chunk || leaf_.taps || !adds())) return fmt::format("parts of a turn of `{}` cannot be added up in `{}`", loop.index, name());
+        continue;
+      }
       if (reduces(loop.index)) return fmt::format("`{}` is reduced, so turns over it would write the same elements", loop.index);
     }
     return std::nullopt;
@@ -83,7 +94,7 @@ class LeafFit {
 
   Misfit walks() const {
     std::set<std::string> walked;
-    for (const Loop& loop : group_.loops) if (loop.step == 1) walked.insert(loop.index);
+    for (const Loop& loop : group_.loops) if (loop.part() == 1) walked.insert(loop.index);
     for (const Loop& loop : origins(group_)) walked.insert(loop.index);
     const auto walk = [&](const std::string& index) -> Misfit {
       if (index.empty()) return std::nullopt;
@@ -143,7 +154,7 @@ class LeafFit {
 
   // Chunks, streamed stores, staging, the order of blocks.
   Misfit parts() const {
-    const bool adds = nest_.aggregation == Aggregation::Sum && plan_.program.tensor(nest_.target.tensor).dtype == compute_type(nest_.value->type()) && (identity_is_fill(nest_) || always_reached(nest_));
+    const bool adds = this->adds();
     if (leaf_.taps > 0) {
       if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds || outputs_share_rows(nest_)) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `taps`", name());
       if (static_cast<std::size_t>(leaf_.taps) > leaf_.k.size()) return fmt::format("`k` has {} indices, not {} that could be taps", leaf_.k.size(), leaf_.taps);
@@ -194,6 +205,7 @@ class LeafFit {
   const Group& group_;
   const Compute& leaf_;
   const Compute& chosen_;
+  const Strides& strides_;
   const Target& target_;
   const Nest nest_;
 };
@@ -203,6 +215,11 @@ class LeafFit {
 Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets) {
   if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
   if (group.threads != chosen.threads) return chosen.threads ? fmt::format("its blocks have {} threads", chosen.threads) : "this target has no blocks of threads";
+  for (const Loop& loop : group.loops) {
+    if (!loop.walk) continue;
+    if (chosen.body.size() == 1 || group.threads || &loop != &group.loops.back()) return fmt::format("only the last loop of several statements on a CPU has parts of a turn, and `{}` is none", loop.index);
+    if (loop.walk >= loop.step) return fmt::format("a part of {} is not shorter than a turn of {} of `{}`", loop.walk, loop.step, loop.index);
+  }
   std::set<std::string> seen;
   for (const Loop& loop : group.loops) if (!seen.insert(loop.index).second) return fmt::format("`{}` is looped over twice", loop.index);
   if (group.tile != chosen.tile || (!chosen.tile.empty() && (!group.loops.empty() || group.locals != chosen.locals))) return std::string("boxes and what they keep are said by the directive `tile`");
@@ -223,7 +240,7 @@ Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen,
   const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan.program.nodes[static_cast<std::size_t>(chosen.node)]);
   if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return chosen;
   Nest nest = leaf_nest(plan.program, group, chosen, strides);
-  nest.adds = chosen.form != LeafForm::Fill && group.tile.empty() && plan.program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
+  nest.adds = chosen.form != LeafForm::Fill && group.tile.empty() && may_add(plan.program, group, chosen.node, nest, strides);
   const Facts turn = facts(nest, group.tile.empty() ? group.loops : origins(group), target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
   if (has_threads(target)) for_threads(leaf, turn, target);

@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "codegen/leaf_choice.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
@@ -20,7 +21,6 @@ namespace {
 
 using lang::InternalError;
 
-constexpr double worth_a_turn = 30000;                 // cycles
 
 bool is_rest(const Dim& dim) { return dim.name.starts_with("r"); }
 bool is_index(const Dim& dim) { return dim.name.starts_with("j"); }
@@ -40,7 +40,7 @@ std::int64_t product(const Nest& nest, const std::vector<std::size_t>& dims) {
 }
 
 // Turns worth their start, at most `most`.
-std::int64_t turns_for(double cycles, std::int64_t most) { return static_cast<std::int64_t>(std::clamp(cycles / worth_a_turn, 1.0, static_cast<double>(std::max<std::int64_t>(1, most)))); }
+std::int64_t turns_for(double cycles, std::int64_t most) { return static_cast<std::int64_t>(std::clamp(cycles / model::worth_a_turn, 1.0, static_cast<double>(std::max<std::int64_t>(1, most)))); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // An index as a row: below 0 the first, beyond the end the last. Compared in its own type, so that a u64 is not taken for negative.

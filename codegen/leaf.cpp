@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <functional>
 #include <tuple>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -78,7 +79,43 @@ class Leaf {
     return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
   }
 
-  Body all_blocks() { return blocks(leaf_.m_inner ? n_ : m_, leaf_.m_inner ? m_ : n_, {}); }
+  Body all_blocks() {
+    const bool row = m_ < 0 && n_ >= 0 && k_.empty();  // blocks of one row have its values in common
+    Body body;
+    if (row) body = with_views([&] { return hoisted(std::nullopt); });
+    if (hoisted_.empty()) body.clear();
+    append(body, blocks(leaf_.m_inner ? n_ : m_, leaf_.m_inner ? m_ : n_, {}));
+    if (row) hoisted_.clear();
+    return body;
+  }
+
+  // Operations on values that stay the same while d and all dimensions without a value run, before these loops: nothing hoists them later.
+  Body hoisted(std::optional<std::size_t> d) {
+    const Tile tile = std::exchange(tile_, Tile{});
+    if (d) hoisted_.clear();
+    step_ = Step{Expr(std::int64_t{0}), std::nullopt, hoisted_, {}};
+    Body body;
+    hoist(body, *nest_.value, d);
+    hoisted_ = std::move(step_.values);
+    tile_ = tile;
+    return body;
+  }
+  void hoist(Body& body, const poly::Expr& e, std::optional<std::size_t> d) {
+    if (e.as<poly::Apply>() && steady(e, d)) {
+      value(body, e, 0, 0);
+      return;
+    }
+    e.match([&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) hoist(body, o, d); }, [&](const poly::Cast& c) { hoist(body, c.operand, d); }, [](const auto&) {});
+  }
+  bool steady(const poly::Expr& e, std::optional<std::size_t> d) const {
+    const auto known = [&](const Form& form) {
+      for (std::size_t k = 0; k < form.coefficients.size(); ++k) if (form.coefficients[k] && (k == d || !points_.at(k))) return false;
+      return true;
+    };
+    return e.match([&](const poly::Read& r) { return known(nest_.reads[static_cast<std::size_t>(r.read)].offset); }, [&](const poly::Index& x) { return known(nest_.form(x.value)); },
+                   [&](const poly::Apply& a) { return std::all_of(a.operands.begin(), a.operands.end(), [&](const poly::Expr& o) { return steady(o, d); }); },
+                   [&](const poly::Cast& c) { return steady(c.operand, d); }, [](const poly::Number&) { return true; });
+  }
 
   // A long reduction a part at a time, so that what the blocks read of the operands stays in cache: later parts add to the target.
   Body chunks() {
@@ -387,9 +424,12 @@ class Leaf {
       steady_guard_ = Variable{name, DType::Bool};
     }
     Body loop = with(*d, r.lo, [&] { return with_views([&] {
+      Body same = hoisted(*d);
       const std::string index = names_.fresh(nest_.dims[*d].name);
       Body inner = step(Expr(std::int64_t{0}), std::nullopt, d, index, r.lo);
-      return Body{stmt(For{index, Kind::Serial, n, advance(*d), std::move(inner)})}; }); });
+      hoisted_.clear();
+      same.push_back(stmt(For{index, Kind::Serial, n, advance(*d), std::move(inner)}));
+      return same; }); });
     steady_guard_.reset();
     if (known < 0) body.push_back(stmt(If{less(Expr(std::int64_t{0}), n), std::move(loop), {}}));
     else append(body, std::move(loop));
@@ -424,7 +464,7 @@ class Leaf {
   // One step of the fold for all accumulators. `unroll`: the dimension that `u` steps along without moving the views; `moved`:
   // the dimension whose value is lo + index.
   Body step(const Expr& u, std::optional<std::size_t> unroll, std::optional<std::size_t> moved = {}, const std::string& index = "", const Expr& lo = Expr(std::int64_t{0})) {
-    step_ = Step{u, unroll, {}, {}};
+    step_ = Step{u, unroll, hoisted_, {}};
     std::optional<Expr> saved;
     const std::size_t walked = moved ? *moved : unroll ? *unroll : 0;
     if (moved || unroll) {
@@ -654,9 +694,9 @@ class Leaf {
     Expr result = convert(scaled_ ? product_of_lanes(body) : sum_of_lanes(body), compute_type(target_type_));
     if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
     const std::string& target = storage_.name(nest_.target.tensor);
-    const Expr at = corner(target_access, nest_.target.offset);
-    Stmt store = stmt(Store{target, at, stored(result)});
-    if (later_) store = stmt(If{*later_, {stmt(Store{target, at, stored(combine(nest_.aggregation, Load{target, at, target_type_}, result))})}, {store}});
+    const Expr place = corner(target_access, nest_.target.offset);
+    Stmt store = stmt(Store{target, place, stored(result)});
+    if (later_) store = stmt(If{*later_, {stmt(Store{target, place, stored(combine(nest_.aggregation, Load{target, place, target_type_}, result))})}, {std::move(store)}});
     if (flag_ && !nest_.fill) store = stmt(If{hit(), {std::move(store)}, {}});
     // One thread writes; lanes of a vector are one writer anyway.
     if (around_.threads) store = stmt(If{less(var(lane_), Expr(std::int64_t{1})), {std::move(store)}, {}});
@@ -725,8 +765,10 @@ class Leaf {
     const std::string index = names_.fresh(stem + "_v");
     const auto loop = [&](const Expr& n) {
       return with_views([&] {
+        Body same = hoisted(d);
         tile_.n0 = first + var(index) * Expr(vectors * leaf_.lanes);
-        step_ = Step{Expr(std::int64_t{0}), std::nullopt, {}, {}};
+        step_ = Step{Expr(std::int64_t{0}), std::nullopt, hoisted_, {}};
+        hoisted_.clear();
         Body inner;
         whole_mask_ = valid.has_value();
         for (std::int64_t v = 0; v < vectors; ++v) fold(inner, 0, v);
@@ -735,7 +777,8 @@ class Leaf {
         if (flag_) inner.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
         std::vector<Advance> moves = advance(d);
         for (Advance& move : moves) move.step = move.step * Expr(vectors * leaf_.lanes);
-        return Body{stmt(For{index, Kind::Serial, n, std::move(moves), std::move(inner)})};
+        same.push_back(stmt(For{index, Kind::Serial, n, std::move(moves), std::move(inner)}));
+        return same;
       });
     };
     if (is_const(turns)) return loop(turns);
@@ -760,6 +803,7 @@ class Leaf {
   std::optional<Expr> later_;                          // this is not the first part of a reduction folded in parts
   bool cleared_ = false;                               // blocks hold the identity: values of `taps` will add to it
   std::size_t folded_from_ = 0;                        // position in k_ of the first reduction inside the blocks
+  std::map<std::tuple<const void*, std::int64_t, std::int64_t>, Expr> hoisted_;  // of a step, computed before its loop
   bool whole_mask_ = false;                            // the fold stands inside one mask already
   Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}};
   std::string lane_, acc_, hit_;

@@ -322,7 +322,7 @@ template <class F> void each_block(const Facts& f, std::size_t n, F weigh) {
 // Reductions: large strides outside, and innermost one long enough to be worth a loop.
 std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size_t> lane) {
   std::vector<std::size_t> k;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && d != lane) k.push_back(d);
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && !f.fixed[d] && d != lane) k.push_back(d);
   const auto weight = [&](std::size_t d) {
     std::int64_t sum = 0;
     for (const FlatAccess& read : f.nest.reads) sum += std::abs(stride(read, d));
@@ -501,13 +501,20 @@ Choice choose_leaf(const Facts& f, int node) {
 
 constexpr std::int64_t warp = 32;
 
+bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides) {
+  const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
+  for (const Loop& loop : group.loops)
+    if (s && loop.walk && group.body.size() > 1 && part_of_turn(*s, loop, strides)) return false;
+  return program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
+}
+
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
   Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l1, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target)};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);
     for (const Loop& loop : loops)
-      if (loop.index == dim.name) f.extent.back() = std::min(loop.step, dim.extent), f.fixed.back() = loop.step == 1;
+      if (loop.index == dim.name) f.extent.back() = std::min(loop.part(), dim.extent), f.fixed.back() = loop.part() == 1;
   }
   const DType type = nest.value->type();
   f.width = has_threads(target) ? warp : target.vector_bytes / std::max(4, lang::bytes(type));

@@ -24,6 +24,8 @@ struct Facts {
   double fold;                                         // cycles to fold the lanes of one output
   bool squares;                                        // of registers may be transposed
 };
+// Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.
+bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides);
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
 
 // Whether a row couples two output dimensions: a triangle.

@@ -31,16 +31,21 @@ using lang::InternalError;
 class GroupLowering {
  public:
   GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer, std::string kernel)
-      : plan_(plan), group_(group), strides_(strides), storage_{plan, buffer, {}} {
+      : plan_(plan), group_(group), strides_(turn_strides(plan.program, group, strides)), storage_{plan, buffer, {}} {
     kernel_.name = std::move(kernel);
     for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan.program, group, leaf, strides));
+    if (!group.loops.empty() && group.loops.back().walk) walked_ = &group.loops.back();
   }
 
   Loops spell(std::vector<TensorId>& views) {
     collect_views(views);
     for (const auto& [buffer, name] : storage_.names) names_.take(name);
     for (const std::vector<Loop>* loops : {&group_.loops, &group_.tile})
-      for (const Loop& loop : *loops) first_.emplace(loop.index, names_.fresh(loop.index + "_0"));
+      for (const Loop& loop : *loops) {
+        first_.emplace(loop.index, names_.fresh(loop.index + "_0"));
+        turn_.emplace(loop.index, names_.fresh(loop.index + "_turn"));
+      }
+    if (walked_) step_ = names_.fresh(walked_->index + "_step"), turn_start_ = names_.fresh(walked_->index + "_from");
     if (const poly::Intrinsic* intrinsic = alone()) {
       kernel_.body = spell(*intrinsic);
       return {{kernel_}, {}};
@@ -49,12 +54,15 @@ class GroupLowering {
       kernel_.body = tiles();
       return {{kernel_}, {}};
     }
-    Body turn = allocate_locals();
+    Body turn;
     for (std::size_t l = 0; l < group_.body.size(); ++l) {
       if (l > 0 && group_.threads) turn.push_back(stmt(Barrier{}));
       append(turn, group_.threads ? spread_over_threads(l) : one_leaf(l, surroundings(l)));
     }
-    kernel_.body = group_.loops.empty() ? std::move(turn) : over_turns(std::move(turn), group_.loops, counts_of(group_.loops));
+    if (walked_) turn = in_parts(std::move(turn));
+    Body whole = allocate_locals();
+    append(whole, std::move(turn));
+    kernel_.body = group_.loops.empty() ? std::move(whole) : over_turns(std::move(whole), group_.loops, counts_of(group_.loops));
     return {{kernel_}, {}};
   }
 
@@ -90,7 +98,8 @@ class GroupLowering {
     };
     for (std::size_t l = 0; l < nests_.size(); ++l) {
       for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
-      add(nests_[l].target.tensor, group_.body[l].chunk || group_.body[l].taps || !group_.tile.empty() || alone() ? Direction::InOut : Direction::Out);
+      const bool adds = group_.body[l].chunk || group_.body[l].taps || !group_.tile.empty() || (walked_ && part(group_.body[l], *walked_));
+      add(nests_[l].target.tensor, adds || alone() ? Direction::InOut : Direction::Out);
     }
     if (const poly::Intrinsic* intrinsic = alone())
       for (const TensorId id : intrinsic->targets) add(id, Direction::InOut);
@@ -118,7 +127,10 @@ class GroupLowering {
     for (std::size_t l = 0; l < loops.size(); ++l) {
       inner = counts[l] ? inner / counts[l] : 0;
       Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
-      body.push_back(stmt(Let{first(loops[l].index), index * Expr(loops[l].step)}));
+      const Loop& loop = loops[l];
+      if (group_.tile.empty() && is_summed(loop)) body.push_back(stmt(Let{turn_.at(loop.index), index}));
+      if (!loop.walk) body.push_back(stmt(Let{first(loop.index), index * Expr(loop.step)}));
+      else body.push_back(stmt(Let{start_of_turn(), index * Expr(loop.step)}));
       rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
     }
     append(body, std::move(turn));
@@ -165,16 +177,34 @@ class GroupLowering {
   }
 
   const std::string& first(const std::string& index) const { return first_.at(index); }
+  const std::string& start_of_turn() const { return turn_start_; }
 
-  // A local holds `step` rows of the last loop's dimension and everything inside it.
+  // The turn of the last loop, some of its values after the other.
+  Body in_parts(Body leaves) {
+    const Loop& loop = *walked_;
+    const std::int64_t all = extent(loop.index), whole = (std::min(loop.step, all) + loop.walk - 1) / loop.walk;
+    const Expr count = all % loop.step ? ceil_divide(minimum(Expr(loop.step), Expr(all) - var(start_of_turn())), loop.walk) : Expr(whole);
+    Body body{stmt(Let{first(loop.index), var(start_of_turn()) + var(step_) * Expr(loop.walk)})};
+    append(body, std::move(leaves));
+    return {stmt(For{step_, Kind::Serial, count, {}, std::move(body)})};
+  }
+
+  // Whether some statement has a part of its sum for each turn of the loop.
+  bool is_summed(const Loop& loop) const {
+    return std::any_of(group_.body.begin(), group_.body.end(), [&](const Compute& leaf) { return part(leaf, loop).has_value(); });
+  }
+  std::optional<PartOfTurn> part(const Compute& leaf, const Loop& loop) const {
+    const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
+    return s && leaf.form != LeafForm::Fill && group_.body.size() > 1 ? part_of_turn(*s, loop, strides_) : std::nullopt;
+  }
+
+  // A local holds a part of a turn of each loop's dimension, and all of the others.
   Body allocate_locals() {
     Body body;
     for (const TensorId id : group_.locals) {
       if (storage_.buffer[static_cast<std::size_t>(id)] != id) continue;  // a link: the last of its chain brings the buffer
-      const auto shape = extents(plan_.program.tensor(id));
-      std::int64_t count = poly::product(shape), rows = 1;
-      for (const Loop& loop : group_.loops) rows = (poly::Exact(rows) * extent(loop.index)).get();
-      count = rows ? count / rows * std::min(group_.loops.back().step, extent(group_.loops.back().index)) : 0;
+      std::vector<std::int64_t> shape = turn_shape(plan_.program, group_, id);
+      const std::int64_t count = poly::product(shape);
       body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, std::max<std::int64_t>(1, count), group_.threads ? Memory::Shared : Memory::Local}));
     }
     return body;
@@ -188,8 +218,13 @@ class GroupLowering {
       const auto d = nest.dim(loop.index);
       if (!d) continue;
       const Expr begin = var(first(loop.index));
-      if (loop.step == 1) around.fixed.emplace(*d, begin);
-      else around.limits.emplace(*d, part(begin, loop.step, nest.dims[*d].extent));
+      if (loop.part() == 1) around.fixed.emplace(*d, begin);
+      else around.limits.emplace(*d, loop.walk ? part_of_walk(begin, loop, nest.dims[*d].extent) : part(begin, loop.step, nest.dims[*d].extent));
+      const auto sum = part(group_.body[l], loop);
+      if (!sum) continue;
+      Expr& base = around.base.try_emplace(target_access, Expr(std::int64_t{0})).first->second;
+      base = base - var(turn_.at(loop.index)) * Expr(sum->stride);
+      if (loop.walk) around.later = less(Expr(std::int64_t{0}), var(step_));
     }
     for (std::size_t r = 0; r < nest.reads.size(); ++r) if (local(nest.reads[r].tensor)) around.base.emplace(r, local_base(nest.reads[r].tensor));
     if (local(nest.target.tensor)) around.base.emplace(target_access, local_base(nest.target.tensor));
@@ -199,6 +234,13 @@ class GroupLowering {
   static Interval part(const Expr& begin, std::int64_t step, std::int64_t extent) {
     const Expr end = begin + Expr(step);
     return {begin, extent % step ? minimum(end, Expr(extent)) : end};
+  }
+
+  // Parts of a turn that is no multiple of them do not start at their multiples.
+  Interval part_of_walk(const Expr& begin, const Loop& loop, std::int64_t extent) const {
+    if (loop.step % loop.walk == 0) return part(begin, loop.walk, extent);
+    const Expr end = minimum(begin + Expr(loop.walk), var(start_of_turn()) + Expr(loop.step));
+    return {begin, extent % loop.step ? minimum(end, Expr(extent)) : end};
   }
 
   Body one_leaf(std::size_t l, const Surroundings& around) { return spelled(nests_[l], group_.body[l], around); }
@@ -275,11 +317,13 @@ class GroupLowering {
 
   const Plan& plan_;
   const Group& group_;
-  const Strides& strides_;
+  const Strides strides_;                              // locals as a turn holds them
   Storage storage_;
   Function kernel_;
   Names names_;
-  std::map<std::string, std::string> first_;           // of each group loop's index: its first value in this turn
+  std::map<std::string, std::string> first_, turn_;    // of each group loop's index: its first value in this turn, or part of one; which turn it is
+  const Loop* walked_ = nullptr;                       // the loop whose turns are walked a part at a time
+  std::string step_, turn_start_;                      // which part that is; where the turn starts
   std::vector<Nest> nests_;
 };
 

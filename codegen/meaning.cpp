@@ -64,13 +64,6 @@ void name_kept(autodiff::Split& split) {
       if (const auto at = names.find(tensor.name); at != names.end()) tensor.name = at->second;
 }
 
-// From here on there is one Program again: forward, whose last outputs are kept, or backward, which begins with them.
-void take_half(Meaning& meaning, Request::Half half) {
-  meaning.bounded = half == Request::Half::Forward ? meaning.split->forward : meaning.split->backward;
-  meaning.outputs.clear();
-  for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
-}
-
 // Planning and compiling cost about the same for each of these, so there is one limit for both.
 bool can_be_compiled(const Program& program, lang::Diagnostics& diagnostics) {
   std::size_t count = program.nodes.size();
@@ -78,6 +71,16 @@ bool can_be_compiled(const Program& program, lang::Diagnostics& diagnostics) {
     if (const auto* s = std::get_if<poly::Statement>(&node)) count += poly::parts(s->value).size();
   const lang::Span last = program.nodes.empty() ? lang::Span{} : std::visit([](const auto& node) { return node.span; }, program.nodes.back());
   return lang::within(lang::Limit::Compiled, static_cast<std::int64_t>(count), last, diagnostics);
+}
+
+bool is_compiled(Until until) { return until == Until::Plan || until == Until::Lowered; }
+
+bool reduce(Meaning& meaning, Until until, lang::Diagnostics& diagnostics) {
+  Clock timed(meaning.timings);
+  meaning.reduced = timed("defract", [&] { return poly::defract(*meaning.bounded); });
+  poly::verify(*meaning.reduced, Stage::Bounded);
+  // From here on every output element has exactly one writer.
+  return !is_compiled(until) || can_be_compiled(*meaning.reduced, diagnostics);  // classes are statements of their own
 }
 
 }  // namespace
@@ -94,7 +97,7 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   const Program* source = &*meaning.contraction;
   std::optional<Program> differentiated;               // what the last derivative is of
   for (const Derivative& derivative : request.derivatives) {
-    if (request.split || request.half != Request::Half::Both) differentiated = *source;
+    if (request.split || request.pair) differentiated = *source;
     meaning.gradient = timed(derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
     if (!meaning.gradient) return std::nullopt;
     poly::verify(*meaning.gradient, Stage::Symbolic);
@@ -105,8 +108,7 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   std::optional<Program> part;                         // the outputs that were asked for
   if (!request.outputs.empty()) part = restricted(*source, request.outputs);
   const Program& wanted = part ? *part : *source;
-  const bool compiled = until == Until::Plan || until == Until::Lowered;
-  if (compiled && !can_be_compiled(wanted, diagnostics)) return std::nullopt;  // here already: binding takes more than this took
+  if (is_compiled(until) && !can_be_compiled(wanted, diagnostics)) return std::nullopt;  // here already: binding takes more than this took
   for (const poly::TensorId id : wanted.outputs) meaning.outputs.push_back(autodiff::without_mark(wanted.tensor(id).name));
   meaning.bound = timed("bind", [&] { return poly::bind(accumulated(wanted, request.accumulate), request.sizes, diagnostics); });
   if (!meaning.bound) return std::nullopt;
@@ -121,18 +123,21 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
     if (!meaning.split) return std::nullopt;
     poly::verify(meaning.split->forward, Stage::Bounded);
     poly::verify(meaning.split->backward, Stage::Bounded);
-    if (request.half != Request::Half::Both) {
-      name_kept(*meaning.split);
-      take_half(meaning, request.half);
-    }
+    if (request.pair) name_kept(*meaning.split);
   }
+  if (request.pair) return meaning;
   if (until == Until::Bound) return meaning;
 
-  meaning.reduced = timed("defract", [&] { return poly::defract(*meaning.bounded); });
-  poly::verify(*meaning.reduced, Stage::Bounded);
-  // From here on every output element has exactly one writer.
-  if (compiled && !can_be_compiled(*meaning.reduced, diagnostics)) return std::nullopt;  // classes are statements of their own
-  return meaning;
+  return reduce(meaning, until, diagnostics) ? std::optional(std::move(meaning)) : std::nullopt;
+}
+
+std::optional<Meaning> half_of(const Meaning& pair, Half half, Until until, lang::Diagnostics& diagnostics) {
+  Meaning meaning;
+  meaning.checks = pair.checks;
+  meaning.bounded = half == Half::Forward ? pair.split->forward : pair.split->backward;
+  for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
+  if (until == Until::Bound) return meaning;
+  return reduce(meaning, until, diagnostics) ? std::optional(std::move(meaning)) : std::nullopt;
 }
 
 }  // namespace tilec::codegen

@@ -35,6 +35,11 @@ struct Meaning {
   std::vector<Timing> timings;                         // of all passes so far
 };
 
+// Of a request for a pair, as far as the split: what each half is chosen from, `half_of` says.
 std::optional<Meaning> meaning_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
+
+// From here on there is one Program again, from `bounded` on: forward, whose last outputs are kept, or backward, which begins with them.
+enum class Half { Forward, Backward };
+std::optional<Meaning> half_of(const Meaning& pair, Half half, Until until, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::codegen

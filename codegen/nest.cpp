@@ -104,6 +104,15 @@ void merge_dims(Nest& nest, const std::set<std::string>& keep) {
 
 }  // namespace
 
+void leave_to_turn(Nest& nest, const std::string& part, const std::string& whole, std::int64_t step) {
+  const auto d = nest.dim(part), i = nest.dim(whole);
+  if (!d || !i) return;                                // of extent 1
+  Form tie{std::vector<std::int64_t>(nest.dims.size(), 0), 0};
+  tie.coefficients[*i] = 1, tie.coefficients[*d] = -step;
+  std::erase_if(nest.rows, [&](const Row& row) { return row.form == tie && row.extent == step; });
+  erase_dim(nest, *d);
+}
+
 bool Nest::empty() const { return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.extent == 0; }); }
 
 std::optional<std::size_t> Nest::dim(const std::string& name) const {

@@ -72,5 +72,7 @@ Nest intrinsic_nest(const poly::Program& program, const poly::Intrinsic& intrins
 
 // The extent's product; saturates.
 std::int64_t box_points(const Nest& nest);
+// Without the dimension `part` and the row 0 <= whole - step * part < step: a turn has one value of it.
+void leave_to_turn(Nest& nest, const std::string& part, const std::string& whole, std::int64_t step);
 
 }  // namespace tilec::codegen

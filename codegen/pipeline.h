@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "codegen/choice.h"
 #include "codegen/meaning.h"
@@ -16,6 +17,14 @@ namespace tilec::codegen {
 
 struct Stages : Meaning, Chosen {};
 
+// A function and its last derivative, from one meaning: it says what goes from one to the other (`split`).
+struct Pair { Meaning meaning; Stages forward, backward; };
+
+// Of a request for a pair: its meaning, and as far as a plan the plans of both halves.
 std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
+std::optional<Pair> compile_pair(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
+
+// As `parts_of` reads it.
+std::string print(const Plan& forward, const Plan& backward);
 
 }  // namespace tilec::codegen

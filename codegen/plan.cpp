@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
 #include "codegen/tile.h"
 #include "lang/diagnostic.h"
 
@@ -48,7 +50,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
 
 std::string list_of(const std::vector<Loop>& loops) {
   std::vector<std::string> parts;
-  for (const Loop& loop : loops) parts.push_back(fmt::format("{} by {}", loop.index, loop.step));
+  for (const Loop& loop : loops) parts.push_back(fmt::format("{} by {}{}", loop.index, loop.step, loop.walk ? fmt::format("/{}", loop.walk) : ""));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -149,9 +151,12 @@ std::optional<std::vector<Loop>> parse_loops(PlanLine line, PlanFault& fault) {
     const lang::Span span = line.here();
     if (line.next() != "by") { fault = {span, "a loop is `INDEX by STEP`"}; return std::nullopt; }
     const lang::Span number = line.here();
-    const auto step = number_in(line.next());
+    const std::string size = line.next();
+    const std::size_t slash = size.find('/');
+    const auto step = number_in(size.substr(0, slash)), walk = slash == std::string::npos ? std::optional<std::int64_t>(0) : number_in(size.substr(slash + 1));
+    if (!walk || (slash != std::string::npos && !*walk)) { fault = {number, "the part of a turn of `" + loop.index + "` is no number above 0"}; return std::nullopt; }
     if (!step || !*step) { fault = {number, "the step of `" + loop.index + "` is no number above 0"}; return std::nullopt; }
-    loop.step = *step;
+    loop.step = *step, loop.walk = *walk;
     loops.push_back(loop);
   }
   return loops;
@@ -207,7 +212,40 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   if (!group.tile.empty()) return tile_nest(program, group, leaf.node, strides);
   std::set<std::string> keep;
   if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
-  return nest_of(s, strides, keep);
+  Nest nest = nest_of(s, group.locals.empty() ? strides : turn_strides(program, group, strides), keep);
+  for (const Loop& loop : group.loops)
+    if (const auto part = group.body.size() > 1 ? part_of_turn(s, loop, strides) : std::nullopt) leave_to_turn(nest, part->index, loop.index, loop.step);
+  return nest;
+}
+
+std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId local) {
+  std::vector<std::int64_t> shape = extents(program.tensor(local));
+  const auto made = std::find_if(group.body.begin(), group.body.end(), [&](const Compute& leaf) { return target_of(program, leaf.node) == local; });
+  if (made == group.body.end()) throw InternalError("a group has a local that it does not make");
+  const auto& s = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(made->node)]);
+  for (const Loop& loop : group.loops)
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const auto k = s.target.element[d].single_index();
+      if (!k || s.indices[*k] != loop.index) continue;
+      shape[d] = std::min(shape[d], loop.part());
+      break;                                           // E[i, i]: the second one has all its values
+    }
+  return shape;
+}
+
+Strides turn_strides(const poly::Program& program, const Group& group, const Strides& strides) {
+  Strides turn = strides;
+  for (const TensorId id : group.locals) turn[static_cast<std::size_t>(id)] = row_major(turn_shape(program, group, id));
+  return turn;
+}
+
+std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const Strides& strides) {
+  for (const Tie& tie : ties(s)) {
+    if (s.indices[tie.whole] != loop.index || tie.size != loop.step || is_output_index(s, tie.whole)) continue;
+    for (std::size_t d = 0; d < s.target.element.size(); ++d)
+      if (s.target.element[d].single_index() == tie.part) return PartOfTurn{s.indices[tie.part], strides[static_cast<std::size_t>(s.target.tensor)][d]};
+  }
+  return std::nullopt;
 }
 
 LeafForm form_of(poly::IntrinsicOp op) {
@@ -293,7 +331,7 @@ void verify(const Plan& plan, const Strides& strides) {
       ++leaves[leaf.node];
       const Nest nest = leaf_nest(plan.program, group, leaf, strides);
       std::set<std::string> walked;
-      for (const Loop& loop : group.loops) if (loop.step == 1) walked.insert(loop.index);
+      for (const Loop& loop : group.loops) if (loop.part() == 1) walked.insert(loop.index);
       for (const Loop& loop : origins(group)) walked.insert(loop.index);
       const auto walk = [&](const std::string& name) {
         if (name.empty()) return;

@@ -8,7 +8,8 @@
 // In front of the groups stand the directives that made the Program of the reduced one (rewrite/directive.h).
 //
 // A group is one launch. Its loops are over output dimensions that all its statements share by name; `by` is how many of them one
-// turn covers. A leaf covers what the loops leave of its statement: `lower` cuts `m` and `n` into blocks and walks the rest in the
+// turn covers, `by 64/4` that its leaves have 4 of the 64 at a time, so that what one leaves the next finds in cache. A loop may be over
+// a reduction too, where the statement has a part of its sum for each turn (`part_of_turn`). A leaf covers what the loops leave of its statement: `lower` cuts `m` and `n` into blocks and walks the rest in the
 // order written. Rows of the domain become exact loop bounds at the level of their last dimension; where they couple m or n with
 // something further in, `lower` splits interior and border at that loop, so no leaf has a guard in its innermost loop.
 #pragma once
@@ -52,6 +53,8 @@ struct Compute {
 struct Loop {
   std::string index;
   std::int64_t step = 1;
+  std::int64_t walk = 0;                               // cpu: how much of a turn its leaves have at a time, one part after the other; 0: all of it
+  std::int64_t part() const { return walk ? walk : step; }
   bool operator==(const Loop&) const = default;
 };
 struct Group {
@@ -105,8 +108,15 @@ void verify(const Plan& plan, const Strides& strides);
 
 LeafForm form_of(poly::IntrinsicOp op);
 TensorId target_of(const poly::Program& program, int node);
-// What a leaf covers; indices that a group of several leaves loops over are dimensions of their own.
+// What a leaf covers; indices that a group of several leaves loops over are dimensions of their own. Locals lie as the turn holds them.
 Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
+// Of each local, strides of the dense part that a turn holds; of others those given.
+Strides turn_strides(const poly::Program& program, const Group& group, const Strides& strides);
+std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId local);
+
+// P[s, j] = +(X[i, j]), 0 <= i - 188 s < 188: with turns of 188 of i, turn s computes row s of P. Such an s is no dimension of the leaf.
+struct PartOfTurn { std::string index; std::int64_t stride; };  // that index, and how far its elements lie apart in the target
+std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const Strides& strides);
 
 // Which buffer each tensor lives in: the links of a chain of `default`s share the last one's.
 std::vector<TensorId> buffers(const poly::Program& program);

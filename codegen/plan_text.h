@@ -57,4 +57,20 @@ struct PlanFault {
   std::string what;
 };
 
+// A plan may say how the pair of a function is compiled, too: in two parts, behind lines `forward` and `backward`.
+//
+//   no copy                         of the function itself
+//   forward
+//     group Y                       of the pair's first half
+//       …
+//   backward
+//     group dX
+//       …
+struct PlanParts {
+  std::optional<PlanText> function, forward, backward;  // each alone, at its places in the text; none: nothing is said of it
+  lang::Span first;                                    // line that says anything
+};
+// None with a fault: a part begins twice.
+std::optional<PlanParts> parts_of(const PlanText& plan, PlanFault& fault);
+
 }  // namespace tilec::codegen

@@ -46,6 +46,7 @@ class Reasons {
   }
   std::string operator()(const directives::Terms&) const { return "what a scan adds is computed first, side by side: from element to element there is one addition left"; }
   std::string operator()(const directives::Blocks& d) const { return fmt::format("blocks of {} are scanned side by side, then the sums of the blocks before are added", grouped(static_cast<double>(d.size))); }
+  std::string operator()(const directives::Windows&) const { return "a window is the end of a block and the beginning of the next, and both are scans: three operations for each element"; }
   std::string operator()(const directives::Split& d) const {
     return fmt::format("a long fold for few elements{}: parts of {} of {} are folded side by side, then the parts", points_of(d.tensor), grouped(static_cast<double>(d.size)), d.index);
   }

@@ -80,8 +80,11 @@ class Replay {
     group.body = chosen.body;                          // so many leaves: their dimensions depend on it
     std::vector<Compute> body;
     for (std::size_t l = 0; l < chosen.body.size(); ++l) {
-      const GivenLeaf leaf = given.leaves.empty() ? GivenLeaf{chosen.body[l], false, false, given.span} : given.leaves[l];
-      const auto made = completed(leaf, group, chosen, l);
+      if (given.leaves.empty()) {
+        body.push_back(group.loops == chosen.loops ? chosen.body[l] : chosen_leaf(plan_, group, chosen.body[l], fused_.strides, target_));
+        continue;
+      }
+      const auto made = completed(given.leaves[l], group, chosen, l);
       if (!made) return false;
       body.push_back(*made);
     }

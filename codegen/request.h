@@ -30,7 +30,7 @@ struct Request {
   std::vector<std::string> outputs;                    // of the last one, those wanted; empty: all. Others are not computed
   std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to, not written
   bool split = false;                                  // the last derivative and what it is of as two Programs, too
-  enum class Half { Both, Forward, Backward } half = Half::Both;  // of a split: the one that is compiled
+  bool pair = false;                                   // these two are compiled, each for itself: the cotangents are nobody's arguments yet
   std::optional<std::int64_t> room;                    // bytes that forward may keep for backward; none: what pays
   bool keeps_rewrites = false;                         // each stage of the rewriting is to be shown
   bool checked = false;                                // indices out of range are looked for, see Stages::checks

@@ -2,12 +2,13 @@
 #include "codegen/restate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
+#include "codegen/decay.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
-#include "codegen/scalar.h"
 #include "poly/hull.h"
 
 namespace tilec::codegen {
@@ -59,6 +60,17 @@ std::optional<Affine> only_form(const Statement& s, std::size_t k) {
   return c == 1 || c == -1 ? found : std::nullopt;
 }
 
+}  // namespace
+
+bool follow(const std::vector<poly::Range>& wanted, const Statement& s) {
+  const std::vector<poly::Row> rows = poly::rows_of(s);
+  poly::Box box{false, std::vector<poly::Interval>(s.indices.size())};
+  poly::tighten(rows, box);
+  return std::all_of(wanted.begin(), wanted.end(), [&](const poly::Range& row) { return poly::follows(poly::row_of(row), rows, box); });
+}
+
+namespace {
+
 // ---- conditions
 
 poly::Range at_least_zero(Affine form) { return {std::move(form), std::nullopt}; }
@@ -71,13 +83,49 @@ std::optional<Affine> affine(const poly::Expr& e, std::size_t count) {
   return std::nullopt;
 }
 
+// The same of a float that is such an integer and whole numbers more, which it holds exactly where it is near 0.
+std::optional<Affine> whole(const poly::Expr& e, std::size_t count) {
+  constexpr double small = 1024;
+  if (!lang::is_float(e.type())) return affine(e, count);
+  if (e.type() != DType::F32 && e.type() != DType::F64) return std::nullopt;
+  if (const auto* number = e.as<poly::Number>()) {
+    if (std::abs(number->real) > small || number->real != std::trunc(number->real)) return std::nullopt;
+    return Affine::of(poly::Size(static_cast<std::int64_t>(number->real)), count);
+  }
+  if (const auto* cast = e.as<poly::Cast>()) return whole(cast->operand, count);
+  const auto* apply = e.as<poly::Apply>();
+  if (!apply || (apply->op != Op::Add && apply->op != Op::Sub) || !apply->operands[1].as<poly::Number>()) return std::nullopt;
+  const auto left = whole(apply->operands[0], count), right = whole(apply->operands[1], count);
+  if (!left || !right) return std::nullopt;
+  return left->plus(right->times(poly::Size(apply->op == Op::Add ? 1 : -1)));
+}
+
+// form != 0, where the statement and the rows say that it is on one side of 0.
+bool add_side(const Affine& form, const Statement& s, std::vector<poly::Range>& rows) {
+  Statement known = s;
+  known.domain.insert(known.domain.end(), rows.begin(), rows.end());
+  for (const std::int64_t sign : {1, -1}) {
+    Affine side = form.times(poly::Size(sign));
+    if (!follow({at_least_zero(side)}, known)) continue;
+    side.constant = poly::Size(side.constant.get() - 1);
+    rows.push_back(at_least_zero(std::move(side)));
+    return true;
+  }
+  return false;
+}
+
 // The rows that hold iff the condition does, or iff it does not; false where it is no conjunction of rows.
-bool add_rows(const poly::Expr& condition, bool wanted, std::size_t count, std::vector<poly::Range>& rows) {
+bool add_rows(const poly::Expr& condition, bool wanted, const Statement& s, std::vector<poly::Range>& rows) {
+  const std::size_t count = s.indices.size();
   const auto* apply = condition.as<poly::Apply>();
   if (!apply) return false;
   const auto& operands = apply->operands;
-  if (apply->op == Op::Not) return add_rows(operands[0], !wanted, count, rows);
-  if (apply->op == (wanted ? Op::And : Op::Or) && apply->type == DType::Bool) return add_rows(operands[0], wanted, count, rows) && add_rows(operands[1], wanted, count, rows);
+  if (apply->op == Op::Not) return add_rows(operands[0], !wanted, s, rows);
+  if (apply->op == (wanted ? Op::And : Op::Or) && apply->type == DType::Bool) return add_rows(operands[0], wanted, s, rows) && add_rows(operands[1], wanted, s, rows);
+  if (apply->op == (wanted ? Op::Ne : Op::Eq)) {
+    const auto left = whole(operands[0], count), right = whole(operands[1], count);
+    return left && right && add_side(left->plus(right->times(poly::Size(-1))), s, rows);
+  }
   const bool compares = apply->op == Op::Lt || apply->op == Op::Le || apply->op == Op::Gt || apply->op == Op::Ge;
   const auto left = compares ? affine(operands[0], count) : std::nullopt, right = compares ? affine(operands[1], count) : std::nullopt;
   if (!left || !right) return false;
@@ -88,38 +136,37 @@ bool add_rows(const poly::Expr& condition, bool wanted, std::size_t count, std::
   return true;
 }
 
-// What a fold of nothing is.
-poly::Number nothing(Aggregation how, DType type) {
-  const auto none = identity(how, type);
-  const auto* constant = none.as<Constant>();
-  return {type, constant->integer, constant->real};
-}
-
 // Takes conditions off the value, as long as what they choose instead is `ignored`.
-poly::Expr without_conditions(const poly::Expr& value, const poly::Number& ignored, std::size_t count, std::vector<poly::Range>& rows) {
+poly::Expr without_conditions(const poly::Expr& value, const poly::Number& ignored, const Statement& s, std::vector<poly::Range>& rows) {
   const auto* select = value.as<poly::Apply>();
   if (!select || select->op != Op::Select) return value;
   for (const bool wanted : {true, false}) {
     const auto* other = select->operands[wanted ? 2 : 1].as<poly::Number>();
     const std::size_t before = rows.size();
-    if (other && *other == ignored && add_rows(select->operands[0], wanted, count, rows)) return without_conditions(select->operands[wanted ? 1 : 2], ignored, count, rows);
+    if (other && *other == ignored && add_rows(select->operands[0], wanted, s, rows)) return without_conditions(select->operands[wanted ? 1 : 2], ignored, s, rows);
     rows.resize(before);
   }
   return value;
 }
 
-// ---- one sum in another
-
-}  // namespace
-
-bool follow(const std::vector<poly::Range>& wanted, const Statement& s) {
-  const std::vector<poly::Row> rows = poly::rows_of(s);
-  poly::Box box{false, std::vector<poly::Interval>(s.indices.size())};
-  poly::tighten(rows, box);
-  return std::all_of(wanted.begin(), wanted.end(), [&](const poly::Range& row) { return poly::follows(poly::row_of(row), rows, box); });
+// Rows that another one says and more: 0 <= t - s where 0 <= t - s - 1.
+void drop_weaker_rows(Statement& s) {
+  for (std::size_t n = s.domain.size(); n-- > s.indices.size();) {
+    const poly::Range row = s.domain[n];
+    const auto says_it = [&](std::size_t m) {
+      const Affine& other = s.domain[m].value;
+      const std::int64_t gap = row.value.constant.get() - other.constant.get();
+      return m != n && !row.extent && other.coefficients == row.value.coefficients && other.divisor == row.value.divisor && (gap > 0 || (gap == 0 && m < n));
+    };
+    for (std::size_t m = s.indices.size(); m < s.domain.size(); ++m) {
+      if (!says_it(m)) continue;
+      s.domain.erase(s.domain.begin() + static_cast<std::ptrdiff_t>(n));
+      break;
+    }
+  }
 }
 
-namespace {
+// ---- one sum in another
 
 bool is_zero(const std::variant<poly::Number, TensorId>& fill) {
   const auto* number = std::get_if<poly::Number>(&fill);
@@ -186,7 +233,7 @@ std::optional<Statement> unmasked(const Program& program, const Statement& s) {
   const poly::Number none = nothing(s.aggregation, s.value.type());
   Statement result = s;
   std::vector<poly::Range> rows;
-  result.value = without_conditions(s.value, none, s.indices.size(), rows);
+  result.value = without_conditions(s.value, none, s, rows);
   if (rows.empty()) return std::nullopt;
   // An element all of whose points are masked has no point any more: its fill is what it was.
   const bool has_points = covers(program, s) && s.domain.size() == s.indices.size();
@@ -194,6 +241,7 @@ std::optional<Statement> unmasked(const Program& program, const Statement& s) {
   if (has_points) result.fill = stored;
   else if (const auto* fill = std::get_if<poly::Number>(&s.fill); !fill || *fill != stored) return std::nullopt;
   result.domain.insert(result.domain.end(), rows.begin(), rows.end());
+  drop_weaker_rows(result);
   drop_unused(result);
   return bounded(std::move(result));
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/scan.h"
 
 namespace tilec::codegen {
@@ -85,9 +86,35 @@ bool elementwise(const Program& program, const Statement& s) {
   return s.aggregation == Aggregation::Assign && !reduces(s) && s.domain.size() == s.indices.size() && covers(program, s);
 }
 
+bool contracts(const Program& program, const Statement& s) {
+  if (!reuses(s)) return false;
+  double largest = elements(program, s.target.tensor);
+  for (const Access& read : s.reads) largest = std::max(largest, elements(program, read.tensor));
+  return points(s) >= 2 * largest;
+}
+
+std::vector<Tie> ties(const Statement& s) {
+  std::vector<Tie> found;
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
+    const auto& [row, size] = s.domain[r];
+    if (!size || !row.constant.is(0) || !row.divisor.is(1)) continue;
+    std::optional<std::size_t> whole, part;
+    bool two = true;
+    for (std::size_t k = 0; k < s.indices.size(); ++k) {
+      if (row.coefficients[k].is(0)) continue;
+      if (row.coefficients[k].is(1) && !whole) whole = k;
+      else if (row.coefficients[k].is(-size->get()) && !part) part = k;
+      else two = false;
+    }
+    if (two && whole && part && s.domain[*whole].value.constant.is(0) && s.domain[*part].value.constant.is(0)) found.push_back({*whole, *part, size->get()});
+  }
+  return found;
+}
+
 double points(const Statement& s) {
   double count = 1;
   for (std::size_t k = 0; k < s.indices.size(); ++k) count *= static_cast<double>(s.domain[k].extent->get());
+  for (const Tie& tie : ties(s)) count /= std::max(1.0, static_cast<double>(s.domain[tie.part].extent->get()));
   if (const auto scan = scan_of(s)) count /= std::max(1.0, static_cast<double>(std::min(s.domain[scan->along].extent->get(), s.domain[scan->over].extent->get())));
   return count;
 }
@@ -111,14 +138,14 @@ bool reuses(const Statement& s) {
 
 int weight(const Expr& e) {
   return e.match([](const poly::Apply& a) {
-                   int sum = a.op == lang::Op::Add || a.op == lang::Op::Sub || a.op == lang::Op::Mul || a.op == lang::Op::Neg || a.op == lang::Op::Max || a.op == lang::Op::Min || a.op == lang::Op::Relu || a.op == lang::Op::Select ? 1 : 8;
+                   int sum = a.op == lang::Op::Add || a.op == lang::Op::Sub || a.op == lang::Op::Mul || a.op == lang::Op::Neg || a.op == lang::Op::Max || a.op == lang::Op::Min || a.op == lang::Op::Relu || a.op == lang::Op::Select ? 1 : model::function_operations;
                    for (const Expr& o : a.operands) sum += weight(o);
                    return sum;
                  },
                  [](const poly::Cast& c) { return weight(c.operand); }, [](const auto&) { return 0; });
 }
 
-double cycles(const Statement& s) { return points(s) * std::max(1, weight(s.value)) / 16; }
+double cycles(const Statement& s) { return points(s) * std::max(1, weight(s.value)) / model::operations_a_cycle; }
 
 int nodes(const Expr& e) {
   return e.match([](const poly::Apply& a) { int sum = 1; for (const Expr& o : a.operands) sum += nodes(o); return sum; },

@@ -25,6 +25,11 @@ bool reduces(const poly::Statement& s);
 bool elementwise(const poly::Program& program, const poly::Statement& s);
 // A reduction some operand of which does not depend on some output index: blocks of m and n pay.
 bool reuses(const poly::Statement& s);
+// 0 <= whole - size * part < size, of indices that start at 0: each value of `whole` has one of `part`.
+struct Tie { std::size_t whole, part; std::int64_t size; };
+std::vector<Tie> ties(const poly::Statement& s);
+// One that reads its largest operand over and over: else it streams through it once.
+bool contracts(const poly::Program& program, const poly::Statement& s);
 double points(const poly::Statement& s);               // of the box; of a scan, what is computed
 double elements(const poly::Program& program, TensorId id);
 bool is_output(const poly::Program& program, TensorId id);

@@ -125,7 +125,8 @@ class Rewrite {
     if (!apply) return e;
     if (apply->op == Op::Eq)
       for (const std::size_t extreme : {0, 1})
-        if (const auto both = told(apply->operands[extreme], apply->operands[1 - extreme])) return *both;
+        for (const auto tell : {&Rewrite::told, &Rewrite::told_of_first})
+          if (const auto both = (this->*tell)(apply->operands[extreme], apply->operands[1 - extreme])) return *both;
     poly::Apply copy{apply->op, {}, apply->type};
     for (const Expr& operand : apply->operands) copy.operands.push_back(rewritten(operand));
     return Expr(std::move(copy));
@@ -142,12 +143,50 @@ class Rewrite {
     Seen seen{program_, *made, result_, {}};
     const Expr wanted = made->value.type() == stored ? made->value : Expr(poly::Cast{made->value, stored});
     if (!seen.by_element(access) || !seen.by_value(wanted, value) || !seen.within()) return std::nullopt;
-    Affine first = *seen.map[run->over];
-    first.constant = poly::Size(first.constant.get() - run->sign * run->constant);
-    Access at = access;
+    return both_equal(value, *made, *run, seen, access, extreme);
+  }
+
+  // First[t] == s   ⇒   First[s] == s && First[s] == First[t]: what is first of some values is first of fewer, as long as it is among them.
+  std::optional<Expr> told_of_first(const Expr& first, const Expr& index) {
+    const auto *read = first.as<poly::Read>();
+    const auto* here = index.as<poly::Index>();
+    if (!read || !here) return std::nullopt;
+    const Access access = result_.reads[static_cast<std::size_t>(read->read)];
+    const Statement* made = maker(program_, access.tensor);
+    const auto run = made ? running(program_, *made) : std::nullopt;
+    if (!run || run->constant > 0 || made->value.type() != program_.tensor(access.tensor).dtype) return std::nullopt;
+    const auto* select = made->value.as<poly::Apply>();
+    const auto* place = select && select->op == Op::Select && is_equal_run(*made, *run, select->operands[0]) ? select->operands[1].as<poly::Index>() : nullptr;
+    Seen seen{program_, *made, result_, {}};
+    if (!place || plain_index(place->value) != run->over || place->type != here->type || !seen.by_element(access) || !seen.by_form(place->value, here->value) || !seen.within()) return std::nullopt;
+    return both_equal(index, *made, *run, seen, access, first);
+  }
+
+  // What is told of s alone, and that the extreme at s is that at t.
+  static bool is_equal_run(const Statement& made, const Running& run, const Expr& condition) {
+    const auto* all = condition.as<poly::Apply>();
+    const auto* same = all && all->op == Op::And ? all->operands[1].as<poly::Apply>() : nullptr;
+    const auto* there = same && same->op == Op::Eq ? same->operands[0].as<poly::Read>() : nullptr;
+    const auto* here = there ? same->operands[1].as<poly::Read>() : nullptr;
+    std::vector<bool> used(made.indices.size(), false);
+    if (!here) return false;
+    mark(all->operands[0], made.reads, used);
+    const Access &p = made.reads[static_cast<std::size_t>(there->read)], &q = made.reads[static_cast<std::size_t>(here->read)];
+    if (used[run.along] || p.tensor != q.tensor) return false;
+    std::vector<Affine> map;
+    for (std::size_t k = 0; k < made.indices.size(); ++k) map.push_back(Affine::index(k == run.along ? run.over : k, made.indices.size()));
+    map[run.along].constant = poly::Size(-run.sign * run.constant);
+    for (std::size_t d = 0; d < p.element.size(); ++d) if (!(q.element[d].compose(map, map.size()) == p.element[d])) return false;
+    return true;
+  }
+
+  // value == there && there == extreme, where `there` is the element of `made` whose last value is s.
+  Expr both_equal(const Expr& value, const Statement& made, const Running& run, const Seen& seen, Access at, const Expr& extreme) {
+    Affine first = *seen.map[run.over];
+    first.constant = poly::Size(first.constant.get() - run.sign * run.constant);
     for (std::size_t d = 0; d < at.element.size(); ++d)
-      if (*plain_index(made->target.element[d]) == run->along) at.element[d] = first;
-    const Expr there = poly::Read{static_cast<int>(result_.reads.size()), stored};
+      if (*plain_index(made.target.element[d]) == run.along) at.element[d] = first;
+    const Expr there = poly::Read{static_cast<int>(result_.reads.size()), extreme.type()};
     result_.reads.push_back(std::move(at));
     changed_ = true;
     const auto equal = [](const Expr& a, const Expr& b) { return Expr(poly::Apply{Op::Eq, {a, b}, DType::Bool}); };
@@ -162,7 +201,7 @@ class Rewrite {
 }  // namespace
 
 std::optional<Statement> told_by_runs(const Program& program, const Statement& s) {
-  return s.aggregation == Aggregation::Sum ? Rewrite(program, s).run() : std::nullopt;
+  return s.aggregation == Aggregation::Assign || s.aggregation == Aggregation::Product ? std::nullopt : Rewrite(program, s).run();
 }
 
 }  // namespace tilec::codegen

@@ -10,6 +10,7 @@
 #include "codegen/part.h"
 #include "codegen/product.h"
 #include "codegen/scalar.h"
+#include "codegen/window.h"
 #include "lang/diagnostic.h"
 #include "poly/intern.h"
 
@@ -164,15 +165,28 @@ bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const Plac
   return moves;
 }
 
-bool decays(const Shape& shape, const Scan& scan, const poly::Expr& value, const ReachOf& reach, const PlaceOf& place_of, const FormOf& form_of) {
-  const auto decay = decay_of(value, reach);
-  if (!decay || (!decay->here && !decay->there && decay->powers.empty() && decay->runs.empty())) return false;
-  const auto rises = [&](const Power& power) {         // by 1 from element to element
-    const Form form = form_of(power.exponent.as<poly::Index>()->value);
-    return scan.c <= 0 && form.coefficients[scan.along] == (scan.along_down ? -1 : 1) && form.coefficients[scan.over] == (scan.over_down ? 1 : -1);
-  };
-  if (!std::all_of(decay->powers.begin(), decay->powers.end(), rises)) return false;
-  if ((decay->here || decay->there || !decay->powers.empty()) && decay->written == lang::DType::F64) return false;  // steps would want more digits than there are
+// Nothing where one of them does not grow with the distance alone, or an element has several values to begin with.
+std::optional<std::vector<Line>> lines_of(const std::vector<Length>& lengths, const Scan& scan, const std::vector<Dim>& dims, const FormOf& form_of) {
+  std::vector<Line> lines;
+  for (const Length& length : lengths) {
+    const auto line = line_of(form_of(length.index.as<poly::Index>()->value), scan, dims);
+    if (!line || scan.c > 0) return std::nullopt;
+    lines.push_back({length.times * line->start + length.plus, length.times * line->slope});
+  }
+  return lines;
+}
+
+bool decays(const Shape& shape, const Scan& scan, Aggregation how, const poly::Expr& value, const ReachOf& reach, const PlaceOf& place_of, const FormOf& form_of) {
+  const auto decay = decay_of(how, value, reach);
+  if (!decay) return false;
+  const bool weighed = decay->here || decay->there || !decay->powers.empty() || !decay->rates.empty();
+  if (!weighed && decay->lengths.empty() && decay->runs.empty()) return false;
+  const auto line = [&](const Length& length) { return lines_of({length}, scan, shape.dims, form_of); };
+  if (!std::all_of(decay->powers.begin(), decay->powers.end(), [&](const Power& power) { return line(power.exponent).has_value(); })) return false;
+  if (!std::all_of(decay->rates.begin(), decay->rates.end(), [&](const Rate& rate) { return line(rate.length).has_value(); })) return false;
+  const auto lengths = lines_of(decay->lengths, scan, shape.dims, form_of);
+  if (!lengths || !binomials(*lengths)) return false;
+  if ((weighed || !lengths->empty()) && decay->written == lang::DType::F64) return false;  // steps would want more digits than there are
   return std::all_of(decay->runs.begin(), decay->runs.end(), [&](const Run& run) { return is_earlier(shape, scan, run, place_of); });
 }
 
@@ -193,11 +207,7 @@ void mark_dims(const Nest& nest, const poly::Expr& e, std::vector<bool>& used) {
   }
 }
 
-}  // namespace
-
-std::optional<Scan> scan_of(const Statement& s) {
-  const bool scaled = has_scale(s.aggregation, compute_type(s.value.type()));
-  if (s.aggregation == Aggregation::Assign || (!scaled && s.domain.size() == s.indices.size())) return std::nullopt;
+Shape shape_of(const Statement& s) {
   Shape shape{{}, {}, std::vector<bool>(s.indices.size(), false)};
   for (std::size_t k = 0; k < s.indices.size(); ++k) shape.dims.push_back({s.indices[k], std::max<std::int64_t>(0, s.domain[k].extent->get()), !is_output_index(s, k)});
   for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
@@ -205,6 +215,17 @@ std::optional<Scan> scan_of(const Statement& s) {
     if (s.domain[r].extent) row.extent = s.domain[r].extent->get();
     shape.rows.push_back(std::move(row));
   }
+  return shape;
+}
+
+}  // namespace
+
+std::vector<Form> halves_of(const Statement& s) { return halves(shape_of(s)); }
+
+std::optional<Scan> scan_of(const Statement& s) {
+  const bool scaled = has_scale(s.aggregation, compute_type(s.value.type()));
+  if (s.aggregation == Aggregation::Assign || (!scaled && s.domain.size() == s.indices.size())) return std::nullopt;
+  Shape shape = shape_of(s);
   if (scaled)
     if (const auto scan = all_but_one(shape, s.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark(e, s.reads, used); }, [&](const Affine& e) { return from_zero(e, s); })) return scan;
   mark(s.value, s.reads, shape.in_value);
@@ -214,7 +235,7 @@ std::optional<Scan> scan_of(const Statement& s) {
       mark(e, s.reads, used);
       return Reach{used[found.along], used[found.over]};
     };
-    return s.aggregation == Aggregation::Sum && decays(shape, found, s.value, reach, [&](int read) {
+    return s.aggregation != Aggregation::Product && decays(shape, found, s.aggregation, s.value, reach, [&](int read) {
       const Access& access = s.reads[static_cast<std::size_t>(read)];
       Place place{access.tensor, {}};
       for (const Affine& e : access.element) place.element.push_back(from_zero(e, s));
@@ -236,7 +257,16 @@ ReachOf reach_in(const Nest& nest, const Scan& scan) {
 
 }  // namespace
 
-Decay decay_of(const Nest& nest, const Scan& scan) { return decay_of(*nest.value, reach_in(nest, scan)).value(); }
+std::optional<Line> line_of(const Form& form, const Scan& scan, const std::vector<Dim>& dims) {
+  for (std::size_t d = 0; d < dims.size(); ++d) if (form.coefficients[d] && d != scan.along && d != scan.over) return std::nullopt;
+  const std::int64_t j = form.coefficients[scan.along], k = form.coefficients[scan.over];
+  const std::int64_t up = scan.along_down ? -j : j;    // counted so that elements go on from one another
+  if (up != (scan.over_down ? k : -k)) return std::nullopt;
+  const std::int64_t first = form.constant + (scan.along_down ? j * (dims[scan.along].extent - 1) : 0) + (scan.over_down ? k * (dims[scan.over].extent - 1) : 0);
+  return Line{static_cast<double>(first - up * scan.c), static_cast<double>(up)};
+}
+
+Decay decay_of(const Nest& nest, const Scan& scan) { return decay_of(nest.aggregation, *nest.value, reach_in(nest, scan)).value(); }
 
 std::optional<Scan> scan_of(const Nest& nest) {
   if (nest.aggregation == Aggregation::Assign || !nest.value) return std::nullopt;
@@ -249,7 +279,7 @@ std::optional<Scan> scan_of(const Nest& nest) {
     if (const auto scan = all_but_one(shape, *nest.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark_dims(nest, e, used); }, [&](const Affine& e) { return nest.form(e); })) return scan;
   if (nest.rows.empty()) return std::nullopt;
   std::optional<Scan> scan = find(shape, [&](const Scan& found) {
-    return nest.aggregation == Aggregation::Sum && decays(shape, found, *nest.value, reach_in(nest, found), [&](int read) {
+    return nest.aggregation != Aggregation::Product && decays(shape, found, nest.aggregation, *nest.value, reach_in(nest, found), [&](int read) {
       const FlatAccess& access = nest.reads[static_cast<std::size_t>(read)];
       return Place{access.tensor, {access.offset}};
     }, [&](const Affine& e) { return nest.form(e); });
@@ -305,6 +335,8 @@ void fold_further(Program& program, Strides& strides, std::size_t n, const Scan&
   insert(program, n, {std::move(part)});
 }
 
+void fold_terms(Rewriting& r, std::size_t n, const Window& window) { fold_further(r.program, r.strides, n, Scan{window.along, window.over, false, false, 1, 1, 0}); }
+
 // ---- two passes
 
 // Whether every block but the first starts with a value of its own, which brings what is before it. Values that another row leaves out
@@ -335,13 +367,17 @@ std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& sc
   return blocks < 4 || !starts_blocks(s, scan, rounded) ? 0 : rounded;
 }
 
-Expr combined(Aggregation how, const Expr& a, const Expr& b) {
+}  // namespace
+
+poly::Expr combined(Aggregation how, const poly::Expr& a, const poly::Expr& b) {
   const lang::DType type = a.type();
   const bool truth = type == lang::DType::Bool;
   const lang::Op op = how == Aggregation::Sum ? (truth ? lang::Op::Or : lang::Op::Add) : how == Aggregation::Product ? (truth ? lang::Op::And : lang::Op::Mul)
                     : how == Aggregation::Max ? lang::Op::Max : lang::Op::Min;
   return poly::Apply{op, {a, b}, type};
 }
+
+namespace {
 
 void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& scan, std::int64_t block) {
   const Statement whole = std::get<Statement>(program.nodes[n]);
@@ -412,11 +448,32 @@ void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& s
 
 }  // namespace
 
+namespace {
+
+// The window at n as two scans in front of it; its terms first, if they are sums, and then n is where that sum was.
+bool windows(Rewriting& r, std::size_t& n) {
+  const auto& s = std::get<Statement>(r.program.nodes[n]);
+  auto window = window_of(s);
+  if (!window || !pays(r, s, *window)) return false;
+  if (window->further) {
+    r.done.push_back(directives::Terms{target_name(r.program, s)});
+    fold_terms(r, n++, *window);
+    window = window_of(std::get<Statement>(r.program.nodes[n]));
+    if (!window) throw lang::InternalError("a window of terms is none");
+  }
+  r.done.push_back(directives::Windows{target_name(r.program, std::get<Statement>(r.program.nodes[n]))});
+  cut_window(r, n, *window);
+  return true;
+}
+
+}  // namespace
+
 void split_scans(Rewriting& r) {
   Program& program = r.program;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&program.nodes[n]);
     std::optional<Scan> scan = s ? scan_of(*s) : std::nullopt;
+    if (s && !scan && windows(r, n)) --n;              // the scans that it made are next
     if (!scan) continue;
     if (scan->further) {
       r.done.push_back(directives::Terms{target_name(program, *s)});
@@ -437,6 +494,11 @@ Refusal apply(Rewriting& r, const directives::Terms& directive) {
   const auto n = statement_of(r.program, directive.tensor);
   if (!n) return no_statement(directive.tensor);
   const auto scan = scan_of(std::get<Statement>(r.program.nodes[*n]));
+  if (const auto window = window_of(std::get<Statement>(r.program.nodes[*n])); window && window->further) {
+    fold_terms(r, *n, *window);
+    r.done.push_back(directive);
+    return std::nullopt;
+  }
   if (!scan || !scan->further) return fmt::format("`{}` is no scan whose terms are sums", directive.tensor);
   fold_further(r.program, r.strides, *n, *scan);
   r.done.push_back(directive);
@@ -454,6 +516,16 @@ Refusal apply(Rewriting& r, const directives::Blocks& directive) {
   if (directive.size < 1 || directive.size >= extent(s, scan->along)) return fmt::format("blocks of {} are not shorter than the {} elements of `{}`, or are empty", directive.size, extent(s, scan->along), directive.tensor);
   if (!starts_blocks(s, *scan, directive.size)) return "a block would start without a value of its own";
   two_passes(r.program, r.strides, *n, *scan, directive.size);
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Windows& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const auto window = window_of(std::get<Statement>(r.program.nodes[*n]));
+  if (!window || window->further) return fmt::format("`{}` has no windows, or its terms are sums", directive.tensor);
+  cut_window(r, *n, *window);
   r.done.push_back(directive);
   return std::nullopt;
 }

@@ -12,11 +12,12 @@
 //
 //   Y[r, j] = +(exp(L[j] - L[k]) * X[r, k]), k <= j
 //
-// Not a scan: any other value that reads or mentions j, a window (two rows between j and k), further rows between j or k and a reduction.
+// Not a scan: any other value that reads or mentions j, a window (two rows between j and k: window.h), further rows between j or k and a reduction.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "codegen/decay.h"
 #include "codegen/nest.h"
@@ -38,8 +39,14 @@ struct Scan {
 std::optional<Scan> scan_of(const poly::Statement& statement);  // bound
 std::optional<Scan> scan_of(const Nest& nest);
 Decay decay_of(const Nest& nest, const Scan& scan);    // of one that decays
+// A form of the scanned dimensions alone that grows with the distance between them.
+std::optional<Line> line_of(const Form& form, const Scan& scan, const std::vector<Dim>& dims);
 
-// Rewrites scans for speed.
+// 0 <= form over the statement's indices counted from 0, which some points of the box do not satisfy.
+std::vector<Form> halves_of(const poly::Statement& statement);
+poly::Expr combined(Aggregation how, const poly::Expr& a, const poly::Expr& b);  // two partial results
+
+// Rewrites scans for speed, and windows (window.h) as scans.
 //   further reductions first        Y[j] = +(A[k, d]), k <= j       ⇒  T[k] = +(A[k, d]); Y[j] = +(T[k]), k <= j
 //   few long ones in two passes     Y[j] = +(X[k]), k <= j          ⇒  S[s] = +(X[64*s + t]); P[s] = +(S[b]), b <= s - 1;
 //                                                                      Y[64*s + t] = +(u == 0 ? P[s] + X[64*s + u] : X[64*s + u]), u <= t

@@ -14,6 +14,7 @@
 #include "codegen/scan_leaf.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -296,9 +297,9 @@ class ScanLeaf {
 
   // ---- a value that decays
 
-  // Partial sums of elements 0, 1, … of the tile; how large the terms in them are, by how much they have grown, what the step to the
+  // Partial sums of elements 0, 1, … of the tile, one for each binomial of the distance; how large the terms in them are, by how much they have grown, what the step to the
   // next element compares with, and whether all this is within bounds.
-  struct Partial { std::string sum, size, growth, exponent, rises, falls, wrong; std::vector<std::string> runs; };
+  struct Partial { std::vector<std::string> sums; std::string size, growth, exponent, rises, falls, wrong; std::vector<std::string> runs; };
 
   // A step loses nothing while terms stay in the type that the text makes them in, and what was lost below f64 does not grow into sight.
   double largest_term() const { return decay_->written == DType::F64 ? 0x1p1000 : 0x1p126; }
@@ -311,25 +312,47 @@ class ScanLeaf {
   static Expr chosen(const Expr& c, const Expr& a, const Expr& b) { return Operation{Op::Select, {c, a, b}, a.type()}; }
   static Expr logical(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::Bool}; }
   static Expr below(const Expr& a, double b) { return Operation{Op::Lt, {a, real(b)}, DType::Bool}; }
-  static Expr nothing(DType type) { return Constant{type, 0, 0.0}; }
+  Expr ignored() const { return identity(nest_.aggregation, decay_->type); }
+  Expr combined(const Expr& a, const Expr& b) const { return nest_.aggregation == Aggregation::Sum ? plus(a, b) : combine(nest_.aggregation, a, b); }
 
-  bool weighed() const { return decay_->here || decay_->there || !decay_->powers.empty(); }
-  bool bounded() const { return weighed() || (decay_->scale && lang::is_float(decay_->type)); }
+  bool weighed() const { return decay_->here || decay_->there || !decay_->powers.empty() || !decay_->rates.empty(); }
+  bool bounded() const { return weighed() || !decay_->lengths.empty() || (decay_->scale && lang::is_float(decay_->type)); }
 
   Expr held(const std::string& view, std::int64_t v, DType type) const { return Load{view, i64(v), type}; }
   static void hold(Body& body, const std::string& view, std::int64_t v, const Expr& value) { body.push_back(stmt(Store{view, i64(v), value})); }
 
+  Line line(const Length& length) const {
+    Scan counted = scan_;
+    counted.along_down = counted.over_down = false;    // as the nest is by now
+    const Line found = line_of(nest_.form(length.index.as<poly::Index>()->value), counted, nest_.dims).value();
+    return {length.times * found.start + length.plus, length.times * found.slope};
+  }
+
+  // What the lengths multiply to, and the most that this is.
+  void know_lengths() {
+    std::vector<Line> lines;
+    longest_ = 1;
+    for (const Length& length : decay_->lengths) {
+      const Line one = line(length);
+      lines.push_back(one);
+      longest_ *= std::max({1.0, std::abs(one.start), std::abs(one.start + one.slope * static_cast<double>(nest_.dims[over_].extent))});
+    }
+    binomials_ = binomials(lines).value();
+  }
+
   Body decaying() {
     decay_ = decay_of(nest_, scan_);
+    know_lengths();
     Partial p;
     Body body;
-    const auto allocate = [&](const char* stem, DType type, double start) {
+    const auto allocated = [&](const char* stem, DType type, const Expr& start) {
       const std::string name = names_.fresh(stem);
       body.push_back(stmt(Allocate{name, type, vectors_, Memory::Register}));
-      for (std::int64_t v = 0; v < vectors_; ++v) hold(body, name, v, Constant{type, static_cast<std::int64_t>(start), start});
+      for (std::int64_t v = 0; v < vectors_; ++v) hold(body, name, v, start);
       return name;
     };
-    p.sum = allocate("sum", decay_->type, 0);
+    const auto allocate = [&](const char* stem, DType type, double start) { return allocated(stem, type, Constant{type, static_cast<std::int64_t>(start), start}); };
+    for (std::size_t n = 0; n < binomials_.size(); ++n) p.sums.push_back(allocated("sum", decay_->type, ignored()));
     p.wrong = allocate("wrong", DType::I32, 0);
     if (bounded()) p.size = allocate("size", DType::F64, 0);
     if (weighed()) p.growth = allocate("growth", DType::F64, 1);
@@ -373,7 +396,7 @@ class ScanLeaf {
       views_of_reads(turn);
       for (std::int64_t v = 0; v < vectors_; ++v) append(turn, masked_turn(v, [&](Body& inside, std::int64_t) {
         add_term(inside, p, v);
-        if (!decay_->powers.empty()) demand(inside, p, v, Expr(Constant{DType::Bool, 0, 0}));  // the first element would take a step more
+        if (!decay_->powers.empty() || !decay_->rates.empty() || !decay_->lengths.empty()) demand(inside, p, v, Expr(Constant{DType::Bool, 0, 0}));  // the first element would take a step more
       }));
       points_.release(over_);
       return turn;
@@ -403,21 +426,35 @@ class ScanLeaf {
     });
   }
 
+  // What an element's weights are of those of the one before.
+  std::optional<Expr> weight_step(Body& body, const Partial& p, std::int64_t v) {
+    std::optional<Expr> exponent, step;
+    if (decay_->here) {
+      const Expr now = value(body, *decay_->here, v, 0);
+      exponent = named(body, "moved", Operation{Op::Sub, {now, held(p.exponent, v, DType::F64)}, DType::F64});  // before what it compares with is another
+      hold(body, p.exponent, v, now);
+    }
+    for (const Rate& rate : decay_->rates) {
+      const Expr moved = times(real(line(rate.length).slope), value(body, rate.rate, v, 0));
+      exponent = exponent ? plus(*exponent, moved) : moved;
+    }
+    if (exponent) step = Operation{Op::Exp, {*exponent}, DType::F64};
+    for (const Power& power : decay_->powers) {
+      const Expr base = value(body, power.base, v, 0);
+      const double slope = line(power.exponent).slope;
+      const Expr one = slope == 1 ? base : Expr(Operation{Op::Pow, {base, real(slope)}, DType::F64});
+      step = step ? times(*step, one) : one;
+    }
+    return step ? std::optional<Expr>(named(body, "step", *step)) : std::nullopt;
+  }
+
   // From one element to the next.
   void go_on(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
-    std::optional<Expr> step;
-    if (decay_->here) {
-      const Expr now = value(body, *decay_->here, v, 0);
-      const Expr moved = Operation{Op::Sub, {now, held(p.exponent, v, DType::F64)}, DType::F64};
-      step = named(body, "step", Operation{Op::Exp, {moved}, DType::F64});  // before what it compares with is another
-      hold(body, p.exponent, v, now);
-    }
-    for (const Power& power : decay_->powers) step = step ? times(*step, value(body, power.base, v, 0)) : value(body, power.base, v, 0);
-    if (step) {
-      step = named(body, "step", *step);
-      hold(body, p.sum, v, times(held(p.sum, v, type), *step));
-      const Expr size = named(body, "size", size_of(*step));
+    for (std::size_t n = p.sums.size(); --n > 0;) hold(body, p.sums[n], v, plus(held(p.sums[n], v, type), held(p.sums[n - 1], v, type)));
+    if (const auto by = weight_step(body, p, v)) {
+      for (const std::string& sum : p.sums) hold(body, sum, v, times(held(sum, v, type), *by));
+      const Expr size = named(body, "size", size_of(*by));
       hold(body, p.size, v, times(held(p.size, v, DType::F64), size));
       hold(body, p.growth, v, plus(times(held(p.growth, v, DType::F64), size), real(1)));
     }
@@ -429,7 +466,7 @@ class ScanLeaf {
         hold(body, p.runs[r], v, now);
         continue;
       }
-      hold(body, p.sum, v, chosen(same, held(p.sum, v, type), nothing(type)));
+      for (const std::string& sum : p.sums) hold(body, sum, v, chosen(same, held(sum, v, type), ignored()));
       if (bounded()) hold(body, p.size, v, chosen(same, held(p.size, v, DType::F64), real(0)));
       // NaN is equal to nothing, and what follows it is NaN
       const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool}) : Expr(Constant{DType::Bool, 0, 0});
@@ -452,6 +489,7 @@ class ScanLeaf {
     std::optional<Expr> exponent;
     for (const auto& part : {decay_->here, decay_->there})
       if (part) exponent = exponent ? plus(*exponent, value(body, *part, v, 0)) : value(body, *part, v, 0);
+    for (const Rate& rate : decay_->rates) exponent = exponent ? plus(*exponent, value(body, rate.exponent, v, 0)) : value(body, rate.exponent, v, 0);
     std::optional<Expr> weight;
     if (exponent) weight = Operation{Op::Exp, {*exponent}, DType::F64};
     for (const Power& power : decay_->powers) weight = weight ? times(*weight, value(body, power.weight, v, 0)) : value(body, power.weight, v, 0);
@@ -471,22 +509,27 @@ class ScanLeaf {
     if (decay_->term_must) demand(body, p, v, value(body, *decay_->term_must, v, 0));
     if (decay_->term_if) asks(value(body, *decay_->term_if, v, 0));
     if (counts) counts = named(body, "counts", *counts);
-    const auto if_it_counts = [&](const Expr& e) { return counts ? chosen(*counts, e, nothing(e.type())) : e; };
-    hold(body, p.sum, v, plus(held(p.sum, v, type), if_it_counts(w ? times(*w, x) : x)));
+    const auto if_it_counts = [&](const Expr& e, const Expr& otherwise) { return counts ? chosen(*counts, e, otherwise) : e; };
+    hold(body, p.sums[0], v, combined(held(p.sums[0], v, type), if_it_counts(w ? times(*w, x) : x, ignored())));
     if (!bounded()) return;
     const Expr size = plus(size_of(x), real(1));
-    hold(body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(size_of(*w), size) : size)));
+    hold(body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(size_of(*w), size) : size, real(0))));
   }
 
   // The element, of the type of the fold; notes whether something may be wrong with it.
   Expr scaled_sum(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
-    Expr sum = held(p.sum, v, type), right = Constant{DType::Bool, 1, 0};
-    Expr size = real(1);
+    Expr sum = held(p.sums[0], v, type), right = Constant{DType::Bool, 1, 0};
+    if (p.sums.size() > 1) {
+      const auto part = [&](std::size_t n) { return times(real(binomials_[n]), held(p.sums[n], v, type)); };
+      sum = part(0);
+      for (std::size_t n = 1; n < p.sums.size(); ++n) sum = plus(sum, part(n));
+    }
+    Expr size = real(longest_);
     if (decay_->scale) {
       const Expr scale = named(body, "scale", value(body, *decay_->scale, v, 0));
       sum = times(sum, scale);
-      if (bounded()) size = plus(size_of(scale), real(1));
+      if (bounded()) size = times(size, plus(size_of(scale), real(1)));
     }
     if (bounded()) right = logical(Op::And, right, below(times(size, held(p.size, v, DType::F64)), largest_term()));
     if (weighed()) right = logical(Op::And, right, below(times(size, held(p.growth, v, DType::F64)), largest_growth()));
@@ -497,7 +540,7 @@ class ScanLeaf {
     if (decay_->scale_must) right = logical(Op::And, right, value(body, *decay_->scale_must, v, 0));
     if (decay_->scale_if) {
       const Expr counts = named(body, "counts", value(body, *decay_->scale_if, v, 0));
-      sum = chosen(counts, sum, nothing(type));
+      sum = chosen(counts, sum, ignored());
     }
     demand(body, p, v, right);
     return stored_value(convert(sum, type_));
@@ -519,7 +562,7 @@ class ScanLeaf {
       Body turn;
       points_.fix(along_, j);
       view_of_target(turn);
-      for (std::int64_t v = 0; v < vectors_; ++v) hold(turn, p.sum, v, nothing(decay_->type));
+      for (std::int64_t v = 0; v < vectors_; ++v) hold(turn, p.sums[0], v, ignored());
       append(turn, serial(names_, nest_.dims[over_].name, {parts_here.k.lo, end_at(j, parts_here)}, [&](const Expr& k) {
         Body inner;
         points_.fix(over_, k);
@@ -527,7 +570,7 @@ class ScanLeaf {
         for (std::int64_t v = 0; v < vectors_; ++v)
           append(inner, masked_turn(v, [&](Body& inside, std::int64_t) {
             const Expr x = convert(convert(value(inside, *nest_.value, v, 0), type_), decay_->type);
-            hold(inside, p.sum, v, plus(held(p.sum, v, decay_->type), x));
+            hold(inside, p.sums[0], v, combined(held(p.sums[0], v, decay_->type), x));
           }));
         points_.release(over_);
         return inner;
@@ -535,7 +578,7 @@ class ScanLeaf {
       for (std::int64_t v = 0; v < vectors_; ++v)
         append(turn, masked_turn(v, [&](Body& inside, std::int64_t) {
           Body stores;
-          put(stores, v, 0, stored_value(convert(held(p.sum, v, decay_->type), type_)));
+          put(stores, v, 0, stored_value(convert(held(p.sums[0], v, decay_->type), type_)));
           inside.push_back(stmt(If{logical(Op::Gt, held(p.wrong, v, DType::I32), none), std::move(stores), {}}));
         }));
       points_.release(along_);
@@ -865,6 +908,8 @@ class ScanLeaf {
   bool scaled_;                                        // the fold is a product of floats: `product_`
   Scaled product_;
   std::optional<Decay> decay_;                         // of a value that decays
+  std::vector<double> binomials_;                      // of its lengths
+  double longest_ = 1;
   std::string acc_, lane_, thread_, shared_, target_;
   std::vector<std::string> views_;
   std::map<const void*, Expr> values_;                 // of one point

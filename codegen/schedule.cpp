@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autodiff/graph.h"
+#include "codegen/choose/traffic.h"
 #include "codegen/cover.h"
 #include "codegen/indirect.h"
 #include "codegen/leaf_choice.h"
@@ -57,7 +58,8 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
 std::int64_t element_bytes(const poly::Program& program, TensorId id) { return lang::bytes(program.tensor(id).dtype); }
 constexpr double turn_elements = 4096;
 
-// Loops of a fused group: one turn's locals and what it streams stay within half of the second-level cache.
+// Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache holds; contractions
+// want blocks of rows, columns strips of them that the second-level cache holds.
 std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
@@ -65,22 +67,38 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
   double rows = 1;
   std::int64_t extent = 1;
-  for (const std::string& index : set.indices) {
-    const auto k = static_cast<std::size_t>(std::find(first.indices.begin(), first.indices.end(), index) - first.indices.begin());
+  for (const std::size_t k : set.loops.front()) {
     extent = first.domain[k].extent->get();
     rows *= static_cast<double>(extent);
   }
   double row_bytes = 1, row_elements = 1, work = 0;
   for (const TensorId id : locals) row_bytes += elements(fused.program, id) / std::max(1.0, rows) * static_cast<double>(element_bytes(fused.program, id));
-  for (const int node : set.nodes) {
-    const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
+  std::vector<Member> members;
+  for (std::size_t n = 0; n < set.nodes.size(); ++n) {
+    const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes[n])]);
     row_elements = std::max(row_elements, points(s) / std::max(1.0, rows));
     work += cycles(s);
+    members.push_back({&s, set.loops[n]});
   }
-  // Enough rows for a turn to be worth its start, few enough to stay in cache; contractions want blocks of rows. All rows where
-  // another core would be no help.
+  Loop& last = loops.back();
+  const auto at_most = [&](double step) { return std::clamp<std::int64_t>(static_cast<std::int64_t>(step), 1, std::max<std::int64_t>(1, extent)); };
+  // All rows where another core would be no help.
   const double wanted = work < 2 * worth_a_thread ? static_cast<double>(extent) : set.blocks ? 64 : std::max(8.0, turn_elements / row_elements), fit = std::max(1.0, static_cast<double>(target.l2) / 2 / row_bytes);
-  loops.back().step = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(fit, wanted)), 1, std::max<std::int64_t>(1, extent));
+  const RowBytes touched = bytes_of_a_row(fused.program, members);
+  // Beside what all rows have in common, which is read again for each part of a turn: so rows may be as much as that.
+  const double room = std::max(held_in_l1 * static_cast<double>(target.l1) - touched.common, std::min(touched.common, held_in_l2 / 2 * static_cast<double>(target.l2)));
+  const auto in_l1 = [&](std::int64_t count) { return static_cast<double>(count) * touched.each <= room; };
+  if (set.strips) {
+    last.step = strip_of(touched, extent, target);
+    return loops;
+  }
+  last.step = set.parts ? std::min(set.parts, std::max<std::int64_t>(1, extent)) : at_most(std::min(fit, wanted));
+  if (set.blocks) return loops;
+  std::int64_t walk = 1;
+  while (2 * walk < last.step && in_l1(2 * walk)) walk *= 2;
+  if (in_l1(last.step) || walk >= last.step) return loops;
+  if (!set.parts) last.step -= last.step % walk;
+  if (walk < last.step) last.walk = walk;
   return loops;
 }
 
@@ -201,24 +219,30 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       if (local[static_cast<std::size_t>(id)]) group.locals.push_back(id);
     }
     group.loops = row_loops(fused, set, group.locals, target);
+    for (const int node : set.nodes) group.body.emplace_back().node = node;
   }
-  const std::set<std::string> keep(set.indices.begin(), set.indices.end());
-  for (const int node : set.nodes) {
+  for (std::size_t l = 0; l < set.nodes.size(); ++l) {
+    const int node = set.nodes[l];
     const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
     const auto* intrinsic = std::get_if<poly::Intrinsic>(&program.nodes[static_cast<std::size_t>(node)]);
     if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return place(std::move(group), fused, *intrinsic, node, target);
-    Nest nest = s ? nest_of(*s, fused.strides, keep) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
-    nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
     if (set.nodes.size() == 1) {
+      Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
+      nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, nest, node, target);
       group.body.back().stream = streams(program, group.body.back(), nest, target);
       continue;
     }
+    Nest nest = leaf_nest(program, group, group.body[l], fused.strides);
+    nest.adds = may_add(program, group, node, nest, fused.strides);
     if (why.leaves.empty())
       for (const Loop& loop : group.loops) why.extents.push_back(nest.dim(loop.index) ? nest.dims[*nest.dim(loop.index)].extent : 1);
     const Facts turn = facts(nest, group.loops, target);
-    add_leaf(group, why, choose_leaf(turn, node));
-    if (has_threads(target)) for_threads(group.body.back(), turn, target);
+    Choice choice = choose_leaf(turn, node);
+    group.body[l] = std::move(choice.leaf);
+    why.leaves.push_back(std::move(choice.why));
+    if (has_threads(target)) for_threads(group.body[l], turn, target);
+    group.body[l].stream = streams(program, group.body[l], nest, target);
   }
   return group;
 }

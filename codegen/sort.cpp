@@ -12,6 +12,7 @@
 #include <bit>
 
 #include "codegen/leaf_choice.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "poly/exact.h"
 
@@ -19,8 +20,6 @@ namespace tilec::codegen {
 
 namespace {
 
-constexpr std::int64_t whole_row = 1 << 15;            // longer rows are cut when there are too few of them
-constexpr double worth_a_turn = 30000;                 // cycles
 
 std::int64_t rows_of(const Nest& nest) {
   std::int64_t count = 1;
@@ -249,7 +248,7 @@ lang::DType key_type(lang::DType type) { return type == DType::Bool ? DType::U8 
 bool sorts_in_global_memory(const Nest& nest, lang::DType keys, const Target& target) {
   const std::int64_t length = length_of(nest), bytes = lang::bytes(key_type(keys));
   if (has_threads(target)) return length * (2 * bytes + 4) + 64 > target.shared_bytes;
-  return length > whole_row && rows_of(nest) < 4;
+  return length > model::longest_sorted_whole && rows_of(nest) < 4;
 }
 
 Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, const Target& target) {
@@ -262,11 +261,11 @@ Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, cons
     return leaf;
   }
   if (sorts_in_global_memory(nest, program.tensor(nest.reads[0].tensor).dtype, target)) {
-    leaf.chunk = whole_row / 2;                         // an even number of passes sorts it
+    leaf.chunk = model::longest_sorted_whole / 2;                         // an even number of passes sorts it
     return leaf;
   }
-  const double cycles = 10.0 * static_cast<double>(length) * (log_up(length) + 2);
-  leaf.rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(worth_a_turn / std::max(1.0, cycles)));
+  const double cycles = model::sorted_element * static_cast<double>(length) * (log_up(length) + 2);
+  leaf.rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(model::worth_a_turn / std::max(1.0, cycles)));
   leaf.rows = std::min(leaf.rows, std::max<std::int64_t>(1, rows));
   return leaf;
 }

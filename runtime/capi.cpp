@@ -237,7 +237,7 @@ std::shared_ptr<const runtime::Loaded> shared_file(std::vector<lang::Source> sou
 std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std::size_t kernels) {
   std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", fmt::ptr(&loaded), r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
-  key += fmt::format("half {}, {}, room {}\n", static_cast<int>(r.half), r.plan ? "planned" : "chosen", r.room.value_or(-1));
+  key += fmt::format("{}, {}, room {}\n", r.pair ? "pair" : "one", r.plan ? "planned" : "chosen", r.room.value_or(-1));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
   return key;
@@ -433,14 +433,13 @@ tilec_status port_at(const tilec_kernel* kernel, std::vector<runtime::Port> tile
   });
 }
 
-tilec_status specialise(const tilec_program& program, const std::vector<runtime::Argument>& in, const std::vector<runtime::Argument>& out, std::shared_ptr<const runtime::Module>& module) {
+tilec_status specialise(const tilec_program& program, const std::vector<runtime::Argument>& in, const std::vector<runtime::Argument>& out, std::shared_ptr<const runtime::Specialisation>& made) {
   lang::Diagnostics diagnostics;
   const runtime::Callable& callable = *program.callable;
   if (!check_names(program, in, Side::Input, diagnostics) || !check_names(program, out, Side::Output, diagnostics)) return failed(diagnostics, callable.sources());
-  const auto made = callable.specialise(in, out, diagnostics);
+  made = callable.specialise(in, out, diagnostics);
   if (!made) return failed(diagnostics, callable.sources());
   keep(diagnostics, callable.sources(), false);
-  module = made->module;
   return TILEC_OK;
 }
 
@@ -461,6 +460,18 @@ codegen::Request differentiated(const runtime::Callable& callable, codegen::Deri
   request.plan.reset();                                    // it is that of the program
   if (!request.derivatives.empty() && request.derivatives.back().values) misuse(function, "`program` gives values and gradients in one: differentiate the function that it was made of");
   request.derivatives.push_back(std::move(derivative));
+  return request;
+}
+
+// A plan of the program goes with it: it may say how the pair is compiled.
+codegen::Request pair_request(const runtime::Callable& callable, codegen::Derivative derivative, const char* function) {
+  codegen::Request request = differentiated(callable, std::move(derivative), function);
+  request.pair = true;
+  codegen::PlanFault fault;
+  if (const auto& plan = callable.request().plan) {
+    const auto parts = codegen::parts_of(*plan, fault);
+    if (!parts || parts->forward || parts->backward) request.plan = plan;
+  }
   return request;
 }
 
@@ -699,17 +710,13 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
     static_cast<void>(need(forward, function, "forward"));
     static_cast<void>(need(backward, function, "backward"));
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
-    codegen::Request request = differentiated(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
-    std::unique_ptr<tilec_kernel> made[2];
-    for (const auto half : {codegen::Request::Half::Forward, codegen::Request::Half::Backward}) {
-      request.half = half;
-      tilec_program one{shared_callable(p.callable->loaded(), request, p.callable->kernels()), p.inputs, p.outputs, p.name};
-      std::shared_ptr<const runtime::Module> module;
-      if (const tilec_status status = specialise(one, in, {}, module); status != TILEC_OK) return status;
-      made[half == codegen::Request::Half::Backward] = kernel_of(module);
-    }
-    *forward = made[0].release();
-    *backward = made[1].release();
+    const codegen::Request request = pair_request(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
+    const tilec_program pair{shared_callable(p.callable->loaded(), request, p.callable->kernels()), p.inputs, p.outputs, p.name};
+    std::shared_ptr<const runtime::Specialisation> made;
+    if (const tilec_status status = specialise(pair, in, {}, made); status != TILEC_OK) return status;
+    auto first = kernel_of(made->module), second = kernel_of(made->backward);
+    *forward = first.release();
+    *backward = second.release();
     return TILEC_OK;
   });
 }
@@ -739,9 +746,9 @@ tilec_status tilec_specialize(const tilec_program* program, const tilec_argument
     constexpr const char* function = "tilec_specialize";
     const tilec_program& p = need(program, function, "program");
     static_cast<void>(need(kernel, function, "kernel"));
-    std::shared_ptr<const runtime::Module> module;
-    const tilec_status status = specialise(p, arguments_of(arguments, argument_count, p, Side::Input, function), arguments_of(results, result_count, p, Side::Output, function), module);
-    if (status == TILEC_OK) *kernel = kernel_of(module).release();
+    std::shared_ptr<const runtime::Specialisation> made;
+    const tilec_status status = specialise(p, arguments_of(arguments, argument_count, p, Side::Input, function), arguments_of(results, result_count, p, Side::Output, function), made);
+    if (status == TILEC_OK) *kernel = kernel_of(made->module).release();
     return status;
   });
 }
@@ -766,15 +773,15 @@ tilec_status tilec_kernel_run_in(const tilec_kernel* kernel, const void* const* 
 
 tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count) {
   std::vector<runtime::Argument> in, out;
-  std::shared_ptr<const runtime::Module> module;
+  std::shared_ptr<const runtime::Specialisation> made;
   const tilec_status status = guarded([&] {
     constexpr const char* function = "tilec_run";
     const tilec_program& p = need(program, function, "program");
     in = arguments_of(arguments, argument_count, p, Side::Input, function);
     out = arguments_of(results, result_count, p, Side::Output, function);
-    return specialise(p, in, out, module);
+    return specialise(p, in, out, made);
   });
-  return status == TILEC_OK ? caught([&] { return run_on(*module, in, out); }) : status;
+  return status == TILEC_OK ? caught([&] { return run_on(*made->module, in, out); }) : status;
 }
 
 tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_kernel** ports) {
@@ -839,8 +846,7 @@ tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of,
     const tilec_program& p = need(program, function, "program");
     static_cast<void>(need(path, function, "path"));
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
-    codegen::Request request = differentiated(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
-    request.half = codegen::Request::Half::Forward;      // the cotangents are nobody's arguments yet
+    const codegen::Request request = pair_request(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
     const auto callable = shared_callable(p.callable->loaded(), request, p.callable->kernels());
     lang::Diagnostics diagnostics;
     const auto asked = check_names(p, in, Side::Input, diagnostics) ? callable->request_for(in, {}, diagnostics) : std::nullopt;

@@ -49,6 +49,7 @@ constexpr StageInfo stages_in_order[] = {
     {"panels", Until::Plan, every, ".tile", "operands lie in panels", Of::Rewriting},
     {"rows", Until::Plan, every, ".tile", "statements that share rows name them alike", Of::Rewriting},
     {"plan", Until::Plan, every, ".plan", "launches, blocks, lanes"},
+    {"pair-plan", Until::Plan, every, ".plan", "of a function and its gradient: the plans of both", Of::Pair},
     {"model", Until::Plan, every, ".txt", "the time that each launch should take, and the bytes it moves"},
     {"loops", Until::Lowered, every, ".loops", "a loop nest for each launch"},
     {"package", Until::Lowered, every, ".tilec", "what runs without the compiler", Of::Program, true},
@@ -135,25 +136,24 @@ void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::D
   const bool pair = stage.of == Of::Pair;
   if ((pair || stage.of == Of::Derivative) && request.derivatives.empty()) request.derivatives.push_back(gradient);
   request.split = pair || stage.name == "report-text";
+  request.pair = stage.name == "pair-plan";
   if (stage.of == Of::Rewriting) request.keeps_rewrites = true;
 }
 
-std::optional<codegen::Package> pair_of(const lang::File& file, codegen::Request request, lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings) {
-  std::optional<codegen::Package> pair;
-  for (const auto half : {codegen::Request::Half::Forward, codegen::Request::Half::Backward}) {
-    request.half = half;
-    const std::optional<codegen::Stages> stages = codegen::compile(file, request, Until::Lowered, diagnostics);
-    if (!stages) return std::nullopt;
-    codegen::Package package = package_of(file, *stages, request);
-    if (timings != nullptr) timings->insert(timings->end(), stages->timings.begin(), stages->timings.end());
-    if (pair) pair->backward.push_back(std::move(package));
-    else pair = std::move(package), pair->kept = static_cast<std::int64_t>(pair->outputs.size() - stages->split->forward_outputs);
-  }
-  return pair;
+std::optional<codegen::Package> pair_of(const lang::File& file, const codegen::Request& request, lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings) {
+  const std::optional<codegen::Pair> pair = codegen::compile_pair(file, request, Until::Lowered, diagnostics);
+  if (!pair) return std::nullopt;
+  if (timings != nullptr)
+    for (const std::vector<codegen::Timing>* list : {&pair->meaning.timings, &pair->forward.timings, &pair->backward.timings}) timings->insert(timings->end(), list->begin(), list->end());
+  codegen::Package package = package_of(file, pair->forward, request);
+  package.kept = static_cast<std::int64_t>(package.outputs.size() - pair->meaning.split->forward_outputs);
+  package.backward.push_back(package_of(file, pair->backward, request));
+  return package;
 }
 
 bool reached(const StageInfo& stage, const codegen::Stages& stages) {
   if (stage.of == Of::Text) return true;
+  if (stage.name == "pair-plan") return !stages.halves.empty();
   if (stage.of == Of::Pair) return stages.split.has_value();
   if (stage.program != nullptr) return (stages.*stage.program).has_value();
   if (stage.of == Of::Rewriting) return rewritten(stage, stages) != nullptr;
@@ -172,6 +172,7 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   if (stage.name == "backward") return poly::print(stages.split->backward);
   if (stage.of == Of::Rewriting) return poly::print(*rewritten(stage, stages));
   if (stage.name == "plan") return codegen::print(*stages.plan);
+  if (stage.name == "pair-plan") return codegen::print(stages.halves[0], stages.halves[1]);
   if (stage.name == "model") return codegen::model::print(*stages.plan, codegen::model::predict(*stages.plan, stages.strides, target), target);
   if (stage.name == "loops") return print_loops(*stages.lowered);
   if (stage.name == "report-text") return codegen::report(stages);

@@ -40,7 +40,7 @@ std::string stage_names(std::size_t width = std::string::npos, std::string_view 
 void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::Derivative& gradient = {});
 // A function and its last derivative as one package: what runs forward, and behind it what takes the values that it keeps. Nothing when
 // the program is at fault; RuntimeError E0535 where a package cannot say what is asked.
-std::optional<codegen::Package> pair_of(const lang::File& file, codegen::Request request, lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings = nullptr);
+std::optional<codegen::Package> pair_of(const lang::File& file, const codegen::Request& request, lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings = nullptr);
 
 bool reached(const StageInfo& stage, const codegen::Stages& stages);  // was it computed?
 

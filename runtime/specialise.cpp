@@ -292,7 +292,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     const std::string name = without_mark(tensor.name);
     const Argument* argument = find(arguments, name);
     if (argument == nullptr) {
-      if (request.half != codegen::Request::Half::Both ? is_cotangent(name) : !is_read(*program, id)) continue;  // what is asked for does not need it
+      if (request.pair ? is_cotangent(name) : !is_read(*program, id)) continue;  // what is asked for does not need it
       diagnostics.report(tensor.span, messages::missing_input, name).hint(fmt::format("give it as `{}=…`", name));
       fits = false;
       continue;
@@ -369,10 +369,10 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   const auto pass_on = [&] { for (const lang::Diagnostic& d : said.all()) diagnostics.add(d); };
   const std::optional<codegen::Request> request = request_for(arguments, results, said);
   if (!request) return pass_on(), nullptr;
-  std::optional<codegen::Stages> stages = codegen::compile(file(), as_compiled(*request), until_for(request->target), said);
+  auto made = std::make_shared<Specialisation>();
+  std::optional<codegen::Stages> stages = request->pair ? compile_pair(*request, *made, said) : codegen::compile(file(), as_compiled(*request), until_for(request->target), said);
   pass_on();
   if (!stages) return nullptr;
-  auto made = std::make_shared<Specialisation>();
   made->said = std::move(said);
   made->module = extended(load(*stages, *request), *stages, *request, sources());
   if (!ports_fit(made->module->inputs, arguments, diagnostics) || !ports_fit(made->module->outputs, results, diagnostics)) return nullptr;
@@ -385,6 +385,14 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   }
   made->stages = std::move(*stages);
   return made;
+}
+
+// Loads backward, and leaves the stages of forward.
+std::optional<codegen::Stages> Callable::compile_pair(const codegen::Request& request, Specialisation& made, lang::Diagnostics& diagnostics) const {
+  std::optional<codegen::Pair> pair = codegen::compile_pair(file(), as_compiled(request), until_for(request.target), diagnostics);
+  if (!pair) return std::nullopt;
+  made.backward = extended(load(pair->backward, request), pair->backward, request, sources());
+  return std::move(pair->forward);
 }
 
 // What is kept has no stages: they are many times larger than the machine code.

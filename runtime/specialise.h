@@ -33,7 +33,8 @@ struct Argument {
 };
 
 struct Specialisation {
-  std::shared_ptr<const Module> module;
+  std::shared_ptr<const Module> module;                // of a pair: forward
+  std::shared_ptr<const Module> backward = nullptr;    // of a pair
   lang::Diagnostics said;                              // warnings and remarks: an equal call hears them too
   codegen::Stages stages;                              // how it came about; empty when it was found in the cache
 };
@@ -88,6 +89,7 @@ class Callable {
   bool is_cotangent(const std::string& name) const;
   bool check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
+  std::optional<codegen::Stages> compile_pair(const codegen::Request& request, Specialisation& made, lang::Diagnostics& diagnostics) const;
   void keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const;
 
   std::shared_ptr<const Loaded> loaded_;

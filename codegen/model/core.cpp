@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
@@ -17,7 +18,7 @@ constexpr double scaled_factor = 16;                   // operations of a factor
 constexpr double fold_of_lanes = 12;                   // cycles to fold the lanes of one output
 constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
 constexpr double branch_of_row = 1;                    // cycles of a loop over one value
-constexpr double sorted = 10, found = 10;              // cycles: an element in a pass of a sort, a row found by its number
+constexpr double found = 10;                           // cycles: a row found by its number
 
 double operations_of(const poly::Expr& value, const Machine& machine) {
   double count = 0;
@@ -41,7 +42,7 @@ class Core {
 
   double cycles() const {
     switch (leaf_.form) {
-      case LeafForm::Sort: return sorted * points() * std::log2(std::max(2.0, rows()));
+      case LeafForm::Sort: return sorted_element * points() * std::log2(std::max(2.0, rows()));
       case LeafForm::Gather: case LeafForm::Scatter: return rows_found();
       case LeafForm::Scan: return scan();
       case LeafForm::Reduce: return reduce();

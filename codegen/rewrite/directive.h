@@ -7,6 +7,7 @@
 //   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
 //   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
+//   windows Y                           the windows of Y as ends and beginnings of blocks, which are scans (window.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it belongs (stage.h)
@@ -78,6 +79,12 @@ struct Blocks {
   void parts(auto& io) { io.head(tensor), io.part("by", size); }
   bool operator==(const Blocks&) const = default;
 };
+struct Windows {
+  static constexpr const char* word = "windows";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Windows&) const = default;
+};
 struct Split {
   static constexpr const char* word = "split";
   std::string tensor, index;
@@ -117,14 +124,15 @@ struct Panels {
 struct Share {
   static constexpr const char* word = "share";
   Names tensors, rows;                                 // what the statements compute; indices of the first one
-  void parts(auto& io) { io.head(tensors), io.part("rows", rows); }
+  std::int64_t size = 0;                               // sums over the last of `rows` have parts of so many; 0: there are none
+  void parts(auto& io) { io.head(tensors), io.part("rows", rows), io.unless_0("parts", size); }
   bool operator==(const Share&) const = default;
 };
 
 }  // namespace directives
 
-using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Split, directives::Copy, directives::Stage,
-                               directives::Tile, directives::Panels, directives::Share>;
+using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Copy,
+                               directives::Stage, directives::Tile, directives::Panels, directives::Share>;
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.
 enum class RewriteStage { Inline, Sums, Scans, Splits, Copies, Panels, Rows };

@@ -23,8 +23,8 @@ struct Rewriting {
   const Target& target;
   std::vector<Directive> done = {};
 
-  // Statements that share a launch, by their targets, and how many of each one's first dimensions are the launch's loops.
-  struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; };
+  // Statements that share a launch, by their targets, the indices that are its loops, and how many of the last have one part of a sum.
+  struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; std::int64_t parts = 0; };
   std::vector<Rows> rows = {};
   // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.
   struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
@@ -44,6 +44,7 @@ Refusal apply(Rewriting& r, const directives::Logs& directive);
 Refusal apply(Rewriting& r, const directives::Factor& directive);
 Refusal apply(Rewriting& r, const directives::Terms& directive);
 Refusal apply(Rewriting& r, const directives::Blocks& directive);
+Refusal apply(Rewriting& r, const directives::Windows& directive);
 Refusal apply(Rewriting& r, const directives::Split& directive);
 Refusal apply(Rewriting& r, const directives::Copy& directive);
 Refusal apply(Rewriting& r, const directives::Stage& directive);

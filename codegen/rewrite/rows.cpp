@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -12,6 +13,7 @@
 #include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/share.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
 
@@ -24,19 +26,6 @@ using poly::Affine;
 using poly::Program;
 using poly::Statement;
 
-// A dimension of a target that is an index of its own over the whole extent.
-struct Lead { std::size_t dim, index; };
-using Leads = std::vector<Lead>;
-
-// Whether rows over outputs alone bound index k: then some of its values have no element.
-bool bounded(const Statement& s, std::size_t k) {
-  const auto reduces = [&](const Affine& row) {
-    for (std::size_t j = 0; j < s.indices.size(); ++j) if (mentions(row, j) && !is_output_index(s, j)) return true;
-    return false;
-  };
-  return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), [&](const poly::Range& row) { return mentions(row.value, k) && !reduces(row.value); });
-}
-
 // Whether a statement reads or writes one of several elements along a dimension, as a step of a recurrence does of its inputs: the
 // same statement of another step has another address, so the two have no kernel in common.
 bool has_slice(const Program& program, const Statement& s) {
@@ -47,20 +36,6 @@ bool has_slice(const Program& program, const Statement& s) {
     return false;
   };
   return is_slice(s.target) || std::any_of(s.reads.begin(), s.reads.end(), is_slice);
-}
-
-// The target's first such dimensions; where there is one element only, none.
-Leads leads_of(const Program& program, const Statement& s) {
-  const poly::Tensor& tensor = program.tensor(s.target.tensor);
-  Leads leads;
-  for (std::size_t d = 0; d < s.target.element.size(); ++d) {
-    if (s.target.element[d].is_constant() && tensor.shape[d].is(1)) continue;
-    const auto k = plain_index(s.target.element[d]);
-    if (!k || bounded(s, *k) || std::any_of(leads.begin(), leads.end(), [&](const Lead& lead) { return lead.index == *k; })) break;
-    if (!s.domain[*k].value.constant.is(0) || s.domain[*k].extent != tensor.shape[d]) break;
-    leads.push_back({d, *k});
-  }
-  return leads;
 }
 
 // Those that may become loops: a contraction keeps its last dimension for lanes, a scan all that it runs along.
@@ -97,22 +72,26 @@ bool alike(const Program& program, const Statement& a, const Statement& b) {
 class Rows {
  public:
   explicit Rows(const Rewriting& r)
-      : r_(r), program_(r.program), strides_(r.strides), target_(r.target), buffer_(buffers(program_)), writer_(program_.tensors.size(), -1), set_of_(program_.nodes.size(), -1), passed_(program_.tensors.size(), -1) {
+      : rewriting_(r), program_(r.program), strides_(r.strides), target_(r.target), buffer_(buffers(r.program)), writer_(r.program.tensors.size(), -1), set_of_(r.program.nodes.size(), -1), passed_(r.program.tensors.size(), -1) {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n)
       for (const TensorId id : autodiff::targets(program_.nodes[n])) writer_[static_cast<std::size_t>(id)] = static_cast<int>(n);
   }
 
-  std::vector<Fused::Set> sets() {
+  std::vector<Shared> sets() {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
       if (set_of_[n] >= 0) continue;
       open(static_cast<int>(n));
       grow(n);
+      if (take_better(n)) continue;
       close();
     }
     return std::move(done_);
   }
 
  private:
+  static constexpr double worth_parts = 4;             // bytes that sums in parts save over those that the parts move
+  static constexpr double turns_wanted = 16;           // of sums in parts
+  static constexpr std::int64_t whole_parts = 16;      // a turn is a multiple of what it walks at a time
   static constexpr int reach = 32;                     // statements that a later one may overtake
   static constexpr double worth_sharing = 250000;      // cycles: what runs longer gains nothing from one launch less
 
@@ -122,7 +101,7 @@ class Rows {
   // No rows when the statement cannot share any.
   Leads candidates(int node) const {
     const Statement* s = statement(node);
-    if (!s || tiled(r_, s->target.tensor)) return {};
+    if (!s || tiled(rewriting_, s->target.tensor)) return {};
     if (has_threads(target_) && reuses(*s)) return {};  // blocks of threads want whole contractions
     for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
     if (const auto* fill = std::get_if<TensorId>(&s->fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)]) return {};
@@ -142,6 +121,7 @@ class Rows {
     for (std::size_t n = first + 1; rows_ > 0 && n < program_.nodes.size() && skipped < reach; ++n) {
       if (set_of_[n] >= 0) continue;
       if (!waits(n) && joins(static_cast<int>(n), skipped > 0)) continue;
+      if (!waits(n)) joins_as_sum(static_cast<int>(n));
       ++skipped;
       for (const TensorId id : autodiff::targets(program_.nodes[n])) passed_[static_cast<std::size_t>(id)] = current();
     }
@@ -198,10 +178,255 @@ class Rows {
   // to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && (has_threads(target_) || rows != rows_)) return false;
-    if (cycles(s) > worth_sharing || !s.kernel_name.empty() || has_slice(program_, s)) return false;
+    if ((cycles(s) > worth_sharing && !saves_reads(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
     if (std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); })) return false;
     if (!dependent && reads_alike(s)) return true;
     return std::none_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
+  }
+
+  // Whether it finds in cache what it would read from memory in a launch of its own: a large tensor that the set touches, by rows that
+  // the cache holds.
+  bool saves_reads(const Statement& s, std::size_t rows) const {
+    if (has_threads(target_) || contracts(program_, s)) return false;
+    const bool touches = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
+    return touches && bytes_of_a_row(program_, members(rows)).of(1) <= held_in_l2 * static_cast<double>(target_.l2);
+  }
+  bool touched(TensorId id) const {
+    return std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], id) || statement(other)->target.tensor == id; });
+  }
+  std::vector<Member> members(std::size_t rows) const {
+    std::vector<Member> all;
+    for (std::size_t n = 0; n < leads_.size(); ++n) {
+      all.push_back({statement(open_.nodes[n]), {}});
+      for (std::size_t r = 0; r < rows; ++r) all.back().rows.push_back(leads_[n][r].index);
+    }
+    return all;
+  }
+
+  // ---- sums over rows, in parts
+
+  // How many of the last row have one part: so many that other cores have something to do.
+  std::int64_t part_size(const std::vector<std::int64_t>& extents) const {
+    double turns = 1;
+    for (std::size_t r = 0; r + 1 < extents.size(); ++r) turns *= static_cast<double>(extents[r]);
+    const double each = static_cast<double>(extents.back()) * std::min(1.0, turns / turns_wanted);
+    return std::min(extents.back(), static_cast<std::int64_t>(std::ceil(each / static_cast<double>(whole_parts))) * whole_parts);
+  }
+
+  static std::vector<std::int64_t> extents_of(const Member& member) {
+    std::vector<std::int64_t> extents;
+    for (const std::size_t k : member.rows) extents.push_back(member.statement->domain[k].extent->get());
+    return extents;
+  }
+
+  // What parts of sums over the rows move, and whether the cache holds a row of all statements.
+  bool fits_cache(const std::vector<Member>& all, double saved) const {
+    const std::vector<std::int64_t> extents = extents_of(all.front());
+    if (extents.empty() || extents.back() == 0) return false;
+    double parts = 0;
+    for (const Member& member : all) {
+      double copies = 1;
+      bool sums = false;
+      for (std::size_t r = 0; r < member.rows.size(); ++r) {
+        if (is_output_index(*member.statement, member.rows[r])) continue;
+        sums = true;
+        const std::int64_t size = r + 1 < extents.size() ? 1 : part_size(extents);
+        copies *= static_cast<double>((extents[r] + size - 1) / size);
+      }
+      if (sums) parts += 2 * copies * elements(program_, member.statement->target.tensor) * lang::bytes(member.statement->value.type());
+    }
+    return parts * worth_parts <= saved && bytes_of_a_row(program_, all).of(1) <= held_in_l2 * static_cast<double>(target_.l2);
+  }
+
+  // The statement as one that sums over rows of the set: its indices that run over them.
+  std::optional<Member> sum_over_rows(const std::vector<Member>& all, const Statement& s) const {
+    Member own{&s, {}};
+    bool sums = false;
+    const auto found = aligned(all, s);
+    const Leads leads = open_leads(program_, s);
+    for (std::size_t r = 0; r < found.size(); ++r) {
+      if (!found[r] || std::count(own.rows.begin(), own.rows.end(), *found[r]) > 0) return std::nullopt;
+      const std::size_t k = *found[r];
+      const bool output = is_output_index(s, k), lead = std::any_of(leads.begin(), leads.end(), [&](const Lead& one) { return one.index == k; });
+      if ((output && !lead) || s.domain[k].extent != all.front().statement->domain[all.front().rows[r]].extent) return std::nullopt;
+      sums = sums || !output;
+      own.rows.push_back(k);
+    }
+    return sums ? std::optional(own) : std::nullopt;
+  }
+
+  // A sum over rows whose large operands the set reads too; fewer rows where parts for all of them would be many.
+  void joins_as_sum(int node) {
+    const Statement* s = statement(node);
+    if (!s || !sums_in_parts(program_, *s, target_) || contracts(program_, *s) || has_slice(program_, *s)) return;
+    double saved = 0;
+    std::set<TensorId> seen;
+    for (const Access& read : s->reads) if (seen.insert(read.tensor).second && touched(read.tensor)) saved += bytes_from_memory(program_, read.tensor, target_);
+    if (saved == 0) return;
+    for (std::size_t rows = rows_; rows > 0; --rows) {
+      std::vector<Member> all = members(rows);
+      const auto own = sum_over_rows(all, *s);
+      if (!own) continue;
+      if (rows < rows_ && (local_bytes(rows) > budget() || any_torn(rows))) return;
+      all.push_back(*own);
+      for (const int other : sums_) {
+        const auto known = sum_over_rows(members(rows), *statement(other));
+        if (!known) return;
+        all.push_back(*known);
+      }
+      if (!fits_cache(all, saved)) continue;
+      rows_ = rows;
+      sums_.push_back(node);
+      set_of_[static_cast<std::size_t>(node)] = current();
+      return;
+    }
+  }
+  bool any_torn(std::size_t rows) const {
+    for (std::size_t k = 0; k < open_.nodes.size(); ++k) if (tears_lines(*statement(open_.nodes[k]), leads_[k], rows)) return true;
+    return false;
+  }
+
+  // The set with its sums; they are looked at again where it cannot be.
+  std::optional<Shared> with_sums() {
+    if (sums_.empty()) return std::nullopt;
+    std::vector<int> nodes = open_.nodes;
+    nodes.insert(nodes.end(), sums_.begin(), sums_.end());
+    std::sort(nodes.begin(), nodes.end());
+    Member first{statement(nodes.front()), {}};
+    for (std::size_t r = 0; r < rows_; ++r) first.rows.push_back(leads_[0][r].index);
+    auto made = together(nodes, first, true);
+    if (!made) for (const int node : sums_) set_of_[static_cast<std::size_t>(node)] = -1;
+    return made;
+  }
+
+  std::optional<Shared> together(const std::vector<int>& nodes, const Member& first, bool sums) const {
+    directives::Share directive;
+    for (const int node : nodes) directive.tensors.push_back(target_name(program_, *statement(node)));
+    for (const std::size_t k : first.rows) directive.rows.push_back(first.statement->indices[k]);
+    directive.size = sums ? part_size(extents_of(first)) : 0;
+    auto made = shared(rewriting_, directive);
+    if (auto* set = std::get_if<Shared>(&made)) return std::move(*set);
+    return std::nullopt;
+  }
+
+  // ---- rows that are any indices, where that moves less
+
+  struct Open { std::vector<int> nodes; std::vector<Member> members; double saved = 0; };
+
+  // Replaces the set by one from the same statement whose rows are other dimensions, or reductions of its first statements.
+  bool take_better(std::size_t first) {
+    if (has_threads(target_) || !touches_memory(first)) return false;
+    const auto other = grown_by_any(static_cast<int>(first));
+    if (!other) return false;
+    std::vector<Member> now = members(rows_);
+    for (const int node : sums_) now.push_back({statement(node), {}});
+    if (other->saved <= 1.01 * bytes_saved(program_, now, target_)) return false;
+    const bool sums = std::any_of(other->members.begin(), other->members.end(), [](const Member& member) { return std::any_of(member.rows.begin(), member.rows.end(), [&](std::size_t k) { return !is_output_index(*member.statement, k); }); });
+    auto made = together(other->nodes, other->members.front(), sums);
+    if (!made) return false;
+    for (const int node : open_.nodes) set_of_[static_cast<std::size_t>(node)] = -1;
+    for (const int node : sums_) set_of_[static_cast<std::size_t>(node)] = -1;
+    for (const int node : other->nodes) set_of_[static_cast<std::size_t>(node)] = current();
+    done_.push_back(std::move(*made));
+    reset();
+    return true;
+  }
+
+  bool touches_memory(std::size_t node) const {
+    const Statement* s = statement(static_cast<int>(node));
+    return s && std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0; });
+  }
+
+  // Indices that may be rows: whole dimensions, and what is summed over where parts of it can be added up.
+  std::vector<std::size_t> row_indices(int node) const {
+    const Statement* s = statement(node);
+    if (!s || contracts(program_, *s) || !s->kernel_name.empty() || has_slice(program_, *s)) return {};
+    for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
+    if (std::holds_alternative<TensorId>(s->fill)) return {};
+    const auto scan = scan_of(*s);
+    std::vector<std::size_t> found;
+    for (const Lead& lead : open_leads(program_, *s)) if (!scan || lead.index != scan->along) found.push_back(lead.index);
+    if (sums_in_parts(program_, *s, target_)) for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k)) found.push_back(k);
+    return found;
+  }
+
+  std::optional<Open> grown_by_any(int first) const {
+    Open open{{first}, {{statement(first), row_indices(first)}}, 0};
+    std::set<TensorId> passed;
+    int skipped = 0, sum = weight(statement(first)->value);
+    for (std::size_t n = static_cast<std::size_t>(first) + 1; !open.members[0].rows.empty() && n < program_.nodes.size() && skipped < reach && sum < too_heavy; ++n) {
+      if (set_of_[n] >= 0 && set_of_[n] != current()) continue;
+      const std::vector<TensorId> needs = autodiff::operands(program_.nodes[n]);
+      const bool free = std::none_of(needs.begin(), needs.end(), [&](TensorId id) { return passed.contains(id); });
+      if (free && joins(open, static_cast<int>(n))) {
+        sum += weight(statement(static_cast<int>(n))->value);
+        if (!sums(open.members.back())) continue;
+      } else {
+        ++skipped;
+      }
+      for (const TensorId id : autodiff::targets(program_.nodes[n])) passed.insert(id);
+    }
+    if (open.nodes.size() < 2 || open.saved == 0) return std::nullopt;
+    const auto rows = feasible(open.members, open.saved);
+    if (!rows) return std::nullopt;
+    open.members = only(open.members, *rows);
+    return open;
+  }
+  static bool sums(const Member& member) {
+    return std::any_of(member.rows.begin(), member.rows.end(), [&](std::size_t k) { return !is_output_index(*member.statement, k); });
+  }
+
+  bool joins(Open& open, int node) const {
+    const std::vector<std::size_t> own = row_indices(node);
+    if (own.empty()) return false;
+    const Statement& s = *statement(node);
+    const auto found = aligned(open.members, s);
+    Member member{&s, {}};
+    std::vector<std::size_t> kept;
+    for (std::size_t r = 0; r < found.size(); ++r) {
+      if (!found[r] || std::count(own.begin(), own.end(), *found[r]) == 0 || std::count(member.rows.begin(), member.rows.end(), *found[r]) > 0) continue;
+      if (s.domain[*found[r]].extent != open.members[0].statement->domain[open.members[0].rows[r]].extent) continue;
+      member.rows.push_back(*found[r]);
+      kept.push_back(r);
+    }
+    if (kept.empty()) return false;
+    Open wider{open.nodes, only(open.members, kept), 0};
+    wider.nodes.push_back(node);
+    wider.members.push_back(std::move(member));
+    wider.saved = bytes_saved(program_, wider.members, target_);
+    const bool goes_on = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return std::any_of(open.members.begin(), open.members.end(), [&](const Member& one) { return one.statement->target.tensor == read.tensor; }); });
+    if (wider.saved < open.saved || (wider.saved == open.saved && !goes_on) || !feasible(wider.members, wider.saved)) return false;
+    open = std::move(wider);
+    return true;
+  }
+
+  static std::vector<Member> only(const std::vector<Member>& all, const std::vector<std::size_t>& rows) {
+    std::vector<Member> fewer;
+    for (const Member& member : all) {
+      fewer.push_back({member.statement, {}});
+      for (const std::size_t r : rows) fewer.back().rows.push_back(member.rows[r]);
+    }
+    return fewer;
+  }
+
+  // Which of the rows become loops: those along which nothing lies side by side, else strips of the last.
+  std::optional<std::vector<std::size_t>> feasible(const std::vector<Member>& all, double saved) const {
+    std::vector<std::size_t> apart, every;
+    for (std::size_t r = 0; r < all.front().rows.size(); ++r) {
+      every.push_back(r);
+      const bool along = std::any_of(all.begin(), all.end(), [&](const Member& member) { return lies_along(program_, strides_, *member.statement, member.rows[r], target_); });
+      if (!along) apart.push_back(r);
+    }
+    const auto whole = [&](const std::vector<std::size_t>& rows) { return std::all_of(rows.begin(), rows.end(), [&](std::size_t r) { return is_output_index(*all.front().statement, all.front().rows[r]); }); };
+    for (std::size_t count = apart.size(); count > 0; --count) {
+      const std::vector<std::size_t> rows(apart.begin(), apart.begin() + static_cast<std::ptrdiff_t>(count));
+      if (fits_cache(only(all, rows), saved)) return rows;
+    }
+    const bool last = !every.empty() && (apart.empty() || apart.back() != every.back()) && apart.size() + 1 >= every.size();
+    if (!last || !whole(every)) return std::nullopt;
+    const auto strips = only(all, every);
+    if (std::any_of(strips.begin(), strips.end(), [](const Member& member) { return sums(member); }) || !fits_strip(bytes_of_a_row(program_, strips), target_)) return std::nullopt;
+    return every;
   }
 
   // Whether both the statement and one of the set read a tensor that is computed.
@@ -213,10 +438,11 @@ class Rows {
 
   // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a kernel that
   // grows without end is one that no other step can share.
+  static constexpr int too_heavy = 512;
   bool heavy() const {
     int sum = 0;
     for (const int node : open_.nodes) sum += weight(statement(node)->value);
-    return sum >= 512;
+    return sum >= too_heavy;
   }
 
   // A copy that finds a line of what it reads side by side along a row, of which a turn has few, takes them from as many lines.
@@ -265,6 +491,10 @@ class Rows {
   std::int64_t extent(std::size_t row) const { return statement(open_.nodes.front())->domain[leads_[0][row].index].extent->get(); }
 
   void close() {
+    if (auto made = with_sums()) {
+      done_.push_back(std::move(*made));
+      return reset();
+    }
     if (open_.nodes.size() > 1) {
       // Elementwise statements of one shape leave their last dimension to lanes, where the rows still fit.
       const auto inside = [&](std::size_t n) { return statement(open_.nodes[n])->target.element.size() > leads_[n][rows_ - 1].dim + 1 || reduces(*statement(open_.nodes[n])); };
@@ -279,33 +509,28 @@ class Rows {
         for (std::size_t r = 0; r < rows_; ++r) open_.loops.back().push_back(leads[r].index);
       }
     }
-    done_.push_back(std::move(open_));
-    open_ = {};
+    const std::size_t count = open_.nodes.size();
+    done_.push_back({std::move(open_), std::vector<bool>(count, false)});
+    reset();
   }
 
-  const Rewriting& r_;
+  void reset() {
+    open_ = {};
+    sums_.clear();
+  }
+
+  const Rewriting& rewriting_;
   const Program& program_;
   const Strides& strides_;
   const Target& target_;
   const std::vector<TensorId> buffer_;
   std::vector<int> writer_, set_of_, passed_;          // node of a tensor; set of a node; the last set before which a tensor is not made
   Fused::Set open_;
+  std::vector<int> sums_;                              // over its rows, that join it in parts
   std::vector<Leads> leads_;                           // of its statements
   std::size_t rows_ = 0;
-  std::vector<Fused::Set> done_;
+  std::vector<Shared> done_;
 };
-
-// The set's loops have one name in all its statements; an index that had that name before gets another.
-void rename_rows(Program& program, const Fused::Set& set) {
-  for (std::size_t n = 0; n < set.loops.size(); ++n) {
-    auto& s = std::get<Statement>(program.nodes[static_cast<std::size_t>(set.nodes[n])]);
-    for (std::size_t k = 0; k < s.indices.size(); ++k)
-      if (std::find(set.indices.begin(), set.indices.end(), s.indices[k]) != set.indices.end()) s.indices[k] += "_";
-    for (std::size_t k = 0; k < s.indices.size(); ++k)
-      while (std::count(s.indices.begin(), s.indices.end(), s.indices[k]) > 1) s.indices[k] += "_";
-    for (std::size_t r = 0; r < set.indices.size(); ++r) s.indices[set.loops[n][r]] = set.indices[r];
-  }
-}
 
 // Sets in the order in which they begin, their statements one behind the other.
 void put_in_order(Program& program, std::vector<Fused::Set>& sets) {
@@ -318,137 +543,22 @@ void put_in_order(Program& program, std::vector<Fused::Set>& sets) {
   program.nodes = std::move(nodes);
 }
 
-void note(Rewriting& r, const Fused::Set& set) {
-  if (set.nodes.size() < 2) return;
-  directives::Share done{{}, set.indices};
-  Rewriting::Rows rows{{}, set.indices};
-  for (const int node : set.nodes) {
-    const auto& s = std::get<Statement>(r.program.nodes[static_cast<std::size_t>(node)]);
-    done.tensors.push_back(target_name(r.program, s));
-    rows.tensors.push_back(s.target.tensor);
-  }
-  r.done.push_back(std::move(done));
-  r.rows.push_back(std::move(rows));
-}
-
-// ---- given sets
-
-// The set of these statements, or why they cannot run row by row.
-class Sharing {
- public:
-  Sharing(const Rewriting& r, const directives::Share& directive) : r_(r), program_(r.program), directive_(directive), buffer_(buffers(r.program)) {}
-
-  std::variant<Fused::Set, std::string> set() {
-    if (directive_.tensors.size() < 2) return std::string("one statement shares its launch with nobody");
-    for (const std::string& name : directive_.tensors) if (const Refusal why = add(name)) return *why;
-    if (const Refusal why = out_of_order()) return *why;
-    if (has_threads(r_.target) && bytes_ > static_cast<double>(r_.target.shared_bytes) / 2) return fmt::format("a row of all of them takes {:.0f} bytes of shared memory", bytes_);
-    set_.indices = directive_.rows;
-    return std::move(set_);
-  }
-
- private:
-  const Statement& statement(std::size_t member) const { return std::get<Statement>(program_.nodes[static_cast<std::size_t>(set_.nodes[member])]); }
-
-  Refusal add(const std::string& name) {
-    const auto n = statement_of(program_, name);
-    if (!n) return no_statement(name);
-    if (!set_.nodes.empty() && static_cast<int>(*n) <= set_.nodes.back()) return fmt::format("`{}` is computed before `{}`", name, target_name(program_, statement(set_.nodes.size() - 1)));
-    const auto& s = std::get<Statement>(program_.nodes[*n]);
-    if (std::any_of(r_.rows.begin(), r_.rows.end(), [&](const Rewriting::Rows& rows) { return std::count(rows.tensors.begin(), rows.tensors.end(), s.target.tensor) > 0; })) return fmt::format("`{}` shares rows already", name);
-    if (tiled(r_, s.target.tensor)) return fmt::format("`{}` is tiled", name);
-    if (const Refusal why = without_rows(s, name)) return why;
-    set_.nodes.push_back(static_cast<int>(*n));
-    const auto extents_differ = [&](std::size_t row) { return s.domain[leads_.back()[row].index].extent != statement(0).domain[leads_[0][row].index].extent; };
-    for (std::size_t row = 0; row < directive_.rows.size(); ++row)
-      if (extents_differ(row)) return fmt::format("`{}` has another number of rows `{}`", name, directive_.rows[row]);
-    double row_bytes = lang::bytes(program_.tensor(s.target.tensor).dtype);
-    for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) row_bytes *= static_cast<double>(extent(s, k));
-    set_.loops.emplace_back();
-    for (std::size_t row = 0; row < directive_.rows.size(); ++row) {
-      const std::size_t k = leads_.back()[row].index;
-      set_.loops.back().push_back(k);
-      row_bytes /= std::max(1.0, static_cast<double>(extent(s, k)));
-    }
-    bytes_ += row_bytes;
-    return elsewhere(s, name);
-  }
-
-  // A statement whose first dimensions are not the rows.
-  Refusal without_rows(const Statement& s, const std::string& name) {
-    for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k) && extent(s, k) == 0) return fmt::format("the fold of `{}` has no value", name);
-    if (const auto* fill = std::get_if<TensorId>(&s.fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s.target.tensor)]) return fmt::format("`{}` begins as a copy of another tensor", name);
-    Leads leads = leads_of(program_, s);
-    if (const auto scan = scan_of(s)) leads.erase(std::find_if(leads.begin(), leads.end(), [&](const Lead& lead) { return lead.index == scan->along; }), leads.end());
-    if (leads.size() < directive_.rows.size()) return fmt::format("`{}` has only {} that can be rows", name, lang::counted(leads.size(), "first dimension"));
-    for (std::size_t row = 0; set_.nodes.empty() && row < directive_.rows.size(); ++row)
-      if (s.indices[leads[row].index] != directive_.rows[row]) return fmt::format("dimension {} of `{}` is `{}`, not `{}`", row + 1, name, s.indices[leads[row].index], directive_.rows[row]);
-    leads_.push_back(std::move(leads));
-    return std::nullopt;
-  }
-
-  // A statement that reads another row of one in the set.
-  Refusal elsewhere(const Statement& s, const std::string& name) const {
-    for (const Access& read : s.reads)
-      for (std::size_t m = 0; m + 1 < set_.nodes.size(); ++m) {
-        if (statement(m).target.tensor != read.tensor) continue;
-        for (std::size_t row = 0; row < directive_.rows.size(); ++row)
-          if (plain_index(read.element[leads_[m][row].dim]) != leads_.back()[row].index) return fmt::format("`{}` reads other rows of `{}`", name, program_.tensor(read.tensor).name);
-      }
-    return std::nullopt;
-  }
-
-  // One that stands between them, and that a later one of them waits for.
-  Refusal out_of_order() const {
-    std::set<TensorId> later;                          // made behind the first of the set, and not by it
-    for (std::size_t n = static_cast<std::size_t>(set_.nodes.front()), m = 0; m < set_.nodes.size(); ++n) {
-      if (static_cast<int>(n) != set_.nodes[m]) {
-        for (const TensorId id : autodiff::targets(program_.nodes[n])) later.insert(id);
-        continue;
-      }
-      for (const TensorId id : autodiff::operands(program_.nodes[n]))
-        if (later.contains(id)) return fmt::format("`{}` waits for `{}`, which is not among them", target_name(program_, statement(m)), program_.tensor(id).name);
-      ++m;
-    }
-    return std::nullopt;
-  }
-
-  const Rewriting& r_;
-  const Program& program_;
-  const directives::Share& directive_;
-  const std::vector<TensorId> buffer_;
-  Fused::Set set_;
-  std::vector<Leads> leads_;
-  double bytes_ = 0;
-};
-
-// Its statements follow the first of them.
-void bring_together(Program& program, std::vector<int> nodes) {
-  for (std::size_t m = 1; m < nodes.size(); ++m) {
-    const auto to = program.nodes.begin() + nodes.front() + static_cast<std::ptrdiff_t>(m), from = program.nodes.begin() + nodes[m];
-    std::rotate(to, from, from + 1);
-  }
-}
-
 }  // namespace
 
 void share_rows(Rewriting& r) {
-  std::vector<Fused::Set> sets = Rows(r).sets();
-  for (const Fused::Set& set : sets) {
-    note(r, set);
-    rename_rows(r.program, set);
+  std::vector<Shared> chosen = Rows(r).sets();
+  std::vector<Fused::Set> sets;
+  for (const Shared& one : chosen) {
+    note(r, one.set);
+    const std::vector<Statement> behind = divide(r, one);
+    rename_rows(r.program, one.set);
+    sets.push_back(one.set);
+    for (const Statement& sum : behind) {
+      r.program.nodes.emplace_back(sum);
+      sets.push_back({{static_cast<int>(r.program.nodes.size()) - 1}, {}, {}});
+    }
   }
   put_in_order(r.program, sets);
-}
-
-Refusal apply(Rewriting& r, const directives::Share& directive) {
-  const auto found = Sharing(r, directive).set();
-  if (const auto* why = std::get_if<std::string>(&found)) return *why;
-  const auto& set = std::get<Fused::Set>(found);
-  note(r, set);
-  rename_rows(r.program, set);
-  bring_together(r.program, set.nodes);
-  return std::nullopt;
 }
 
 std::vector<Fused::Set> sets_of(const Rewriting& r) {
@@ -467,13 +577,17 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
     const Rewriting::Rows* rows = at == shared.end() ? nullptr : at->second;
     const auto box = s ? tiles.find(s->target.tensor) : tiles.end();
     const Rewriting::Tile* tile = box == tiles.end() ? nullptr : box->second;
-    if ((!rows || rows != open) && (!tile || tile != open_tile)) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}, false, tile ? tile->steps : decltype(tile->steps)()});
+    if ((!rows || rows != open) && (!tile || tile != open_tile)) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
     open = rows, open_tile = tile;
-    sets.back().nodes.push_back(static_cast<int>(n));
-    sets.back().blocks = sets.back().blocks || (s && reuses(*s));
+    Fused::Set& set = sets.back();
+    if (tile) set.tile = tile->steps;
+    set.nodes.push_back(static_cast<int>(n));
+    set.blocks = set.blocks || (s && contracts(r.program, *s));
     if (!rows) continue;
-    sets.back().loops.emplace_back();
-    for (const std::string& index : rows->indices) sets.back().loops.back().push_back(*index_of(*s, index));
+    set.parts = rows->parts;
+    set.loops.emplace_back();
+    for (const std::string& index : rows->indices) set.loops.back().push_back(*index_of(*s, index));
+    set.strips = set.strips || lies_along(r.program, r.strides, *s, set.loops.back().back(), r.target);
   }
   return sets;
 }

@@ -2,6 +2,8 @@
 //
 //   Mx[i] = >(X[i, j]);  E[i, j] = =(exp(X[i, j] - Mx[i]));  S[i] = +(E[i, j]);  Y[i, j] = =(E[i, j] / S[i]);
 //     ⇒  one set with rows {i}: a turn reads some rows of X, keeps Mx, E, S in cache, writes those rows of Y
+//
+// Rows are first dimensions, or any others, or what sums run over (share.h), whichever moves fewer bytes (choose/traffic.h).
 #pragma once
 #include <vector>
 #include "codegen/fuse.h"

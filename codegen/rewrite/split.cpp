@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/product.h"
 #include "codegen/rewrite.h"
@@ -22,9 +23,6 @@ using poly::Program;
 using poly::Range;
 using poly::Statement;
 
-constexpr double long_enough = 1 << 15;                // points of the reduction a chunk should have on a CPU
-constexpr double few_outputs = 64;
-
 struct Cut { std::size_t index; std::int64_t chunk; };
 
 // Whether parts of its fold can be folded again: no part is empty, no element is left out, and the fold has no scale of its own.
@@ -35,7 +33,8 @@ bool folds_in_parts(const Program& program, const Statement& s) {
 // Which reduction index to cut into chunks, and how long they are. By shapes alone, so that results do not depend on threads.
 std::optional<Cut> cut_of(const Program& program, const Statement& s, const Target& target) {
   const double outputs = std::max(1.0, elements(program, s.target.tensor)), all = points(s) / outputs;
-  const double enough = has_threads(target) ? 2048 : long_enough, wanted = has_threads(target) ? 8.0 * target.multiprocessors : few_outputs;
+  const double enough = has_threads(target) ? model::least_of_a_thread_part : model::least_of_a_part;
+  const double wanted = has_threads(target) ? model::blocks_of_a_multiprocessor * target.multiprocessors : model::parts_of_a_fold;
   if (!folds_in_parts(program, s)) return std::nullopt;
   if (outputs >= wanted || all < 2 * enough) return std::nullopt;
   std::optional<std::size_t> longest;

@@ -171,7 +171,8 @@ TILEC_API tilec_status tilec_value_and_gradient(const tilec_program* program, co
                                                 tilec_program** both);
 
 /* The same program, compiled as a plan says: text that tilec_emit(…, "plan", …) gave for it, whole, edited or in part. What it does not say
- * is chosen. It belongs to this program, not to its derivatives, and to the shapes and the target it was printed for: a line that cannot be
+ * is chosen. Behind lines `forward` and `backward` stands how the pair of tilec_vjp and tilec_save_vjp is compiled: the stage `pair-plan`
+ * prints both. It belongs to this program, not to its derivatives, and to the shapes and the target it was printed for: a line that cannot be
  * read or does not apply is TILEC_PROGRAM_ERROR with its place when the program is specialised (E0560 to E0564). */
 TILEC_API tilec_status tilec_with_plan(const tilec_program* program, const char* plan, size_t length, tilec_program** planned);
 

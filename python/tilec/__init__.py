@@ -243,7 +243,7 @@ class Program:
 
     def with_plan(self, plan: "str | _os.PathLike[str]") -> "Program":
         """This program, compiled as a plan says: the text, or a path to the file, of what emit("plan", …) gave for it, whole, edited or in part.
-        What it does not say is chosen. It is of this program, not of its derivatives, and of the shapes and target it was printed for: a call
+        What it does not say is chosen. Behind lines `forward` and `backward` stands how vjp() compiles: emit("pair-plan", …) gives both. It is of this program, not of its derivatives, and of the shapes and target it was printed for: a call
         where a line does not apply raises ProgramError with the line's place.
         """
         text = _plan_text(plan)

@@ -6,10 +6,12 @@
 #include "codegen/fits.h"
 #include "codegen/fuse.h"
 #include "codegen/rewrite.h"
+#include "codegen/part.h"
 #include "codegen/rewrite/rewriting.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
 #include "codegen/tile.h"
+#include "codegen/window.h"
 
 namespace backends {
 
@@ -54,7 +56,7 @@ class Directives {
   // The lines, and the Program they make.
   std::pair<std::string, codegen::Fused> drawn() {
     for (const auto& [stage, word] : words) {
-      if (random_.chance(6)) given_.stages.erase(stage);
+      if (random_.chance(6) && (stage != RewriteStage::Sums || finite())) given_.stages.erase(stage);
       else draw(stage);
     }
     std::string lines;
@@ -110,6 +112,7 @@ class Directives {
       }
       case RewriteStage::Scans: {
         const auto scan = codegen::scan_of(s);
+        if (const auto window = codegen::window_of(s)) return window->further ? codegen::Directive(Terms{name}) : codegen::Directive(Windows{name});
         if (!scan) return std::nullopt;
         return scan->further ? codegen::Directive(Terms{name}) : codegen::Directive(Blocks{name, up_to(extent(scan->along), random_)});
       }
@@ -169,18 +172,23 @@ class Directives {
     return made.over.empty() ? std::nullopt : std::optional<codegen::Directive>(made);
   }
 
-  // Some statements from one on, by the first dimensions of that one.
+  // Some statements from one on, by dimensions of that one, or by what it sums over.
   std::optional<codegen::Directive> rows(const poly::Program& program, const std::vector<const Statement*>& all, std::size_t at) {
     Share share;
     for (std::size_t n = at; n < all.size() && share.tensors.size() < 5; ++n)
       if (n == at || !random_.chance(4)) share.tensors.push_back(codegen::target_name(program, *all[n]));
     const std::size_t most = std::min<std::size_t>(3, all[at]->target.element.size());
-    if (most == 0 || share.tensors.size() < 2) return std::nullopt;
-    const int count = random_.between(1, static_cast<int>(most));
+    if (share.tensors.size() < 2) return std::nullopt;
+    const int count = most == 0 ? 0 : random_.between(1, static_cast<int>(most));
+    const bool first = random_.chance(2);              // dimensions
     for (const poly::Affine& e : all[at]->target.element) {
       const auto k = e.single_index();
-      if (k && static_cast<int>(share.rows.size()) < count) share.rows.push_back(all[at]->indices[*k]);
+      if (k && static_cast<int>(share.rows.size()) < count && (first || random_.chance(2))) share.rows.push_back(all[at]->indices[*k]);
     }
+    if (random_.chance(2)) share.size = up_to(6, random_);
+    if (share.size > 0 && (share.rows.empty() || random_.chance(3)))
+      for (std::size_t k = 0; k < all[at]->indices.size(); ++k)
+        if (!codegen::is_output_index(*all[at], k)) share.rows.push_back(all[at]->indices[k]);
     return share.rows.empty() ? std::nullopt : std::optional<codegen::Directive>(share);
   }
 
@@ -230,9 +238,14 @@ class Groups {
     }
     for (const codegen::Loop& loop : chosen.loops) {
       const auto d = nest.dim(loop.index);
-      all.push_back({loop.index, step(d ? nest.dims[*d].extent : 1)});
+      const bool summed = std::ranges::any_of(chosen.body, [&](const Compute& leaf) {
+        const auto* s = std::get_if<Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
+        return s && codegen::part_of_turn(*s, loop, fused_.strides);
+      });
+      all.push_back({loop.index, summed ? loop.step : step(d ? nest.dims[*d].extent : 1)});
     }
-    if (random_.chance(3)) all.pop_back();
+    if (all.back().step > 1 && target_.family == codegen::Target::Family::Cpu && random_.chance(2)) all.back().walk = up_to(all.back().step - 1, random_);
+    else if (random_.chance(3)) all.pop_back();
     if (random_.chance(2)) for (std::size_t l = 0; l + 1 < all.size(); ++l) all[l].step = 1;
     return all;
   }
@@ -241,7 +254,7 @@ class Groups {
     const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, was, fused_.strides);
     std::vector<std::string> outputs, sums;
     for (const codegen::Dim& dim : nest.dims) {
-      const auto one = [&](const codegen::Loop& loop) { return loop.index == dim.name && loop.step == 1; };
+      const auto one = [&](const codegen::Loop& loop) { return loop.index == dim.name && loop.part() == 1; };
       const bool fixed = std::ranges::any_of(group.loops, one) || std::ranges::any_of(codegen::origins(group), one);
       if (!fixed) (dim.reduction ? sums : outputs).push_back(dim.name);
     }

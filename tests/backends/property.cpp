@@ -1,8 +1,10 @@
 // Random programs and gradients on the CPU, for two instruction sets, against the interpreter.
 //
-//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--plans] [--pool] [--show]
+//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--plans] [--pool] [--show] [--caches BYTES]
 //
 // With --plans each is compiled as a random plan says; without, the print of what was chosen is followed to the same kernels.
+//
+// With --caches the second-level cache has so few bytes, the first a quarter: what is chosen for large tensors is chosen for these.
 //
 // Programs of a batch are one module of machine code. Tensors lie against forbidden pages; those of some have strides that are
 // permuted, padded, negative or zero. Each program runs twice, the second time on several threads with --pool, and must give the
@@ -37,6 +39,7 @@ namespace {
 struct Options {
   std::uint64_t seed = 1;
   int cases = 2000, gradients = 500;
+  std::int64_t caches = 0;
   std::optional<std::uint64_t> only;
   bool gradient = false, show = false, pool = false, plans = false;
   std::string kind;                                    // only programs that start so: `lattice`
@@ -210,7 +213,8 @@ std::vector<std::string> objects_of(const std::vector<Ready>& batch, const codeg
 }
 
 void run_batch(std::vector<Case>& cases, const std::string& name, const Options& options) {
-  const codegen::Target target = *codegen::target_named(name);
+  codegen::Target target = *codegen::target_named(name);
+  if (options.caches > 0) target.l1 = options.caches / 4, target.l2 = options.caches;
   std::vector<Ready> batch;
   for (std::size_t k = 0; k < cases.size(); ++k)
     if (auto package = package_of(cases[k], target, options)) batch.push_back({&cases[k], std::move(*package), k});
@@ -321,6 +325,7 @@ Options arguments(int argc, char** argv) {
     else if (a == "--case") o.only = std::stoull(next());
     else if (a == "--kind") o.kind = next();
     else if (a == "--gradient") o.gradient = true;
+    else if (a == "--caches") o.caches = std::stoll(next());
     else if (a == "--target") o.targets = {next()};
     else if (a == "--show") o.show = true;
     else if (a == "--pool") o.pool = true;

@@ -18,6 +18,15 @@ DECAYS = {
     "ahead": ("O[r, t: R, T] = +(exp(0.5*(L[r, t] - L[r, s])) * V[r, s]), s <= t + 2;", {"L": "RT", "V": "RT"}),
     "anchored": ("O[t: T] = +(s <= t ? exp(V[s] - L[t]) * V[s] : 0.0);", {"L": "T", "V": "T"}),
     "powers": ("O[r, t: R, T] = +((t == s ? 1.0 : pow(A[r], s - t)) * V[r, s]), s >= t;", {"A": "R", "V": "RT"}),
+    "powers of many": ("O[t, d: T, D] = +(pow(A[d], t - s) * V[s, d]), s < t;", {"A": "D", "V": "TD"}),
+    "squares": ("O[t: T] = +(pow(A[], 2*(t - s) + 1) * V[s]), s <= t;", {"A": "", "V": "T"}),
+    "inverses": ("O[t: T] = +(pow(A[], s - t) * V[s]), s <= t;", {"A": "", "V": "T"}),
+    "rates": ("O[t, d: T, D] = +(exp((t - s) * P[d]) * V[s, d]), s <= t;", {"P": "D", "V": "TD"}),
+    "rates and levels": ("O[r, t: R, T] = +(exp(V[r, s] - 0.5 * (s - t) * P[]) * V[r, s]), t <= s;", {"P": "", "V": "RT"}),
+    "lengths": ("O[t: T] = +((t - s) * V[s]), s <= t;", {"V": "T"}),
+    "polynomials": ("O[t: T] = +((t - s + 1.0) * ((t - s) / 3.0) * exp(L[t] - L[s]) * V[s]), s <= t;", {"L": "T", "V": "T"}),
+    "of both signs": ("O[t: T] = +((t - s - 3.0) * exp((t - s) * P[]) * V[s]), s <= t;", {"P": "", "V": "T"}),
+    "retention": ("O[t, e: T, E] = +(pow(A[], t - s) * Q[t, d] * K[s, d] * V[s, e]), s <= t;", {"A": "", "Q": "TD", "K": "TD", "V": "TE"}),
     "state": ("O[t, d, e: T, D, E] = +(exp(L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "K": "TD", "V": "TE"}),
     "attention": ("O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "Q": "TD", "K": "TD", "V": "TE"}),
 }
@@ -28,6 +37,8 @@ EXTREMES = {
     "ahead": ("O[t, r: T, R] = <(L[s, r]*V[s]), s <= t + 1;", {"L": "TR", "V": "T"}),
     "rows": ("O[r, t: R, T] = >(L[r, s]), s <= t;", {"L": "RT"}),
     "columns": ("O[t, r: T, R] = <(L[s, r]), s >= t + 1;", {"L": "TR"}),
+    "first": ("[[ties(first)]] O[t: T] = >(L[s]), s <= t;", {"L": "T"}),
+    "first from the end": ("[[ties(first)]] O[r, t: R, T] = <(L[r, s]), s >= t + 1;", {"L": "RT"}),
     "planes": ("O[t: T] = >(L[s, r]), s <= t;", {"L": "TR"}),
 }
 INTERVAL = "G[s, t: T, T] = *(A[u]), s < u, u <= t"
@@ -107,6 +118,33 @@ def test_against_the_interpreter(tmp_path, family, name, dtype, target):
         of_type, shape = re.search(r"(\w+) dO\[([^\]]*)\]", gradient.split("->")[0]).groups()
         cotangent = rng.standard_normal([of[c.strip()] for c in shape.split(",")]).astype({v: k for k, v in TYPES.items()}[of_type])
         check(tmp_path, "g.tile", words + saved(tmp_path, {"dO": cotangent}), target)
+
+
+@pytest.mark.parametrize("name", ["powers", "powers of many", "squares", "rates", "rates and levels", "lengths", "polynomials"])
+def test_second_order_against_the_interpreter(tmp_path, name):
+    statement, inputs = DECAYS[name]
+    rng = np.random.default_rng(1)
+    of = {"T": 40, "D": 3, "R": 5}
+    header = ", ".join(f"{n}[{', '.join(shape)}]" for n, shape in inputs.items())
+    (tmp_path / "f.tile").write_text(f"function f({header}) -> (O) {{ {statement} }}\n")
+    second = tilec(tmp_path, "f.tile", "--grad", "--grad", "--emit=gradient").stdout
+    (tmp_path / "g.tile").write_text(second)
+    arrays = {}
+    for n, dims in re.findall(r"f32 (\w+)\[([^\]]*)\]", second.split("->")[0]):
+        arrays[n] = numbers(rng, n, [of[c.strip()] for c in dims.split(",") if c.strip()], "falling", "f4")
+    check(tmp_path, "g.tile", saved(tmp_path, arrays), "cpu")
+
+
+@pytest.mark.parametrize("base", [0.0, 1.0, -1.0, -0.9, 1e-30, 0.9999])
+def test_a_base_at_the_ends(tmp_path, base):
+    """0^0 is 1 and its derivative by the base is 0; negative bases change sign with each step."""
+    t = 300
+    (tmp_path / "f.tile").write_text("function f(A[], V[T]) -> (O) { O[t: T] = +(pow(A[], t - s) * V[s]), s <= t; }\n")
+    rng = np.random.default_rng(2)
+    words = saved(tmp_path, {"A": np.asarray(base, "f4"), "V": rng.standard_normal(t).astype("f4"), "dO": rng.standard_normal(t).astype("f4")})
+    check(tmp_path, "f.tile", words[:2], "cpu")
+    (tmp_path / "g.tile").write_text(tilec(tmp_path, "grad", "f.tile").stdout)
+    check(tmp_path, "g.tile", words, "cpu")
 
 
 def grad_checked(folder, text, **arrays):

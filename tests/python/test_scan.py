@@ -53,6 +53,42 @@ def test_types(dtype):
     np.testing.assert_array_equal(y, np.cumsum(x.astype("f8")).astype(y.dtype))
 
 
+WINDOWS = {"0 <= t - s < 300": (0, 299), "-150 <= t - s < 250": (-150, 249), "0 <= s - t < 400": (-399, 0), "200 <= t - s < 600": (200, 599), "-900 <= t - s <= -500": (-900, -500)}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("fold", FOLDS)
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("n", [7, 300, 1000, 2503])
+def test_windows(fold, window, n, target):
+    nearest, farthest = WINDOWS[window]
+    x, y = whole(n), whole(n, 3)
+    f = compiled(f"function (X[N], Y[N, D]) -> (O, P) {{ O[t: N] = {fold}(X[s]), {window} default 7; P[d, t: D, N] = {fold}(2*Y[s, d] + d), {window} default 7; }}", target)
+    o, p = f(x, y)
+    for t in range(0, n, 1 if n < 1000 else 37):
+        lo, hi = max(0, t - farthest), min(n - 1, t - nearest)
+        assert o[t] == (FOLDS[fold].reduce(x[lo:hi + 1]) if lo <= hi else 7)
+        for d in range(3):
+            assert p[d, t] == (FOLDS[fold].reduce(2*y[lo:hi + 1, d] + d) if lo <= hi else 7)
+
+
+def test_windows_keep_small_sums_beside_large_ones():
+    """No difference of running sums: what is in one window is not lost for what was before it."""
+    x = np.ones(3000, "f4")
+    x[:1000] = 1e30
+    y = tilec.compile("function (X[N]) -> (O) { O[t: N] = +(X[s]), 0 <= t - s < 500; }")(x)
+    np.testing.assert_array_equal(y[1499:], np.full(1501, 500, "f4"))
+
+
+def test_windows_whose_terms_are_sums_and_backward():
+    x, w, do = whole(1500, 3), whole(1500, 3), whole(1500)
+    text = "function (X[N, D], W[N, D]) -> (O) { O[t: N] = +(X[s, d] * W[s, d]), 0 <= t - s < 320; }"
+    inside = np.array([[0 <= t - s < 320 for s in range(1500)] for t in range(1500)], "f4")
+    np.testing.assert_array_equal(tilec.compile(text)(x, w), inside @ (x * w).sum(1))
+    dx, _ = tilec.compile(text).grad()(x, w, do)
+    np.testing.assert_array_equal(dx, (inside.T @ do)[:, None] * w)
+
+
 def test_gradient_of_a_running_sum_is_one_from_the_end():
     g = tilec.compile("function (X[M, N]) -> (Y) { Y[i, j: M, N] = +(X[i, k]), k <= j; }").grad(wrt="X")
     x, dy = whole(3, 5001), whole(3, 5001)

@@ -67,7 +67,7 @@ def test_a_dump_has_each_stage_that_was_reached(tmp_path):
     done = command("-", "--dump-to", str(tmp_path / "s"), "--size", "N=3,K=5", "--grad", text=TEXT)
     assert done.returncode == 0, done.stderr
     names = {path.name.split("_", 1)[1].rsplit(".", 1)[0] for path in (tmp_path / "s").iterdir()}
-    assert names >= {s.name for s in tilec.stages().values() if s.target is None}
+    assert names >= {s.name for s in tilec.stages().values() if s.target is None and s.name != "pair-plan"}  # of two other programs
 
 
 @pytest.mark.parametrize("stage,target", [("object", "opencl"), ("asm", "reference"), ("ptx", "cpu"), ("opencl", "cuda"), ("llvm", "cuda:sm_90a")])
