@@ -301,6 +301,11 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
 }
 
 std::string explain_loops(const Group& group, const Why& why, bool threads) {
+  if (!group.tile.empty()) {
+    std::vector<std::string> boxes;
+    for (const Loop& loop : group.tile) boxes.push_back(fmt::format("{} {}", loop.step, loop.index));
+    return fmt::format("     a box of {} at a time; boxes that differ in what is reduced follow one another, the others are turns, in parallel\n", fmt::join(boxes, ", "));
+  }
   if (group.loops.empty()) return threads ? fmt::format("     blocks of {} threads\n", group.threads) : "     one turn, on one core: too little work to share\n";
   std::vector<std::string> loops;
   double turns = 1;

@@ -13,6 +13,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
+#include "codegen/tile.h"
 
 namespace tilec::codegen {
 
@@ -94,6 +95,7 @@ class LeafFit {
   Misfit walks() const {
     std::set<std::string> walked;
     for (const Loop& loop : group_.loops) if (loop.part() == 1) walked.insert(loop.index);
+    for (const Loop& loop : origins(group_)) walked.insert(loop.index);
     const auto walk = [&](const std::string& index) -> Misfit {
       if (index.empty()) return std::nullopt;
       if (!dim(index)) return fmt::format("`{}` is no dimension of `{}`; it has {}", index, name(), dims());
@@ -156,6 +158,7 @@ class LeafFit {
     if (leaf_.taps > 0) {
       if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds || outputs_share_rows(nest_)) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `taps`", name());
       if (static_cast<std::size_t>(leaf_.taps) > leaf_.k.size()) return fmt::format("`k` has {} indices, not {} that could be taps", leaf_.k.size(), leaf_.taps);
+      if (!group_.tile.empty()) return std::string("a box has no `taps`");
       if (leaf_.chunk > 0) return std::string("a leaf has `taps` or a `chunk`");
     }
     if (leaf_.turned) {
@@ -163,6 +166,7 @@ class LeafFit {
       if (!block || has_threads(target_) || leaf_.rows > leaf_.lanes) return std::string("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
     }
     if (leaf_.chunk > 0) {
+      if (!group_.tile.empty()) return std::string("a box has no `chunk`: `tile` says how much is folded before the next one");
       if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `chunk`", name());
       if (leaf_.k.empty() || leaf_.chunk >= dim(leaf_.k.front())->extent) return fmt::format("a chunk of {} is not shorter than the first of `k`", leaf_.chunk);
     }
@@ -218,6 +222,7 @@ Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, co
   }
   std::set<std::string> seen;
   for (const Loop& loop : group.loops) if (!seen.insert(loop.index).second) return fmt::format("`{}` is looped over twice", loop.index);
+  if (group.tile != chosen.tile || (!chosen.tile.empty() && (!group.loops.empty() || group.locals != chosen.locals))) return std::string("boxes and what they keep are said by the directive `tile`");
   if (chosen.body.size() == 1) return group.locals.empty() ? std::nullopt : Misfit("a launch of one statement has no locals");
   const Fused::Set* set = set_of(chosen, sets);
   const std::vector<std::string> rows = set ? set->indices : std::vector<std::string>();
@@ -235,8 +240,8 @@ Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen,
   const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan.program.nodes[static_cast<std::size_t>(chosen.node)]);
   if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return chosen;
   Nest nest = leaf_nest(plan.program, group, chosen, strides);
-  nest.adds = chosen.form != LeafForm::Fill && may_add(plan.program, group, chosen.node, nest, strides);
-  const Facts turn = facts(nest, group.loops, target);
+  nest.adds = chosen.form != LeafForm::Fill && group.tile.empty() && may_add(plan.program, group, chosen.node, nest, strides);
+  const Facts turn = facts(nest, group.tile.empty() ? group.loops : origins(group), target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
   if (has_threads(target)) for_threads(leaf, turn, target);
   if (chosen.form == LeafForm::Fill) leaf.form = LeafForm::Fill;

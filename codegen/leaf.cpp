@@ -47,7 +47,7 @@ class Leaf {
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
     scaled_ = has_scale(nest.aggregation, type_);
-    flag_ = !always_reached(nest) && !identity_is_fill(nest);
+    flag_ = !around.reached && !always_reached(nest) && !identity_is_fill(nest);
     later_ = around.later;
   }
 

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ struct Surroundings {
   std::map<std::size_t, Interval> limits;              // dims of which a part is left
   std::map<std::size_t, Expr> base;                    // read → what to subtract from its offset; `target_access`: the target
   std::optional<Expr> later;                           // whether the target holds a part of the sum already, to which this one is added
+  bool reached = false;                                // every element of the target has a point, in this turn or another
   std::int64_t threads = 0;                            // lanes are this many threads of a block; 0: lanes of a vector
 };
 inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);

@@ -145,7 +145,74 @@ std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<st
   return taps;
 }
 enum class BlockForm { Plain, Turned, Taps };
-struct Block { std::int64_t rows = 1, vectors = 1; double cost = infinite; BlockForm form = BlockForm::Plain; };
+struct Block {
+  std::int64_t rows = 1, vectors = 1;
+  double cost = infinite;
+  BlockForm form = BlockForm::Plain;
+  double again = 0;                                    // of the cost, what it takes to fetch lines that a cache has lost
+};
+
+// What leaves a cache before it is used again: loops from the outermost to the innermost, and how many values of each dimension the
+// loops from `first` on see.
+class Refetched {
+ public:
+  Refetched(const Facts& f, std::size_t n, std::optional<std::size_t> m, const Block& block) : f_(f), inside_(f.extent.size(), 1) {
+    for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !f.nest.dims[d].reduction && d != n && d != m) loops_.push_back(d);
+    std::stable_sort(loops_.begin(), loops_.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(f.nest.target, a)) > std::abs(stride(f.nest.target, b)); });
+    loops_.push_back(n);
+    if (m) loops_.push_back(*m);
+    for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && !f.fixed[d] && d != n) loops_.push_back(d);
+    const std::int64_t lanes = lanes_for(f, f.extent[n]);
+    inside_[n] = std::min(f.extent[n], lanes * block.vectors);
+    if (m) inside_[*m] = block.rows;
+  }
+
+  double cycles() const {
+    double near = 0, far = 0;
+    const auto see = [&](const FlatAccess& access) {
+      const double once = lines(access, 0);
+      near += std::max(0.0, fetched(access, first_cache * static_cast<double>(f_.l1)) - once);
+      far += std::max(0.0, fetched(access, second_cache * static_cast<double>(f_.l2)) - once);
+    };
+    for (const FlatAccess& read : f_.nest.reads) see(read);
+    see(f_.nest.target);
+    return near * from_second + far * from_last;
+  }
+
+ private:
+  static constexpr double first_cache = 0.75, second_cache = 0.5;  // how much of it one operand may fill
+  static constexpr double from_second = 0.7, from_last = 4;  // cycles of a line that are not hidden
+
+  // Lines of an access that the loops from `first` on touch.
+  double lines(const FlatAccess& access, std::size_t first) const {
+    double count = 1, run = 1;
+    for (std::size_t l = 0; l < loops_.size(); ++l) {
+      const std::size_t d = loops_[l];
+      const std::int64_t apart = std::abs(stride(access, d));
+      if (apart == 0) continue;
+      const auto here = static_cast<double>(l >= first ? f_.extent[d] : inside_[d]);
+      count *= here;
+      if (apart < line) run = std::max(run, std::min(here, static_cast<double>(line / apart)));
+    }
+    return count / run;
+  }
+  // Of all turns of the loops, with a cache of so many bytes.
+  double fetched(const FlatAccess& access, double bytes) const {
+    double turns = 1;
+    for (std::size_t first = 0; first < loops_.size(); ++first) {
+      const double held = lines(access, first);
+      if (held * 64 <= bytes) return held * turns;
+      const std::size_t d = loops_[first];
+      turns *= std::ceil(static_cast<double>(f_.extent[d]) / static_cast<double>(inside_[d]));
+    }
+    return lines(access, loops_.size()) * turns;
+  }
+  static constexpr std::int64_t line = 16;             // elements
+
+  const Facts& f_;
+  std::vector<std::size_t> loops_;
+  std::vector<std::int64_t> inside_;                   // a block's, of each dimension
+};
 
 // Cycles of one block over all steps of the reduction, and of all blocks. `turned`: rows are as many as lanes, and squares of them are
 // transposed in registers. `taps`: the reductions that bound a block stand outside it.
@@ -219,6 +286,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
       const bool tie = cost < best.cost * 1.001 && mt.most == best.rows && nt.most > best.vectors;  // wider strips
       if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost, form};
     }
+  if (steps > 1 && f.nest.reads.size() > 1 && best.cost < infinite) best.again = Refetched(f, n, m, best).cycles(), best.cost += best.again;
   return best;
 }
 
@@ -301,7 +369,7 @@ double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std
 // Lanes over another output dimension where its neighbours lie better than those along the scan.
 Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   const Nest& nest = f.nest;
-  Choice choice{Compute{}, 0, {}};
+  Choice choice{Compute{}, 0, {}, 0};
   Compute& leaf = choice.leaf;
   leaf.form = LeafForm::Scan;
   leaf.node = node;
@@ -357,7 +425,7 @@ std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::op
 // A leaf with lanes over `lane`, and the cycles of its blocks of m.
 Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std::optional<std::size_t> m, const Block& block, double cycles) {
   const Nest& nest = f.nest;
-  Choice choice{Compute{}, cycles, {}};
+  Choice choice{Compute{}, cycles, {}, 0};
   Compute& leaf = choice.leaf;
   leaf.node = node;
   if (lane && nest.dims[*lane].reduction) {
@@ -396,7 +464,8 @@ bool outputs_share_rows(const Nest& nest) {
 
 Choice choose_leaf(const Facts& f, int node) {
   const Nest& nest = f.nest;
-  if (const auto scan = scan_of(nest)) return choose_scan(f, node, *scan);
+  // Along what has one value here, as where a box begins, nothing goes on.
+  if (const auto scan = scan_of(nest); scan && !f.fixed[scan->along]) return choose_scan(f, node, *scan);
   Why::Leaf why;
   std::vector<std::pair<double, std::size_t>> lanes;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
@@ -406,7 +475,7 @@ Choice choose_leaf(const Facts& f, int node) {
   }
   std::stable_sort(lanes.begin(), lanes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const std::optional<std::size_t> lane = lanes.empty() ? std::nullopt : std::optional(lanes.front().second);
-  Choice best{Compute{}, infinite, {}};
+  Choice best{Compute{}, infinite, {}, 0};
   if (!lane) best = with_lanes(f, node, lane, std::nullopt, Block{}, points(f) * (f.ops + 2));
   else if (nest.dims[*lane].reduction) best = with_lanes(f, node, lane, std::nullopt, Block{}, lanes.front().first);
   else {
@@ -416,9 +485,12 @@ Choice choose_leaf(const Facts& f, int node) {
     each_block(f, *lane, [&](std::size_t d, const Block& with) {
       why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
       const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
-      if (with.cost < block.cost * (first_taps ? much_less : 0.98)) block = with, m = d;
+      // Rows of one dimension fetch alike, however they are read.
+      const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
+      if (now < before * (first_taps ? much_less : 0.98)) block = with, m = d;
     });
-    best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first, block.cost));
+    best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first + block.again, block.cost));
+    best.again = block.again;
   }
   if (f.adds && best.leaf.form == LeafForm::Contract && !best.leaf.taps) best.leaf.chunk = chunk_of(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
@@ -437,7 +509,7 @@ bool may_add(const poly::Program& program, const Group& group, int node, const N
 }
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target)};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l1, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target)};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);

@@ -19,7 +19,7 @@ struct Facts {
   std::int64_t width;                                  // lanes of a full vector
   int registers;
   int ops;                                             // per point, the fold included
-  std::int64_t l2;                                     // bytes
+  std::int64_t l1, l2;                                 // bytes
   bool adds;                                           // parts of the reduction may be added up in the target
   double fold;                                         // cycles to fold the lanes of one output
   bool squares;                                        // of registers may be transposed
@@ -31,7 +31,12 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
 // Whether a row couples two output dimensions: a triangle.
 bool outputs_share_rows(const Nest& nest);
 
-struct Choice { Compute leaf; double cost; Why::Leaf why; };
+struct Choice {
+  Compute leaf;
+  double cost;
+  Why::Leaf why;
+  double again = 0;                                    // of the cost, what it takes to fetch lines that a cache has lost
+};
 Choice choose_leaf(const Facts& f, int node);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);

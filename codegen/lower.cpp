@@ -11,6 +11,7 @@
 #include "codegen/scan_leaf.h"
 #include "codegen/sort.h"
 #include "codegen/staged.h"
+#include "codegen/tile.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
 
@@ -39,13 +40,18 @@ class GroupLowering {
   Loops spell(std::vector<TensorId>& views) {
     collect_views(views);
     for (const auto& [buffer, name] : storage_.names) names_.take(name);
-    for (const Loop& loop : group_.loops) {
-      first_.emplace(loop.index, names_.fresh(loop.index + "_0"));
-      turn_.emplace(loop.index, names_.fresh(loop.index + "_turn"));
-    }
+    for (const std::vector<Loop>* loops : {&group_.loops, &group_.tile})
+      for (const Loop& loop : *loops) {
+        first_.emplace(loop.index, names_.fresh(loop.index + "_0"));
+        turn_.emplace(loop.index, names_.fresh(loop.index + "_turn"));
+      }
     if (walked_) step_ = names_.fresh(walked_->index + "_step"), turn_start_ = names_.fresh(walked_->index + "_from");
     if (const poly::Intrinsic* intrinsic = alone()) {
       kernel_.body = spell(*intrinsic);
+      return {{kernel_}, {}};
+    }
+    if (!group_.tile.empty()) {
+      kernel_.body = tiles();
       return {{kernel_}, {}};
     }
     Body turn;
@@ -56,7 +62,7 @@ class GroupLowering {
     if (walked_) turn = in_parts(std::move(turn));
     Body whole = allocate_locals();
     append(whole, std::move(turn));
-    kernel_.body = group_.loops.empty() ? std::move(whole) : over_turns(std::move(whole));
+    kernel_.body = group_.loops.empty() ? std::move(whole) : over_turns(std::move(whole), group_.loops, counts_of(group_.loops));
     return {{kernel_}, {}};
   }
 
@@ -92,7 +98,7 @@ class GroupLowering {
     };
     for (std::size_t l = 0; l < nests_.size(); ++l) {
       for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
-      const bool adds = group_.body[l].chunk || group_.body[l].taps || (walked_ && part(group_.body[l], *walked_));
+      const bool adds = group_.body[l].chunk || group_.body[l].taps || !group_.tile.empty() || (walked_ && part(group_.body[l], *walked_));
       add(nests_[l].target.tensor, adds || alone() ? Direction::InOut : Direction::Out);
     }
     if (const poly::Intrinsic* intrinsic = alone())
@@ -104,23 +110,25 @@ class GroupLowering {
     throw InternalError("a group loops over `" + index + "`, which none of its statements has");
   }
 
-  // p → the first value of each loop's index in this turn.
-  Body over_turns(Body turn) {
-    std::int64_t turns = 1;
+  std::vector<std::int64_t> counts_of(const std::vector<Loop>& loops) const {
     std::vector<std::int64_t> counts;
-    for (const Loop& loop : group_.loops) {
-      counts.push_back((extent(loop.index) + loop.step - 1) / loop.step);
-      turns = (poly::Exact(turns) * counts.back()).get();
-    }
+    for (const Loop& loop : loops) counts.push_back((extent(loop.index) + loop.step - 1) / loop.step);
+    return counts;
+  }
+
+  // p → the first value of each loop's index in this turn.
+  Body over_turns(Body turn, const std::vector<Loop>& loops, const std::vector<std::int64_t>& counts) {
+    std::int64_t turns = 1;
+    for (const std::int64_t count : counts) turns = (poly::Exact(turns) * count).get();
     Body body;
     const std::string index_of_turn = names_.fresh("p");
     Expr rest = var(index_of_turn);
     std::int64_t inner = turns;
-    for (std::size_t l = 0; l < group_.loops.size(); ++l) {
+    for (std::size_t l = 0; l < loops.size(); ++l) {
       inner = counts[l] ? inner / counts[l] : 0;
       Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
-      const Loop& loop = group_.loops[l];
-      if (is_summed(loop)) body.push_back(stmt(Let{turn_.at(loop.index), index}));
+      const Loop& loop = loops[l];
+      if (group_.tile.empty() && is_summed(loop)) body.push_back(stmt(Let{turn_.at(loop.index), index}));
       if (!loop.walk) body.push_back(stmt(Let{first(loop.index), index * Expr(loop.step)}));
       else body.push_back(stmt(Let{start_of_turn(), index * Expr(loop.step)}));
       rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
@@ -128,6 +136,44 @@ class GroupLowering {
     append(body, std::move(turn));
     if (turns == 0) return {};
     return {stmt(For{index_of_turn, group_.threads ? Kind::Block : Kind::Parallel, Expr(turns), {}, std::move(body)})};
+  }
+
+  // Boxes of the outputs are turns; in each, boxes of what is reduced follow one another, and add up in the target.
+  Body tiles() {
+    const int sum = tiled_node(plan_.program, group_);
+    const auto& s = std::get<poly::Statement>(plan_.program.nodes[static_cast<std::size_t>(sum)]);
+    std::vector<Loop> outputs, sums;
+    std::vector<std::int64_t> of_outputs, of_sums;
+    for (const Loop& loop : group_.tile) {
+      const auto k = static_cast<std::size_t>(std::find(s.indices.begin(), s.indices.end(), loop.index) - s.indices.begin());
+      const std::int64_t count = (s.domain[k].extent->get() + loop.step - 1) / loop.step;
+      const bool output = std::any_of(s.target.element.begin(), s.target.element.end(), [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
+      (output ? outputs : sums).push_back({loop.index, 1}), (output ? of_outputs : of_sums).push_back(count);
+    }
+    std::optional<Expr> later;
+    for (const Loop& loop : sums) later = later ? *later + var(first(loop.index)) : var(first(loop.index));
+    if (later) later = less(Expr(std::int64_t{0}), *later);
+    Body before, after;                                // the boxes of what is reduced
+    bool behind = false;
+    for (std::size_t l = 0; l < group_.body.size(); ++l) {
+      Surroundings around;
+      for (const Loop& loop : group_.tile) around.fixed.emplace(*nests_[l].dim(origin(loop.index)), var(first(loop.index)));
+      if (group_.body[l].node == sum) around.later = later, around.reached = true;
+      append(behind ? after : before, one_leaf(l, around));
+      behind = behind || group_.body[l].node == sum;
+    }
+    for (std::size_t l = sums.size(); l-- > 0;) {
+      const std::string index = names_.fresh(sums[l].index + "_b");
+      Body one{stmt(Let{first(sums[l].index), var(index)})};
+      append(one, std::move(before));
+      before = {stmt(For{index, Kind::Serial, Expr(of_sums[l]), {}, std::move(one)})};
+    }
+    Body turn;
+    for (const TensorId id : group_.locals)
+      turn.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, tile_elements(plan_.program, group_, id), Memory::Local}));
+    append(turn, std::move(before));
+    append(turn, std::move(after));
+    return outputs.empty() ? turn : over_turns(std::move(turn), outputs, of_outputs);
   }
 
   const std::string& first(const std::string& index) const { return first_.at(index); }

@@ -10,6 +10,7 @@
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/stage.h"
+#include "codegen/rewrite/tile.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -206,7 +207,7 @@ namespace {
 
 // Copies that lanes, or rows of a block, need wherever they are read often enough.
 Layouts copies_for_lanes(const Rewriting& r, const Statement& s) {
-  Layouts layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, 0};
+  Layouts layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
   const auto lane = lane_index(s, r.strides[static_cast<std::size_t>(s.target.tensor)]);
   if (!lane || s.domain[*lane].extent->get() < 8) return layouts;  // too few lanes: a reduction will have them
   for (std::size_t read = 0; read < s.reads.size(); ++read) {
@@ -226,7 +227,12 @@ void transpose_for_lanes(Rewriting& r) {
     const Layouts layouts = choose_layouts(r.program, r.strides, *s, copies_for_lanes(r, *s), r.target);
     for (std::size_t read = 0; read < layouts.reads.size(); ++read)
       if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read]);
+    const std::size_t sum = n;
     if (!layouts.target.empty()) n = stage_result(r, n, layouts.target);
+    if (layouts.boxes.empty()) continue;
+    std::vector<std::pair<std::string, std::int64_t>> steps;
+    for (const auto& [k, step] : layouts.boxes) steps.emplace_back(std::get<Statement>(r.program.nodes[sum]).indices[k], step);
+    tile(r, tiled_with(r.program, sum), std::move(steps));
   }
 }
 
@@ -234,7 +240,7 @@ void panel_operands(Rewriting& r) {
   if (r.target.family != Target::Family::Cpu) return;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    const auto panels = s ? panels_of(r.program, r.strides, *s, r.target) : std::nullopt;
+    const auto panels = s && !tiled(r, s->target.tensor) ? panels_of(r.program, r.strides, *s, r.target) : std::nullopt;
     if (!panels) continue;
     const std::int64_t width = 4 * r.target.vector_bytes / std::max(4, lang::bytes(s->value.type()));
     if (width < s->domain[panels->index].extent->get()) n = read_panels(r, n, *panels, width);
@@ -260,6 +266,7 @@ Refusal apply(Rewriting& r, const directives::Copy& directive) {
   if (const auto* why = std::get_if<std::string>(&found)) return *why;
   const auto [n, read] = std::get<Reading>(found);
   const auto& s = std::get<Statement>(r.program.nodes[n]);
+  if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled", directive.reader);
   if (std::any_of(r.copies.begin(), r.copies.end(), [&](const auto& made) { return made.second == s.target.tensor; })) return fmt::format("`{}` is a copy itself", directive.reader);
   const std::size_t rank = s.reads[read].element.size();
   std::vector<std::size_t> order(directive.order.begin(), directive.order.end()), sorted = order;
@@ -274,6 +281,7 @@ Refusal apply(Rewriting& r, const directives::Panels& directive) {
   if (const auto* why = std::get_if<std::string>(&found)) return *why;
   const auto [n, read] = std::get<Reading>(found);
   const auto& s = std::get<Statement>(r.program.nodes[n]);
+  if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled", directive.reader);
   const auto index = index_of(s, directive.index);
   if (!index || !is_output_index(s, *index) || low(s, *index) != 0) return fmt::format("`{}` is no index of `{}` that runs over its elements from 0", directive.index, directive.reader);
   const auto d = dimension_of(s.reads[read], *index);

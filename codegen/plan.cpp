@@ -9,6 +9,7 @@
 
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/tile.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -45,6 +46,12 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (leaf.stream) line += "  streamed";
   if (!leaf.m_inner) line += "  rows outside";
   return line;
+}
+
+std::string list_of(const std::vector<Loop>& loops) {
+  std::vector<std::string> parts;
+  for (const Loop& loop : loops) parts.push_back(fmt::format("{} by {}{}", loop.index, loop.step, loop.walk ? fmt::format("/{}", loop.walk) : ""));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 int node_of(const poly::Program& program, const std::string& tensor) {
@@ -202,6 +209,7 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
     return intrinsic->op == poly::IntrinsicOp::Reshape ? reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]) : intrinsic_nest(program, *intrinsic, strides);
   const auto& s = std::get<poly::Statement>(node);
   if (leaf.form == LeafForm::Fill) return fill_nest(program, s, strides);
+  if (!group.tile.empty()) return tile_nest(program, group, leaf.node, strides);
   std::set<std::string> keep;
   if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
   Nest nest = nest_of(s, [&](TensorId id) { return turn_strides(program, group, strides, id); }, keep);
@@ -266,11 +274,10 @@ std::string print(const Plan& plan) {
     text += "\n";
     std::string indent = "  ";
     if (!group.loops.empty()) {
-      std::vector<std::string> loops;
-      for (const Loop& loop : group.loops) loops.push_back(fmt::format("{} by {}{}", loop.index, loop.step, loop.walk ? fmt::format("/{}", loop.walk) : ""));
-      text += fmt::format("{}parallel {}\n", indent, fmt::join(loops, ", "));
+      text += fmt::format("{}parallel {}\n", indent, list_of(group.loops));
       indent = "    ";
     }
+    if (!group.tile.empty()) text += fmt::format("{}tile {}\n", indent, list_of(group.tile)), indent = "    ";
     for (const Compute& leaf : group.body) text += indent + print(plan.program, leaf) + "\n";
   }
   return text;
@@ -290,10 +297,10 @@ std::optional<std::vector<GivenGroup>> parse_groups(const std::vector<PlanLine>&
       fault = {line.span(), "a plan starts with `group NAME` or a directive"};
       return std::nullopt;
     }
-    if (line.head() == "parallel") {
+    if (line.head() == "parallel" || line.head() == "tile") {
       const auto loops = parse_loops(line, fault);
       if (!loops) return std::nullopt;
-      groups.back().group.loops = *loops;
+      (line.head() == "tile" ? groups.back().group.tile : groups.back().group.loops) = *loops;
       groups.back().parallel = true;
       continue;
     }
@@ -328,6 +335,7 @@ void verify(const Plan& plan, const Strides& strides) {
       const Nest nest = leaf_nest(plan.program, group, leaf, strides);
       std::set<std::string> walked;
       for (const Loop& loop : group.loops) if (loop.part() == 1) walked.insert(loop.index);
+      for (const Loop& loop : origins(group)) walked.insert(loop.index);
       const auto walk = [&](const std::string& name) {
         if (name.empty()) return;
         if (!nest.dim(name) || !walked.insert(name).second) throw InternalError("plan: `" + name + "` is no dimension of its leaf, or is walked twice");

@@ -60,6 +60,7 @@ struct Loop {
 struct Group {
   std::string name;
   std::vector<Loop> loops;                             // parallel (cpu), blocks (simt)
+  std::vector<Loop> tile;                              // tile.h: boxes of these indices of a contraction are the turns, and there are no loops
   std::vector<TensorId> locals;                        // never in global memory: one turn's part of it is a buffer of the turn
   std::vector<Compute> body;
   std::int64_t threads = 0;                            // simt: per block

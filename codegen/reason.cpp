@@ -52,6 +52,11 @@ class Reasons {
   }
   std::string operator()(const directives::Copy& d) const { return fmt::format("{} are reordered once; {} then finds side by side what its lanes and blocks read{}", size_of(d.operand), d.reader, reads_of(d.operand, d.reader)); }
   std::string operator()(const directives::Stage& d) const { return fmt::format("lanes write side by side; {} are put in order afterwards", size_of(d.tensor)); }
+  std::string operator()(const directives::Tile& d) const {
+    std::vector<std::string> box;
+    for (std::size_t k = 0; k < d.over.size(); ++k) box.push_back(fmt::format("{} {}", d.by[k], d.over[k]));
+    return fmt::format("a box of {} at a time stays in cache, with copies of its own: each line is read and written while its neighbours are", fmt::join(box, ", "));
+  }
   std::string operator()(const directives::Panels& d) const { return fmt::format("{} are laid in panels of {} of {}, each of which a block reads from end to end", size_of(d.operand), d.width, d.index); }
   std::string operator()(const directives::Share& d) const {
     return fmt::format("one launch: a turn computes some {} of {}, and finds in cache what it has just written", d.rows.size() == 1 ? d.rows.front() : fmt::format("{}", fmt::join(d.rows, ", ")), fmt::join(d.tensors, ", "));

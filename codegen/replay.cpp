@@ -39,7 +39,7 @@ bool add(const PlanLine& line, Given& given, lang::Diagnostics& diagnostics) {
   }
   if (!given.directives.empty() && stage_of(*directive) < stage_of(given.directives.back().directive)) {
     diagnostics.report(line.span(), messages::plan_order, print(*directive), print(given.directives.back().directive))
-        .hint("directives stand in this order: inline; absorb, restate, logs, factor; terms, blocks; split; copy, stage; panels; share");
+        .hint("directives stand in this order: inline; absorb, restate, logs, factor; terms, blocks; split; copy, stage, tile; panels; share");
     return false;
   }
   given.stages.insert(stage_of(*directive));
@@ -73,9 +73,9 @@ class Replay {
     const Group chosen = plan_.groups[*at];
     Group group = given.group;
     if (group.threads == 0) group.threads = chosen.threads;
-    if (given.leaves.empty() && !given.parallel) group.loops = chosen.loops;
+    if (given.leaves.empty() && !given.parallel) group.loops = chosen.loops, group.tile = chosen.tile;
     if (given.leaves.empty() && !given.parallel && group.locals.empty()) group.locals = chosen.locals;
-    if (group.loops != chosen.loops || group.locals != chosen.locals || group.threads != chosen.threads || group.name != chosen.name)
+    if (group.loops != chosen.loops || group.tile != chosen.tile || group.locals != chosen.locals || group.threads != chosen.threads || group.name != chosen.name)
       if (const auto why = loops_fault(plan_, group, chosen, fused_.sets)) return refuse(given.span, given, *why);
     group.body = chosen.body;                          // so many leaves: their dimensions depend on it
     std::vector<Compute> body;

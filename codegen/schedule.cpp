@@ -14,6 +14,7 @@
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/sort.h"
+#include "codegen/tile.h"
 
 namespace tilec::codegen {
 
@@ -101,6 +102,9 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
   return loops;
 }
 
+// A box of a tiled contraction is copied out where its elements are.
+bool filled(const Fused::Set& set, int node, const Cover& cover, const poly::Statement& s) { return (set.tile.empty() || node == set.nodes.back()) && cover.needs_fill(s); }
+
 // Which tensors one turn can keep: their buffer is made and read in one set, is no output, and no fill goes first.
 std::vector<bool> locals(const Fused& fused, const Cover& cover) {
   const poly::Program& program = fused.program;
@@ -117,7 +121,7 @@ std::vector<bool> locals(const Fused& fused, const Cover& cover) {
       const poly::Node& node = program.nodes[static_cast<std::size_t>(n)];
       for (const TensorId id : autodiff::targets(node)) see(id, static_cast<int>(set));
       for (const TensorId id : autodiff::operands(node)) see(id, static_cast<int>(set));
-      if (const auto* s = std::get_if<poly::Statement>(&node); s && cover.needs_fill(*s)) see(s->target.tensor, outside);
+      if (const auto* s = std::get_if<poly::Statement>(&node); s && filled(fused.sets[set], n, cover, *s)) see(s->target.tensor, outside);
     }
   std::vector<bool> local(program.tensors.size());
   for (std::size_t id = 0; id < local.size(); ++id) local[id] = home[static_cast<std::size_t>(buffer[id])] >= 0;
@@ -134,7 +138,7 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
   if (has_threads(target) && !scan_of(nest))
     if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
       group.threads = threads_of_a_tile;
-      add_leaf(group, why, {*staged, 0, {}});
+      add_leaf(group, why, {*staged, 0, {}, 0});
       return;
     }
   const Facts all = facts(nest, {}, target);
@@ -150,7 +154,7 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
 Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
-  Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
+  Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
   place(group, why, nest, node, target);
   group.body.front().form = LeafForm::Fill;
   return group;
@@ -182,6 +186,24 @@ Group place(Group group, const Fused& fused, const poly::Intrinsic& intrinsic, i
   return group;
 }
 
+// A contraction and its copies, a box of its indices a turn.
+Group tiled(Group group, Why& why, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
+  for (const auto& [index, step] : set.tile) group.tile.push_back({index, step});
+  for (const int node : set.nodes) {
+    const TensorId id = target_of(fused.program, node);
+    if (local[static_cast<std::size_t>(id)]) group.locals.push_back(id);
+    group.body.push_back({});
+    group.body.back().node = node;
+  }
+  for (Compute& leaf : group.body) {
+    const Nest nest = tile_nest(fused.program, group, leaf.node, fused.strides);
+    Choice choice = choose_leaf(facts(nest, origins(group), target), leaf.node);
+    leaf = std::move(choice.leaf);
+    why.leaves.push_back(std::move(choice.why));
+  }
+  return group;
+}
+
 Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
   const auto& program = fused.program;
   Group group;
@@ -190,6 +212,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     if constexpr (std::is_same_v<std::decay_t<decltype(node)>, poly::Statement>) return program.tensor(node.target.tensor).name;
     else return program.tensor(node.targets.front()).name;
   }, program.nodes[static_cast<std::size_t>(set.nodes.back())]);
+  if (!set.tile.empty()) return tiled(std::move(group), why, fused, set, local, target);
   if (set.nodes.size() > 1) {
     for (const int node : set.nodes) {
       const TensorId id = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(node)]).target.tensor;
@@ -236,7 +259,7 @@ Plan schedule(const Fused& fused, const Target& target) {
   for (const Fused::Set& set : fused.sets) {
     for (const int node : set.nodes) {
       const auto* s = std::get_if<poly::Statement>(&fused.program.nodes[static_cast<std::size_t>(node)]);
-      if (s && cover.needs_fill(*s)) plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
+      if (s && filled(set, node, cover, *s)) plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
     }
     plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, local, target));
   }

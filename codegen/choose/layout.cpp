@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "codegen/choose/boxes.h"
 #include "codegen/leaf_choice.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/stage.h"
+#include "codegen/rewrite/tile.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 
@@ -28,6 +30,10 @@ using poly::Statement;
 
 constexpr double worth_a_search = 30000;               // cycles: below, no layout saves what it takes to think about
 constexpr double clearly_less = 0.7;                   // of today's cost, for the model is rough
+// Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
+// layout without costs: that model knows less of the memory and promises too much. Fitted to the measured times of 240 random
+// contractions, with and without.
+constexpr double memory_decides = 3, boxes_up_to = 1.65;
 constexpr double near_the_best = 1.3;                  // of the cycles of the multiply-adds alone
 
 // Cycles to copy one element of four bytes, read and written once, transposed in registers: from and to the second cache, the last, memory.
@@ -40,8 +46,6 @@ double copy_cycles(double count, double bytes, double run, const Target& target)
   const double each = 2 * size <= static_cast<double>(target.l2) ? copy_in_l2 : 2 * size <= static_cast<double>(target.l3) / 2 ? copy_in_l3 : copy_in_memory;
   return 200 + count * (each * std::max(bytes, 2.0) / 4 + (run < 8 ? short_run / run : 0));
 }
-
-enum class Class { Batch, First, Second, Reduced, Single };  // First, Second: of the result and of that operand; Single: anything else
 
 class Search {
  public:
@@ -56,12 +60,13 @@ class Search {
     for (std::size_t k = 0; k < count; ++k) if (is_output_index(s, k)) outputs_ *= static_cast<double>(extent(s, k));
   }
 
+  bool has_singles() const { return has(Class::Single); }
   bool has(Class c) const { return std::find(class_.begin(), class_.end(), c) != class_.end(); }
 
   // The layouts in which lanes run over the class, tensors of `copied` (bits: reads 0 and 1, the result) are copied, and `last` is the
   // innermost index of the class.
   std::optional<Layouts> layouts(Class lanes, unsigned copied, std::optional<std::size_t> last) const {
-    Layouts made{std::vector<std::vector<std::size_t>>(s_.reads.size()), {}, 0};
+    Layouts made{std::vector<std::vector<std::size_t>>(s_.reads.size()), {}, {}, 0};
     const std::vector<double> key = keys(lanes, copied, last);
     for (std::size_t r = 0; r < 2; ++r) {
       if (!(copied >> r & 1)) continue;
@@ -84,7 +89,7 @@ class Search {
   }
 
   // What the model says of the statement over tensors that lie so.
-  double leaf(const Layouts& layouts) const {
+  Choice leaf(const Layouts& layouts) const {
     Statement seen = s_;
     Strides strides;
     for (std::size_t r = 0; r < s_.reads.size(); ++r) {
@@ -105,7 +110,38 @@ class Search {
     }
     Nest nest = nest_of(seen, strides);
     nest.adds = program_.tensor(s_.target.tensor).dtype == compute_type(nest.value->type());
-    return choose_leaf(facts(nest, {}, target_), 0).cost;
+    return choose_leaf(facts(nest, {}, target_), 0);
+  }
+
+  Boxed boxed() const {
+    Boxed made;
+    for (std::size_t k = 0; k < class_.size(); ++k) made.extent.push_back(extent(s_, k));
+    made.classes = class_;
+    for (std::size_t t = 0; t < 3; ++t) {
+      const Access& access = t == 2 ? s_.target : s_.reads[t];
+      for (std::size_t d = 0; d < access.element.size(); ++d) {
+        made.tensors[t].push_back({{}, std::abs(strides_[static_cast<std::size_t>(access.tensor)][d]), program_.tensor(access.tensor).shape[d].get()});
+        for (const poly::Size& c : access.element[d].coefficients) made.tensors[t].back().coefficients.push_back(c.get());
+      }
+    }
+    for (std::size_t k = 0; k < class_.size(); ++k) made.whole.push_back(bounds_outputs(s_, k));
+    made.bounded = s_.domain.size() > s_.indices.size();
+    made.bytes = lang::bytes(s_.value.type());
+    made.lanes = static_cast<double>(target_.vector_bytes) / std::max(4.0, made.bytes);
+    return made;
+  }
+
+  // Whether vectors of the class are found side by side in every tensor that has it and is not `copied`.
+  bool vectors(Class lanes, unsigned copied) const {
+    std::optional<std::size_t> one;
+    for (std::size_t t = 0; t < 3; ++t) {
+      if (copied >> t & 1 || (t < 2 && lanes != Class::Batch && (lanes == Class::First ? 0U : 1U) != t)) continue;
+      std::optional<std::size_t> own;
+      for (std::size_t k = 0; k < class_.size(); ++k) if (class_[k] == lanes && in_tensor(t, k) == 1) own = k;
+      if (!own || (one && *one != *own)) return false;
+      one = own;
+    }
+    return true;
   }
 
   // Cycles of the multiply-adds alone.
@@ -217,6 +253,35 @@ class Search {
   double outputs_ = 1;
 };
 
+// Nothing here computes what it reads or reads what it computes: such statements may share rows, which boxes would forbid.
+bool stands_alone(const Program& program, const Statement& s) {
+  const auto reads_it = [&](const poly::Node& node) {
+    const auto* other = std::get_if<Statement>(&node);
+    if (!other) return reads(node, s.target.tensor);
+    return std::any_of(other->reads.begin(), other->reads.end(), [&](const Access& read) { return read.tensor == s.target.tensor; });
+  };
+  return std::none_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return maker(program, read.tensor) != nullptr; }) && std::none_of(program.nodes.begin(), program.nodes.end(), reads_it);
+}
+
+// A box at a time, with copies of the box: the best of these where it costs clearly less than `best`.
+void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, Layouts& best) {
+  double bar = (best.cost > memory_decides * search.least() ? boxes_up_to : clearly_less) * best.cost;
+  for (const Class lanes : {Class::First, Class::Second, Class::Batch}) {
+    if (!search.has(lanes)) continue;
+    for (unsigned copied = 1; copied < 8; ++copied) {
+      if ((copied >> 2 && !stages) || !search.vectors(lanes, copied)) continue;
+      std::optional<Layouts> made = search.layouts(lanes, copied, std::nullopt);
+      if (!made) continue;
+      const Boxes boxes = choose_boxes(boxed, lanes, copied, target);
+      if (boxes.cycles >= bar) continue;
+      for (std::size_t k = 0; k < boxes.steps.size(); ++k) if (boxes.steps[k] < boxed.extent[k]) made->boxes.emplace_back(k, boxes.steps[k]);
+      if (made->boxes.empty()) continue;
+      made->cost = bar = boxes.cycles;
+      best = std::move(*made);
+    }
+  }
+}
+
 }  // namespace
 
 Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target) {
@@ -224,8 +289,11 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
   if (has_threads(target) || s.reads.size() != 2 || !reduces(s) || scan_of(s) || s.aggregation == Aggregation::Assign) return best;
   const Search search(program, strides, s, target);
   const double at_least = search.least();
-  best.cost = search.leaf(today) + search.copies(today);
-  if (best.cost < worth_a_search || best.cost < near_the_best * at_least) return best;
+  const Boxed boxed = search.boxed();
+  const Choice leaf = search.leaf(today);
+  const double copies_today = search.copies(today), in_cache = leaf.cost - leaf.again + copies_today;
+  best.cost = std::max(leaf.cost, streaming_cycles(boxed, 0, target)) + copies_today;
+  if (in_cache < worth_a_search || in_cache < near_the_best * at_least) return best;
   const bool stages = may_stage(program, strides, s);
   double bar = clearly_less * best.cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
@@ -238,11 +306,13 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
         std::optional<Layouts> made = search.layouts(lanes, copied, last);
         if (!made) continue;
         const double copies = search.copies(*made);
-        if (copies + at_least >= bar) continue;
-        made->cost = copies + search.leaf(*made);
+        const double streamed = streaming_cycles(boxed, copied, target);
+        if (copies + std::max(at_least, streamed) >= bar) continue;
+        made->cost = copies + std::max(search.leaf(*made).cost, streamed);
         if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
+  if (!search.has_singles() && stands_alone(program, s) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, best);
   return best;
 }
 

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "codegen/nest.h"
@@ -17,6 +19,7 @@ namespace tilec::codegen {
 struct Layouts {
   std::vector<std::vector<std::size_t>> reads;         // per read, its tensor's dimensions in the copy's order; empty: no copy
   std::vector<std::size_t> target;                     // output indices of the statement in the order of a staged result; empty: none
+  std::vector<std::pair<std::size_t, std::int64_t>> boxes = {};  // indices of which a turn has a part, and how many: copies are of a turn (tile.h)
   double cost = 0;                                     // cycles, copies included
 };
 

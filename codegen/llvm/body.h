@@ -91,6 +91,7 @@ class BodyEmitter {
   Lanes place(const Place& m, const Expr& offset);    // offset, with what varies in the view
   llvm::Value* load_scalar(const Place& m, llvm::Value* offset);
   llvm::Value* load_unit(const Place& m, llvm::Value* offset);
+  llvm::Value* mask_of_part(llvm::Value* mask, std::int64_t from, std::int64_t stride);
   llvm::Value* load_near(const Place& m, llvm::Value* offset, std::int64_t stride);
   llvm::Value* load_gather(const Place& m, const Lanes& offset);
   llvm::Value* pointers(const Place& m, const Lanes& offset);

@@ -198,7 +198,7 @@ Lanes BodyEmitter::load(const Load& l) {
   const auto* stride = llvm::dyn_cast_or_null<ConstantInt>(offset.stride);
   const std::int64_t step = stride ? stride->getSExtValue() : 0;
   Value* v = step == 1                                              ? load_unit(m, offset.value)
-             : step != 0 && std::abs(step) <= 4 && !mask_ && lanes_ >= 4 ? load_near(m, offset.value, step)
+             : step != 0 && std::abs(step) <= 4 && lanes_ >= 4 ? load_near(m, offset.value, step)
                                                                     : load_gather(m, offset);
   return {m.type, from_storage(builder_, v, m.type)};
 }
@@ -225,15 +225,29 @@ Value* BodyEmitter::load_unit(const Place& m, Value* offset) {
   return builder_.CreateAlignedLoad(type, at, align);
 }
 
-// |stride| vectors cover the elements from the lowest to the highest; the last one ends there. Each lane is picked by shuffles.
+// Of the elements from `from` on, those that lanes of the mask take.
+Value* BodyEmitter::mask_of_part(Value* mask, std::int64_t from, std::int64_t stride) {
+  std::vector<int> lane_of;
+  for (std::int64_t element = from; element < from + lanes_; ++element) {
+    const auto lane = static_cast<int>(element / std::abs(stride));
+    lane_of.push_back(element % stride != 0 ? lanes_ : stride > 0 ? lane : lanes_ - 1 - lane);
+  }
+  return builder_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), lane_of);
+}
+
+// |stride| vectors cover the elements from the lowest to the highest; the last one ends there. Each lane is picked by shuffles. Under a
+// mask nothing but the elements of its lanes is read.
 Value* BodyEmitter::load_near(const Place& m, Value* offset, std::int64_t stride) {
   const std::int64_t span = (lanes_ - 1) * std::abs(stride) + 1;
   Value* lowest = stride > 0 ? offset : add(offset, builder_.getInt64(static_cast<std::uint64_t>(stride * (lanes_ - 1))));
   Value* result = nullptr;
   std::vector<int> picks(static_cast<std::size_t>(lanes_), -1);  // lanes of the result so far
+  Value* const lanes_mask = mask_;
   for (std::int64_t start = 0; start < span; start += lanes_) {
     const std::int64_t from = std::min(start, span - lanes_);
+    if (lanes_mask) mask_ = mask_of_part(lanes_mask, from, stride);
     Value* part = load_unit(m, add(lowest, builder_.getInt64(static_cast<std::uint64_t>(from))));
+    mask_ = lanes_mask;
     std::vector<int> shuffle(picks.size());
     for (int lane = 0; lane < lanes_; ++lane) {
       const std::int64_t element = stride > 0 ? lane * stride : (lanes_ - 1 - lane) * -stride;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "codegen/tile.h"
+
 namespace tilec::codegen::model {
 
 namespace {
@@ -72,6 +74,7 @@ double Walk::entered(std::size_t at) const {
 Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
   Walker walker(nest);
   for (const Loop& loop : group.loops) walker.loop({loop.index}, loop.part());  // its leaves follow each other part by part
+  for (const Loop& loop : origins(group)) walker.loop({loop.index}, 1);
   walker.made().shared = walker.made().loops.size();
   for (const std::string& name : leaf.outer) walker.loop({name}, 1);
   std::vector<std::string> k = leaf.k;

@@ -11,6 +11,7 @@
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it belongs (stage.h)
+//   tile A_t C_s C  over i k  by 64 128 C_s is computed a box of 64 x 128 of i and k at a time, with copies of the box's own (tile.h)
 //   panels B  in C  along j  by 64      C reads a copy of B that lies in panels of 64 of j (operands.h)
 //   share S E Y  rows i                 one launch, whose turns have some rows i of all three (rows.h)
 //
@@ -106,6 +107,13 @@ struct Stage {
   void parts(auto& io) { io.head(tensor), io.part("order", order); }
   bool operator==(const Stage&) const = default;
 };
+struct Tile {
+  static constexpr const char* word = "tile";
+  Names tensors, over;                                 // what one launch computes; indices of the contraction among them
+  std::vector<std::int64_t> by;
+  void parts(auto& io) { io.head(tensors), io.part("over", over), io.part("by", by); }
+  bool operator==(const Tile&) const = default;
+};
 struct Panels {
   static constexpr const char* word = "panels";
   std::string operand, reader, index;
@@ -124,7 +132,7 @@ struct Share {
 }  // namespace directives
 
 using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Copy,
-                               directives::Stage, directives::Panels, directives::Share>;
+                               directives::Stage, directives::Tile, directives::Panels, directives::Share>;
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.
 enum class RewriteStage { Inline, Sums, Scans, Splits, Copies, Panels, Rows };

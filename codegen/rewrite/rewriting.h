@@ -26,6 +26,9 @@ struct Rewriting {
   // Statements that share a launch, by their targets, the indices that are its loops, and how many of the last have one part of a sum.
   struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; std::int64_t parts = 0; };
   std::vector<Rows> rows = {};
+  // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.
+  struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
+  std::vector<Tile> tiles = {};
   std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one tensor
   std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};  // of a tensor in an order of its dimensions
 };
@@ -45,6 +48,7 @@ Refusal apply(Rewriting& r, const directives::Windows& directive);
 Refusal apply(Rewriting& r, const directives::Split& directive);
 Refusal apply(Rewriting& r, const directives::Copy& directive);
 Refusal apply(Rewriting& r, const directives::Stage& directive);
+Refusal apply(Rewriting& r, const directives::Tile& directive);
 Refusal apply(Rewriting& r, const directives::Panels& directive);
 Refusal apply(Rewriting& r, const directives::Share& directive);
 

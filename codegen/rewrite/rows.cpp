@@ -14,6 +14,7 @@
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/share.h"
+#include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
 
 namespace tilec::codegen {
@@ -100,7 +101,8 @@ class Rows {
   // No rows when the statement cannot share any.
   Leads candidates(int node) const {
     const Statement* s = statement(node);
-    if (!s || (has_threads(target_) && reuses(*s))) return {};  // blocks of threads want whole contractions
+    if (!s || tiled(rewriting_, s->target.tensor)) return {};
+    if (has_threads(target_) && reuses(*s)) return {};  // blocks of threads want whole contractions
     for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
     if (const auto* fill = std::get_if<TensorId>(&s->fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)]) return {};
     return row_candidates(program_, *s, strides_);
@@ -561,17 +563,24 @@ void share_rows(Rewriting& r) {
 
 std::vector<Fused::Set> sets_of(const Rewriting& r) {
   std::map<TensorId, const Rewriting::Rows*> shared;
+  std::map<TensorId, const Rewriting::Tile*> tiles;
   for (const Rewriting::Rows& rows : r.rows)
     for (const TensorId id : rows.tensors) shared.emplace(id, &rows);
+  for (const Rewriting::Tile& tile : r.tiles)
+    for (const TensorId id : tile.tensors) tiles.emplace(id, &tile);
   std::vector<Fused::Set> sets;
   const Rewriting::Rows* open = nullptr;
+  const Rewriting::Tile* open_tile = nullptr;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     const auto at = s ? shared.find(s->target.tensor) : shared.end();
     const Rewriting::Rows* rows = at == shared.end() ? nullptr : at->second;
-    if (!rows || rows != open) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
-    open = rows;
+    const auto box = s ? tiles.find(s->target.tensor) : tiles.end();
+    const Rewriting::Tile* tile = box == tiles.end() ? nullptr : box->second;
+    if ((!rows || rows != open) && (!tile || tile != open_tile)) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
+    open = rows, open_tile = tile;
     Fused::Set& set = sets.back();
+    if (tile) set.tile = tile->steps;
     set.nodes.push_back(static_cast<int>(n));
     set.blocks = set.blocks || (s && contracts(r.program, *s));
     if (!rows) continue;

@@ -12,6 +12,7 @@
 #include "codegen/plan.h"
 #include "codegen/product.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
 
 namespace tilec::codegen {
@@ -81,6 +82,7 @@ class Sharing {
     if (!nodes.empty() && static_cast<int>(*n) <= nodes.back()) return fmt::format("`{}` is computed before `{}`", name, target_name(program_, statement(nodes.size() - 1)));
     const auto& s = std::get<Statement>(program_.nodes[*n]);
     if (std::any_of(r_.rows.begin(), r_.rows.end(), [&](const Rewriting::Rows& rows) { return std::count(rows.tensors.begin(), rows.tensors.end(), s.target.tensor) > 0; })) return fmt::format("`{}` shares rows already", name);
+    if (tiled(r_, s.target.tensor)) return fmt::format("`{}` is tiled", name);
     for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k) && extent(s, k) == 0) return fmt::format("the fold of `{}` has no value", name);
     if (const auto* fill = std::get_if<TensorId>(&s.fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s.target.tensor)]) return fmt::format("`{}` begins as a copy of another tensor", name);
     auto found = members_.empty() ? named(s, name) : rows_of(s, name);

@@ -9,6 +9,7 @@
 #include "codegen/part.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/tile.h"
 
 namespace tilec::codegen {
 
@@ -62,6 +63,7 @@ Refusal apply(Rewriting& r, const directives::Stage& directive) {
   const auto n = statement_of(r.program, directive.tensor);
   if (!n) return no_statement(directive.tensor);
   const auto& s = std::get<Statement>(r.program.nodes[*n]);
+  if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled", directive.tensor);
   if (!may_stage(r.program, r.strides, s)) return fmt::format("`{}` folds nothing, or has elements that no point reaches", directive.tensor);
   std::vector<std::size_t> order, outputs;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) outputs.push_back(k);

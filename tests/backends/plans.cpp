@@ -6,9 +6,12 @@
 
 #include "codegen/fits.h"
 #include "codegen/fuse.h"
+#include "codegen/rewrite.h"
 #include "codegen/part.h"
 #include "codegen/rewrite/rewriting.h"
+#include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
+#include "codegen/tile.h"
 #include "codegen/window.h"
 
 namespace backends {
@@ -120,6 +123,8 @@ class Directives {
         return Split{name, s.indices[k], up_to(extent(k), random_)};
       }
       case RewriteStage::Copies:
+        if (random_.chance(3)) return random_.chance(2) ? other_order(s, name, outputs) : boxes(program, at);
+        [[fallthrough]];
       case RewriteStage::Panels: {
         if (s.reads.empty()) return std::nullopt;
         const poly::Access& read = random_.pick(s.reads);
@@ -138,6 +143,34 @@ class Directives {
       case RewriteStage::Rows: return rows(program, all, at);
     }
     return std::nullopt;
+  }
+
+  std::optional<codegen::Directive> other_order(const Statement& s, const std::string& name, const std::vector<std::size_t>& outputs) {
+    Stage stage{name, {}};
+    for (const std::size_t k : shuffled(outputs, random_)) stage.order.push_back(s.indices[k]);
+    return stage.order.empty() ? std::nullopt : std::optional<codegen::Directive>(stage);
+  }
+
+  // Boxes of some indices of a contraction, with some of the copies around it.
+  std::optional<codegen::Directive> boxes(const poly::Program& program, std::size_t at) {
+    std::vector<const Statement*> all;
+    std::vector<std::size_t> nodes;
+    for (std::size_t n = 0; n < program.nodes.size(); ++n)
+      if (const auto* s = std::get_if<Statement>(&program.nodes[n])) all.push_back(s), nodes.push_back(n);
+    for (std::size_t turns = 0; turns < all.size() && !codegen::reduces(*all[at]); ++turns) at = (at + 1) % all.size();
+    if (!codegen::reduces(*all[at])) return std::nullopt;
+    Tile made;
+    std::vector<std::size_t> members = codegen::tiled_with(program, nodes[at]);
+    while (members.front() != nodes[at] && random_.chance(4)) members.erase(members.begin());
+    if (members.back() != nodes[at] && random_.chance(4)) members.pop_back();
+    for (const std::size_t n : members) made.tensors.push_back(codegen::target_name(program, std::get<Statement>(program.nodes[n])));
+    const Statement& sum = *all[at];
+    for (const std::size_t k : shuffled(codegen::in_order(sum.indices.size()), random_)) {
+      const std::int64_t extent = sum.domain[k].extent->get();
+      if (extent < 2 || random_.chance(3)) continue;
+      made.over.push_back(sum.indices[k]), made.by.push_back(up_to(extent - 1, random_));
+    }
+    return made.over.empty() ? std::nullopt : std::optional<codegen::Directive>(made);
   }
 
   // Some statements from one on, by dimensions of that one, or by what it sums over.
@@ -189,8 +222,8 @@ class Groups {
  private:
   Group changed(const Group& chosen) {
     Group group = chosen;
-    if (!random_.chance(3)) group.loops = loops(chosen);
-    if (random_.chance(3)) std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(2); });
+    if (!random_.chance(3) && group.tile.empty()) group.loops = loops(chosen);
+    if (random_.chance(3) && group.tile.empty()) std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(2); });
     for (Compute& leaf : group.body)
       if (!random_.chance(5)) leaf = changed(group, leaf);
     return group;
@@ -222,7 +255,8 @@ class Groups {
     const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, was, fused_.strides);
     std::vector<std::string> outputs, sums;
     for (const codegen::Dim& dim : nest.dims) {
-      const bool fixed = std::ranges::any_of(group.loops, [&](const codegen::Loop& loop) { return loop.index == dim.name && loop.part() == 1; });
+      const auto one = [&](const codegen::Loop& loop) { return loop.index == dim.name && loop.part() == 1; };
+      const bool fixed = std::ranges::any_of(group.loops, one) || std::ranges::any_of(codegen::origins(group), one);
       if (!fixed) (dim.reduction ? sums : outputs).push_back(dim.name);
     }
     outputs = shuffled(outputs, random_), sums = shuffled(sums, random_);
@@ -258,7 +292,7 @@ class Groups {
     }
     leaf.lanes = leaf.n.empty() ? 1 : random_.pick({1, 2, 4, 8, 16, 16, 16, 32});
     leaf.vectors = leaf.n.empty() ? 1 : random_.between(1, 4);
-    if (leaf.form == LeafForm::Contract && !leaf.k.empty() && random_.chance(3)) leaf.chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
+    if (leaf.form == LeafForm::Contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) leaf.chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
     leaf.stream = leaf.form == LeafForm::Map && random_.chance(4);
     leaf.m_inner = leaf.m.empty() || leaf.n.empty() || !random_.chance(3);
   }
