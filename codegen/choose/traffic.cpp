@@ -92,7 +92,7 @@ bool lies_along(const Program& program, const Strides& strides, const Statement&
   });
 }
 
-bool fits_strip(const RowBytes& row, const Target& target) { return row.of(of_a_line) <= held_in_l2 * static_cast<double>(target.l2); }
+bool fits_strip(const RowBytes& row, const Target& target) { return row.of(narrow) <= held_in_l2 * static_cast<double>(target.l2); }
 
 std::int64_t strip_of(const RowBytes& row, std::int64_t extent, const Target& target) {
   const auto lines = [](std::int64_t width) { return std::max<std::int64_t>(1, width / of_a_line) * of_a_line; };

@@ -73,7 +73,8 @@ void check_gradient(const Convolution& c, int rank, const char* target) {
   const std::int64_t valid = valid_points(*stages.bounded);
   const auto [executed, idle] = fold_steps(*stages.lowered);
   CHECK(valid == 8 * 20 * (rank == 1 ? c.useful : c.useful * c.useful));
-  CHECK(executed == valid);
+  CHECK(executed >= valid);
+  CHECK(static_cast<double>(executed) <= 1.04 * static_cast<double>(valid));  // the last vector of 56 columns overlaps the one before
   for (const Step& step : stages.lowered->steps)
     for (const std::string& condition : innermost_branches(step.loops)) FAIL_CHECK(step.kernel << " tests `" << condition << "` in an innermost loop");
   if (std::string(target) == "cpu:x86-64-v4")
