@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/figures.h"
 #include "codegen/model/predict.h"
 #include "codegen/reason.h"
 #include "codegen/rewrite.h"
@@ -22,23 +23,8 @@ namespace {
 using poly::Program;
 using poly::Statement;
 
-// 378880 ⇒ 378,880
-std::string grouped(double value) {
-  if (value >= 1e15) return fmt::format("{:.3g}", value);
-  std::string digits = fmt::format("{:.0f}", value);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), 1, ',');
-  return digits;
-}
+using codegen::grouped;
 std::string grouped(const std::optional<std::int64_t>& value) { return value ? grouped(static_cast<double>(*value)) : "uncounted (too many to count one by one)"; }
-
-// 268435456, " operations" ⇒ 268 M operations
-std::string scaled(double value, const char* unit) {
-  for (const char* prefix : {"", "k", "M", "G", "T"}) {
-    if (value < 999.5) return fmt::format("{:.3g} {}{}", value, prefix, *prefix == '\0' && *unit == ' ' ? unit + 1 : unit);
-    value /= 1000;
-  }
-  return fmt::format("{:.3g} P{}", value, unit);
-}
 
 std::string plural(double n, const std::string& one, const std::string& many) { return fmt::format("{} {}", grouped(n), n == 1 ? one : many); }
 

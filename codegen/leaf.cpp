@@ -424,7 +424,7 @@ class Leaf {
       steady_guard_ = Variable{name, DType::Bool};
     }
     Body loop = with(*d, r.lo, [&] { return with_views([&] {
-      Body same = hoisted(*d);
+      Body same = hoisted(d);
       const std::string index = names_.fresh(nest_.dims[*d].name);
       Body inner = step(Expr(std::int64_t{0}), std::nullopt, d, index, r.lo);
       hoisted_.clear();

@@ -192,7 +192,8 @@ class Refetched {
       if (apart == 0) continue;
       const auto here = static_cast<double>(l >= first ? f_.extent[d] : inside_[d]);
       count *= here;
-      if (apart < line) run = std::max(run, std::min(here, static_cast<double>(line / apart)));
+      const std::int64_t side_by_side = line / apart;
+      if (apart < line) run = std::max(run, std::min(here, static_cast<double>(side_by_side)));
     }
     return count / run;
   }
@@ -535,7 +536,7 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   const Nest& nest = f.nest;
   if (points(f) < 1 << 20) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
-  const auto filled = [&](std::size_t d) { 
+  const auto filled = [&](std::size_t d) {
     const std::int64_t blocks = (f.extent[d] + 63) / 64;
     return static_cast<double>(f.extent[d]) / static_cast<double>(64 * blocks);
   };

@@ -130,7 +130,7 @@ class GroupLowering {
       const Loop& loop = loops[l];
       if (group_.tile.empty() && is_summed(loop)) body.push_back(stmt(Let{turn_.at(loop.index), index}));
       if (!loop.walk) body.push_back(stmt(Let{first(loop.index), index * Expr(loop.step)}));
-      else body.push_back(stmt(Let{start_of_turn(), index * Expr(loop.step)}));
+      else body.push_back(stmt(Let{turn_start_, index * Expr(loop.step)}));
       rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
     }
     append(body, std::move(turn));
@@ -177,14 +177,12 @@ class GroupLowering {
   }
 
   const std::string& first(const std::string& index) const { return first_.at(index); }
-  const std::string& start_of_turn() const { return turn_start_; }
-
   // The turn of the last loop, some of its values after the other.
   Body in_parts(Body leaves) {
     const Loop& loop = *walked_;
     const std::int64_t all = extent(loop.index), whole = (std::min(loop.step, all) + loop.walk - 1) / loop.walk;
-    const Expr count = all % loop.step ? ceil_divide(minimum(Expr(loop.step), Expr(all) - var(start_of_turn())), loop.walk) : Expr(whole);
-    Body body{stmt(Let{first(loop.index), var(start_of_turn()) + var(step_) * Expr(loop.walk)})};
+    const Expr count = all % loop.step ? ceil_divide(minimum(Expr(loop.step), Expr(all) - var(turn_start_)), loop.walk) : Expr(whole);
+    Body body{stmt(Let{first(loop.index), var(turn_start_) + var(step_) * Expr(loop.walk)})};
     append(body, std::move(leaves));
     return {stmt(For{step_, Kind::Serial, count, {}, std::move(body)})};
   }
@@ -239,7 +237,7 @@ class GroupLowering {
   // Parts of a turn that is no multiple of them do not start at their multiples.
   Interval part_of_walk(const Expr& begin, const Loop& loop, std::int64_t extent) const {
     if (loop.step % loop.walk == 0) return part(begin, loop.walk, extent);
-    const Expr end = minimum(begin + Expr(loop.walk), var(start_of_turn()) + Expr(loop.step));
+    const Expr end = minimum(begin + Expr(loop.walk), var(turn_start_) + Expr(loop.step));
     return {begin, extent % loop.step ? minimum(end, Expr(extent)) : end};
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/figures.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/rewriting.h"
 
@@ -15,21 +16,6 @@ namespace {
 
 using poly::Program;
 using poly::Statement;
-
-// 1234567 ⇒ 1,234,567
-std::string grouped(double value) {
-  std::string digits = fmt::format("{:.0f}", value);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), 1, ',');
-  return value < 1e15 ? digits : fmt::format("{:.3g}", value);
-}
-
-std::string bytes(double count) {
-  for (const char* unit : {"B", "kB", "MB", "GB"}) {
-    if (count < 999.5) return fmt::format("{:.3g} {}", count, unit);
-    count /= 1000;
-  }
-  return fmt::format("{:.3g} TB", count);
-}
 
 // Directives name tensors of the Program that they were applied to: those of the plan are left of it, others stand in the reduced one.
 class Reasons {
@@ -67,7 +53,7 @@ class Reasons {
   std::string size_of(const std::string& name) const {
     for (const Program* program : {&plan_.program, &reduced_})
       for (std::size_t id = 0; id < program->tensors.size(); ++id)
-        if (program->tensors[id].name == name) return bytes(elements(*program, static_cast<TensorId>(id)) * static_cast<double>(lang::bytes(program->tensors[id].dtype)));
+        if (program->tensors[id].name == name) return scaled(elements(*program, static_cast<TensorId>(id)) * static_cast<double>(lang::bytes(program->tensors[id].dtype)), "B");
     return "its elements";
   }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "codegen/figures.h"
 #include "poly/count.h"
 
 namespace tilec::codegen {
@@ -22,13 +23,6 @@ using poly::Node;
 using poly::Program;
 using poly::Statement;
 using poly::TensorId;
-
-// 1,234,567
-std::string grouped(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto k = static_cast<std::ptrdiff_t>(digits.size()) - 3; k > 0; k -= 3) digits.insert(static_cast<std::size_t>(k), ",");
-  return digits;
-}
 
 struct Table {
   std::vector<std::vector<std::string>> rows;          // the first one is the heading

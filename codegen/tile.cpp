@@ -36,12 +36,12 @@ class Tile {
     return shape;
   }
 
+  bool local(TensorId id) const { return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end(); }
+
   // Over the indices of the statement and the origins.
   Statement seen(int node) const { return node == tiled_node(program_, group_) ? sum() : copy(statement_at(program_, node)); }
 
  private:
-  bool local(TensorId id) const { return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end(); }
-
   const Access& access(TensorId local) const {
     if (sum_.target.tensor == local) return sum_.target;
     for (const Access& read : sum_.reads) if (read.tensor == local) return read;
@@ -168,8 +168,7 @@ int tiled_node(const Program& program, const Group& group) {
 
 Nest tile_nest(const Program& program, const Group& group, int node, const Strides& strides) {
   const Tile tile(program, group);
-  Strides lies = strides;
-  for (const TensorId id : group.locals) lies[static_cast<std::size_t>(id)] = row_major(tile.shape(id));
+  const auto lies = [&](TensorId id) { return tile.local(id) ? row_major(tile.shape(id)) : strides[static_cast<std::size_t>(id)]; };
   std::set<std::string> keep;
   for (const Loop& loop : origins(group)) keep.insert(loop.index);
   Nest nest = nest_of(tile.seen(node), lies, keep);

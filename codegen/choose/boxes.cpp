@@ -27,6 +27,9 @@ class Search {
       double count = c_.bytes;
       for (const Boxed::Dimension& d : c_.tensors[t]) count *= static_cast<double>(d.size);
       bytes_[t] = count, all_ += count;
+      side_by_side_[t] = side_by_side(t);
+      for (std::size_t k = 0; k < c_.extent.size(); ++k)
+        mentions_[t].push_back(std::any_of(c_.tensors[t].begin(), c_.tensors[t].end(), [&](const Boxed::Dimension& d) { return d.coefficients[k] != 0; }));
     }
   }
 
@@ -36,7 +39,7 @@ class Search {
     best.steps.assign(count, 1);
     for (std::size_t k = 0; k < count; ++k) if (c_.whole[k]) best.steps[k] = c_.extent[k];
     for (int t = 0; t < 3; ++t)
-      if (const auto k = side_by_side(t); k && !c_.whole[*k]) best.steps[*k] = std::min<std::int64_t>(c_.extent[*k], whole_lines);
+      if (const auto k = side_by_side_[t]; k && !c_.whole[*k]) best.steps[*k] = std::min<std::int64_t>(c_.extent[*k], whole_lines);
     const double room = share_of_l2 * static_cast<double>(target_.l2);
     best.cycles = cycles(best.steps);
     for (bool grows = true; grows;) {
@@ -113,15 +116,15 @@ class Search {
   double fetched(int t, const std::vector<std::int64_t>& steps, double times) const {
     const double length = run(t, steps) * c_.bytes / line, lines = elements(t, steps) / run(t, steps) * (length + 0.9);
     double boxes = 1;
-    for (std::size_t k = 0; k < steps.size(); ++k) if (mentions(t, k)) boxes *= parts(steps, k);
+    for (std::size_t k = 0; k < steps.size(); ++k) if (mentions_[t][k]) boxes *= parts(steps, k);
     const Level& first = all_ > 0.75 * static_cast<double>(target_.l3) ? memory : last;
     const Level& again = bytes_[t] < 0.4 * static_cast<double>(target_.l2) ? second : bytes_[t] < 0.5 * static_cast<double>(target_.l3) ? last : memory;
     return lines * boxes * (per_line(first, length) + (times - 1) * per_line(again, length)) * (t == 2 ? 2 : 1);
   }
-  bool mentions(int t, std::size_t k) const {
-    return std::any_of(c_.tensors[t].begin(), c_.tensors[t].end(), [&](const Boxed::Dimension& d) { return d.coefficients[k] != 0; });
+  double parts(const std::vector<std::int64_t>& steps, std::size_t k) const {
+    const std::int64_t count = (c_.extent[k] + steps[k] - 1) / steps[k];
+    return static_cast<double>(count);
   }
-  double parts(const std::vector<std::int64_t>& steps, std::size_t k) const { return static_cast<double>((c_.extent[k] + steps[k] - 1) / steps[k]); }
 
   double cycles(const std::vector<std::int64_t>& steps) const {
     double boxes = 1, sums = 1;
@@ -133,9 +136,9 @@ class Search {
     for (int t = 0; t < 3; ++t) {
       double times = 1;                                // each element is fetched
       for (std::size_t k = 0; k < steps.size(); ++k)
-        if (!mentions(t, k) && !(t == 2 && c_.classes[k] == Class::Reduced)) times *= parts(steps, k);
+        if (!mentions_[t][k] && !(t == 2 && c_.classes[k] == Class::Reduced)) times *= parts(steps, k);
       cost += fetched(t, steps, times);
-      const bool in_order = side_by_side(t) && c_.classes[*side_by_side(t)] == lanes_;
+      const bool in_order = side_by_side_[t] && c_.classes[*side_by_side_[t]] == lanes_;
       if (packed(t)) cost += elements(t, steps) * (t == 2 ? boxes / sums : boxes) * (in_order ? moved_in_order : moved);
     }
     return cost + folded(steps) * boxes;
@@ -175,7 +178,7 @@ class Search {
       const auto count = static_cast<std::int64_t>(parts(steps, k));
       std::int64_t each = (c_.extent[k] + count - 1) / count;
       const auto w = static_cast<std::int64_t>(c_.lanes);
-      if (each > w && (c_.classes[k] == lanes_ || side_by_side(0) == k || side_by_side(1) == k || side_by_side(2) == k)) each = (each + w - 1) / w * w;
+      if (each > w && (c_.classes[k] == lanes_ || std::count(std::begin(side_by_side_), std::end(side_by_side_), k) > 0)) each = (each + w - 1) / w * w;
       steps[k] = std::min(each, c_.extent[k]);
     }
   }
@@ -185,6 +188,8 @@ class Search {
   const unsigned packed_;
   const Target& target_;
   double bytes_[3] = {}, all_ = 0;
+  std::optional<std::size_t> side_by_side_[3];
+  std::vector<bool> mentions_[3];                      // per tensor and index
 };
 
 }  // namespace

@@ -17,9 +17,9 @@ using poly::Statement;
 
 namespace {
 
-constexpr std::int64_t of_a_line = 16;                 // elements of a strip: fewer would tear lines
+constexpr std::int64_t of_a_line = 16;                 // elements: strips of a part would tear lines
 constexpr std::int64_t turns_wanted = 8;               // for other cores
-constexpr std::int64_t narrow = 32;
+constexpr std::int64_t narrow = 2 * of_a_line;         // the narrowest strip: of one line a row, nothing is fetched ahead
 
 double bytes_of(const Program& program, TensorId id) { return elements(program, id) * lang::bytes(program.tensor(id).dtype); }
 

@@ -22,7 +22,7 @@ constexpr double exposed = 0.3;
 constexpr double usable = 0.8, usable_of_last = 0.5;
 
 // Of the time a core computes and the times it waits for each level.
-double together(std::vector<double> cycles) {
+double together(const std::vector<double>& cycles) {
   double most = 0, sum = 0;
   for (const double one : cycles) most = std::max(most, one), sum += one;
   return most + exposed * (sum - most);

@@ -48,7 +48,8 @@ class Walker {
       const auto d = nest_.dim(name);
       if (!d) continue;
       const std::int64_t by = std::clamp<std::int64_t>(step, 1, std::max<std::int64_t>(1, box[*d]));
-      turns.count = std::max(turns.count, static_cast<double>((box[*d] + by - 1) / by));
+      const std::int64_t count = (box[*d] + by - 1) / by;
+      turns.count = std::max(turns.count, static_cast<double>(count));
       turns.whole = std::max(turns.whole, static_cast<double>(box[*d]) / static_cast<double>(by));
       turns.dims.push_back(*d);
       box[*d] = by;

@@ -162,9 +162,7 @@ class Rows {
     if (rows == 0 || heavy() || !same_extents(s, own, rows)) return false;
     if ((!dependent || overtakes) && !may_share(s, dependent, rows)) return false;
     open_.nodes.push_back(node);
-    bool torn = tears_lines(s, own, rows);
-    for (std::size_t k = 0; k + 1 < open_.nodes.size(); ++k) torn = torn || tears_lines(*statement(open_.nodes[k]), leads_[k], rows);
-    if (local_bytes(rows) > budget() || torn) {
+    if (local_bytes(rows) > budget() || tears_lines(s, own, rows) || any_torn(rows)) {
       open_.nodes.pop_back();
       return false;
     }
@@ -282,7 +280,7 @@ class Rows {
     }
   }
   bool any_torn(std::size_t rows) const {
-    for (std::size_t k = 0; k < open_.nodes.size(); ++k) if (tears_lines(*statement(open_.nodes[k]), leads_[k], rows)) return true;
+    for (std::size_t k = 0; k < leads_.size(); ++k) if (tears_lines(*statement(open_.nodes[k]), leads_[k], rows)) return true;
     return false;
   }
 
@@ -321,8 +319,7 @@ class Rows {
     std::vector<Member> now = members(rows_);
     for (const int node : sums_) now.push_back({statement(node), {}});
     if (other->saved <= 1.01 * bytes_saved(program_, now, target_)) return false;
-    const bool sums = std::any_of(other->members.begin(), other->members.end(), [](const Member& member) { return std::any_of(member.rows.begin(), member.rows.end(), [&](std::size_t k) { return !is_output_index(*member.statement, k); }); });
-    auto made = together(other->nodes, other->members.front(), sums);
+    auto made = together(other->nodes, other->members.front(), std::any_of(other->members.begin(), other->members.end(), sums));
     if (!made) return false;
     for (const int node : open_.nodes) set_of_[static_cast<std::size_t>(node)] = -1;
     for (const int node : sums_) set_of_[static_cast<std::size_t>(node)] = -1;
@@ -425,7 +422,7 @@ class Rows {
     const bool last = !every.empty() && (apart.empty() || apart.back() != every.back()) && apart.size() + 1 >= every.size();
     if (!last || !whole(every)) return std::nullopt;
     const auto strips = only(all, every);
-    if (std::any_of(strips.begin(), strips.end(), [](const Member& member) { return sums(member); }) || !fits_strip(bytes_of_a_row(program_, strips), target_)) return std::nullopt;
+    if (std::any_of(strips.begin(), strips.end(), sums) || !fits_strip(bytes_of_a_row(program_, strips), target_)) return std::nullopt;
     return every;
   }
 

@@ -101,8 +101,7 @@ Refusal apply(Rewriting& r, const directives::Tile& directive) {
     const auto n = statement_of(r.program, name);
     if (!n) return no_statement(name);
     const auto& s = std::get<Statement>(r.program.nodes[*n]);
-    for (const Rewriting::Tile& other : r.tiles)
-      if (std::find(other.tensors.begin(), other.tensors.end(), s.target.tensor) != other.tensors.end()) return fmt::format("`{}` is tiled already", name);
+    if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled already", name);
     if (!nodes.empty() && *n != nodes.back() + 1) return fmt::format("`{}` does not follow `{}`", name, directive.tensors[nodes.size() - 1]);
     if (reduces(s)) {
       if (sum) return fmt::format("`{}` and `{}` both fold", name, target_name(r.program, std::get<Statement>(r.program.nodes[*sum])));
