@@ -250,7 +250,7 @@ Indices dimensions(const Program& program, const Statement& inner, const Indices
 
 bool decays(const Statement& s) {
   const auto scan = scan_of(s);
-  return scan && scan->decays;
+  return scan ? scan->decays : values_apart(s).has_value();
 }
 
 class Cut {

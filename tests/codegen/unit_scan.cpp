@@ -229,6 +229,10 @@ TEST_CASE("the work of decays and of their gradients is linear") {
                         Case{"function (f64 L[T], f64 V[T]) -> (O) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; }", {{"T", t}}},
                         Case{"function (f64 L[T, D], f64 K[T, D], f64 V[T, E]) -> (S) { S[t, d, e: T, D, E] = +(exp(L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t; }", sizes},
                         Case{"function (f64 A[D], f64 X[T, D]) -> (O) { O[t, d: T, D] = +((t == s ? 1.0 : pow(A[d], t - s)) * X[s, d]), s <= t; }", {{"T", t}, {"D", d}}},
+                        Case{"function (L[T], V[T]) -> (O) { O[t: T] = +((t - s - 3) * exp(L[t] - L[s]) * V[s]), s <= t; }", {{"T", t}}},
+                        Case{"function (V[T, D]) -> (O) { O[t, d: T, D] = +((t - s - 3) * (t - s - 7.5) * V[s, d]), s <= t; }", {{"T", t}, {"D", d}}},
+                        Case{"function (A[], V[T]) -> (O) { O[t: T] = +((2*(s - t) - 3.0) * pow(A[], s - t) * V[s]), s >= t; }", {{"T", t}}},
+                        Case{"function (P[], V[T]) -> (O) { O[t: T] = +(exp((t - s) * P[]) * V[s]), s <= t + 2; }", {{"T", t}}},
                         Case{"function (X[T]) -> (M) { M[t: T] = >(X[s]), s <= t + 2; }", {{"T", t}}}, Case{"function (X[T, D]) -> (M) { M[t, d: T, D] = <(X[s, d]), s >= t - 7; }", {{"T", t}, {"D", d}}},
                         Case{"function (X[T]) -> (M) { [[ties(first)]] M[t: T] = >(X[s]), s <= t + 2; }", {{"T", t}}}, Case{"function (i32 X[T], A[T]) -> (M) { M[t: T] = >(X[s] * A[s]), t >= s - 3; }", {{"T", t}}},
                         Case{"function (X[T]) -> (M) { M[t: T] = <(X[s]), s >= t + 2; }", {{"T", t}}}, Case{"function (X[T, D]) -> (M) { M[t: T] = >(X[s, d]), s < t; }", {{"T", t}, {"D", d}}}})
