@@ -315,9 +315,9 @@ class ScanLeaf {
 
   // No type has more digits than the text's: weights are rounded once for an anchor instead of once for each step, and sums keep what they lose.
   bool anchored() const { return decay_->written == DType::F64 && lang::is_float(decay_->type) && (weighed() || !decay_->lengths.empty()); }
-  static constexpr double farthest = 0x1p100;          // weight of an element at its anchor
-  static constexpr double least_kept = 0x1p-900;       // smaller terms may lose digits before they have grown
-  static constexpr double most_moved = 2;              // of a term: a move rounds twice, and the text's term may be off by 12 roundings
+  static double farthest() { return 0x1p100; }          // weight of an element at its anchor
+  static double least_kept() { return 0x1p-900; }       // smaller terms may lose digits before they have grown
+  static double most_moved() { return 2; }              // of a term: a move rounds twice, and the text's term may be off by 12 roundings
 
   static Expr real(double value) { return Constant{DType::F64, 0, value}; }
   static Expr times(const Expr& a, const Expr& b) { return Operation{Op::Mul, {a, b}, a.type()}; }
@@ -534,7 +534,7 @@ class ScanLeaf {
     const auto weight = weight_at_anchor(body, p, v, steps);
     if (!weight) return;
     const Expr size = named(body, "size", size_of(*weight));
-    const Expr stays = named(body, "stays", logical(Op::And, below(size, farthest), logical(Op::Lt, real(1 / farthest), size)));
+    const Expr stays = named(body, "stays", logical(Op::And, below(size, farthest()), logical(Op::Lt, real(1 / farthest()), size)));
     // Another anchor: this element.
     const auto moves = [&](const std::string& view, const Expr& to) { hold(body, view, v, chosen(stays, all(view), to)); };
     for (const std::string& sum : p.sums) moves(sum, times(all(sum), *weight));
@@ -543,7 +543,7 @@ class ScanLeaf {
     moves(p.moved, times(plus(all(p.moved), all(p.terms)), size));
     moves(p.terms, times(all(p.terms), size));
     const Expr terms = named(body, "terms", all(p.terms));
-    const Expr small = logical(Op::And, below(terms, least_kept), logical(Op::Lt, real(0), terms));
+    const Expr small = logical(Op::And, below(terms, least_kept()), logical(Op::Lt, real(0), terms));
     moves(p.growth, plus(times(all(p.growth), size), chosen(small, real(1), real(0))));
     for (std::size_t n = 0; n < p.anchors.size(); ++n) moves(p.anchors[n], value(body, decay_->levels_here[n].value, v, 0));
     moves(p.steps, real(0));
@@ -574,7 +574,7 @@ class ScanLeaf {
     hold(body, p.size, v, plus(all(p.size), if_it_counts(at_anchor(times(weight, size)))));
     if (!w) return;
     const Expr least = Operation{Op::Min, {weight, size_of(times(*w, x))}, DType::F64};
-    const Expr small = logical(Op::And, below(least, least_kept), logical(Op::Lt, real(0), size_of(x)));
+    const Expr small = logical(Op::And, below(least, least_kept()), logical(Op::Lt, real(0), size_of(x)));
     hold(body, p.growth, v, plus(all(p.growth), if_it_counts(chosen(small, real(1), real(0)))));
   }
 
@@ -676,7 +676,7 @@ class ScanLeaf {
         const Expr weight = held(p.weight, v, type);
         sum = times(sum, weight), size = times(size, size_of(weight));
       }
-      right = logical(Op::Le, held(p.moved, v, type), times(real(most_moved), held(p.terms, v, type)));
+      right = logical(Op::Le, held(p.moved, v, type), times(real(most_moved()), held(p.terms, v, type)));
     }
     if (decay_->scale) {
       const Expr scale = named(body, "scale", value(body, *decay_->scale, v, 0));
