@@ -1,0 +1,107 @@
+// Windows and residue classes of one sum, seen together: what they cost as they are, and what one product without windows costs that
+// all of them read.
+#include "codegen/choose/pairs.h"
+
+#include <algorithm>
+
+#include "codegen/choose/layout.h"
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
+#include "codegen/rewrite/pairs.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Program;
+using poly::Statement;
+
+constexpr double least_summed = 8;                     // terms of a pair: fewer are not worth an element that is stored and read
+constexpr double most_points = 1.25;                   // of those of the windows, which leave out pairs that do not meet
+constexpr double clearly_less = 0.8;                   // of the cost of the windows as they are, whose borders the model counts too cheap
+// Cycles for a line of sums that is stored, and read by a window: in the second cache, the last one, memory.
+constexpr double in_second = 1.5, in_last = 9, in_memory = 27;
+constexpr double line = 64;                            // bytes
+
+double summed_values(const Statement& s, const std::vector<std::size_t>& summed) {
+  double count = 1;
+  for (const std::size_t k : summed) count *= static_cast<double>(extent(s, k));
+  return count;
+}
+
+double shape_points(const poly::Tensor& tensor) {
+  double count = 1;
+  for (const poly::Size& size : tensor.shape) count *= static_cast<double>(size.get());
+  return count;
+}
+
+double cycles_between(const poly::Tensor& sums, const Target& target) {
+  const double bytes = shape_points(sums) * lang::bytes(sums.dtype);
+  return bytes / line * (2 * bytes <= static_cast<double>(target.l2) ? in_second : 2 * bytes <= static_cast<double>(target.l3) ? in_last : in_memory);
+}
+
+struct Member { std::size_t n; std::vector<std::size_t> summed; PairSums made; };
+
+std::optional<Member> member(const Program& program, const Strides& strides, std::size_t n) {
+  const auto* s = std::get_if<Statement>(&program.nodes[n]);
+  if (s == nullptr || !reduces(*s) || s->reads.size() != 2) return std::nullopt;
+  std::vector<std::size_t> summed = plain_sums(program, *s);
+  if (summed_values(*s, summed) < least_summed) return std::nullopt;
+  auto made = pair_sums(program, strides, *s, summed);
+  if (!made) return std::nullopt;
+  return Member{n, std::move(summed), std::move(*made)};
+}
+
+double cost(const Program& program, const Strides& strides, const Statement& s, const Target& target, bool alone) {
+  return choose_layouts(program, strides, s, {std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0}, target, alone).cost;
+}
+
+// What reads the same sums as the statement at n, from there on.
+std::vector<Member> sharing(const Program& program, const Strides& strides, std::size_t n) {
+  std::vector<Member> all;
+  auto first = member(program, strides, n);
+  if (!first) return all;
+  all.push_back(std::move(*first));
+  const auto& s = std::get<Statement>(program.nodes[n]);
+  for (std::size_t other = n + 1; other < program.nodes.size(); ++other) {
+    const auto* t = std::get_if<Statement>(&program.nodes[other]);
+    if (t == nullptr || t->reads.size() != 2 || t->reads[0].tensor != s.reads[0].tensor || t->reads[1].tensor != s.reads[1].tensor) continue;
+    auto next = member(program, strides, other);
+    if (next && next->made.form == all.front().made.form) all.push_back(std::move(*next));
+  }
+  return all;
+}
+
+bool pays(const Program& program, const Strides& strides, const std::vector<Member>& all, const Target& target) {
+  const PairSums& made = all.front().made;
+  if (all.size() == 1 && !reduces(made.rest)) return false;
+  double windows = 0;
+  for (const Member& m : all) windows += points(std::get<Statement>(program.nodes[m.n]));
+  const double pairs = shape_points(made.tensor);
+  if (pairs * summed_values(std::get<Statement>(program.nodes[all.front().n]), all.front().summed) > most_points * windows) return false;
+  double today = 0;
+  for (const Member& m : all) today += cost(program, strides, std::get<Statement>(program.nodes[m.n]), target, false);
+  Program with = program;
+  Strides lie = strides;
+  with.tensors.push_back(made.tensor);
+  lie.push_back(row_major(extents(made.tensor)));
+  const double product = cost(with, lie, made.of_pair, target, true), sums = cycles_between(made.tensor, target);
+  return product + sums < clearly_less * today;
+}
+
+}  // namespace
+
+void choose_pairs(Rewriting& r) {
+  for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
+    const std::vector<Member> all = sharing(r.program, r.strides, n);
+    if (all.empty() || !pays(r.program, r.strides, all, r.target)) continue;
+    std::size_t moved = 0;
+    for (const Member& m : all) {
+      const std::size_t at = m.n + moved;
+      if (auto made = pair_sums(r.program, r.strides, std::get<Statement>(r.program.nodes[at]), m.summed)) moved = sum_pairs(r, at, std::move(*made), m.summed) - m.n;
+    }
+    ++n;
+  }
+}
+
+}  // namespace tilec::codegen
