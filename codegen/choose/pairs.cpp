@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "codegen/choose/layout.h"
+#include "codegen/model/machine.h"
+#include "codegen/model/pairs.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
@@ -16,12 +18,7 @@ namespace {
 using poly::Program;
 using poly::Statement;
 
-constexpr double least_summed = 8;                     // terms of a pair: fewer are not worth an element that is stored and read
-constexpr double most_points = 1.25;                   // of those of the windows, which leave out pairs that do not meet
-constexpr double clearly_less = 0.8;                   // of the cost of the windows as they are, whose borders the model counts too cheap
-// Cycles for a line of sums that is stored, and read by a window: in the second cache, the last one, memory.
-constexpr double in_second = 1.5, in_last = 9, in_memory = 27;
-constexpr double line = 64;                            // bytes
+using namespace model::pairs;
 
 double summed_values(const Statement& s, const std::vector<std::size_t>& summed) {
   double count = 1;
@@ -37,7 +34,7 @@ double shape_points(const poly::Tensor& tensor) {
 
 double cycles_between(const poly::Tensor& sums, const Target& target) {
   const double bytes = shape_points(sums) * lang::bytes(sums.dtype);
-  return bytes / line * (2 * bytes <= static_cast<double>(target.l2) ? in_second : 2 * bytes <= static_cast<double>(target.l3) ? in_last : in_memory);
+  return bytes / model::line * (2 * bytes <= static_cast<double>(target.l2) ? in_second : 2 * bytes <= static_cast<double>(target.l3) ? in_last : in_memory);
 }
 
 struct Member { std::size_t n; std::vector<std::size_t> summed; PairSums made; };
