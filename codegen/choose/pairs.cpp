@@ -7,6 +7,7 @@
 #include "codegen/choose/layout.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/pairs.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
@@ -69,12 +70,29 @@ std::vector<Member> sharing(const Program& program, const Strides& strides, std:
   return all;
 }
 
+// Whether windows lie along what is side by side in their result: lanes over it meet their borders.
+bool lanes_in_window(const Program& program, const Strides& strides, const std::vector<Member>& all) {
+  const auto meets = [&](const Member& m) {
+    const auto& s = std::get<Statement>(program.nodes[m.n]);
+    const std::vector<std::int64_t>& lie = strides[static_cast<std::size_t>(s.target.tensor)];
+    for (std::size_t d = 0; d < lie.size(); ++d)
+      for (std::size_t k = 0; k < s.indices.size(); ++k) {
+        if (lie[d] != 1 || !mentions(s.target.element[d], k) || extent(s, k) == 1) continue;
+        for (const poly::Access& read : s.reads)
+          for (const poly::Affine& e : read.element) if (mentions(e, k) && plain_index(e) != k) return true;
+      }
+    return false;
+  };
+  return std::any_of(all.begin(), all.end(), meets);
+}
+
 bool pays(const Program& program, const Strides& strides, const std::vector<Member>& all, const Target& target) {
   const PairSums& made = all.front().made;
   if (all.size() == 1 && !reduces(made.rest)) return false;
   double windows = 0;
   for (const Member& m : all) windows += points(std::get<Statement>(program.nodes[m.n]));
   const double pairs = shape_points(made.tensor);
+  if (pairs * lang::bytes(made.tensor.dtype) > static_cast<double>(model::largest_temporary)) return false;
   if (pairs * summed_values(std::get<Statement>(program.nodes[all.front().n]), all.front().summed) > most_points * windows) return false;
   double today = 0;
   for (const Member& m : all) today += cost(program, strides, std::get<Statement>(program.nodes[m.n]), target, false);
@@ -83,7 +101,7 @@ bool pays(const Program& program, const Strides& strides, const std::vector<Memb
   with.tensors.push_back(made.tensor);
   lie.push_back(row_major(extents(made.tensor)));
   const double product = cost(with, lie, made.of_pair, target, true), sums = cycles_between(made.tensor, target);
-  return product + sums < clearly_less * today;
+  return product + sums < (lanes_in_window(program, strides, all) ? clearly_less : much_less) * today;
 }
 
 }  // namespace
