@@ -36,7 +36,7 @@ class Reader {
     if (divisor_) term = Apply{Op::Div, {term, *divisor_}, type_};
     if (negative_) term = Apply{Op::Neg, {term}, type_};
     if (scale_divisor_) scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
-    return Decay{here_, there_, std::move(powers_), std::move(rates_), std::move(lengths_), std::move(runs_), term, term_if_, scale_, scale_if_, term_must_, scale_must_, type_, written_};
+    return Decay{here_, there_, std::move(levels_here_), std::move(levels_there_), std::move(powers_), std::move(rates_), std::move(lengths_), std::move(runs_), term, term_if_, scale_, scale_if_, term_must_, scale_must_, type_, written_};
   }
 
  private:
@@ -183,6 +183,7 @@ class Reader {
       return;
     }
     Expr term = in_type(e, DType::F64);
+    (of_term(e) ? levels_there_ : levels_here_).push_back({term, times, minus});
     if (times) term = Apply{Op::Mul, {*times, term}, DType::F64};
     if (minus) term = Apply{Op::Neg, {term}, DType::F64};
     join(of_term(e) ? there_ : here_, Op::Add, term);
@@ -193,6 +194,7 @@ class Reader {
   DType type_, written_;
   bool separable_ = true, negative_ = false;
   std::optional<Expr> here_, there_, term_, divisor_, term_if_, term_must_, scale_, scale_divisor_, scale_if_, scale_must_;
+  std::vector<Level> levels_here_, levels_there_;
   std::vector<Power> powers_;
   std::vector<Rate> rates_;
   std::vector<Length> lengths_;

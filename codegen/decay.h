@@ -30,8 +30,10 @@ struct Run { poly::Expr here, there; bool must = false; };  // equal or not; `mu
 struct Length { poly::Expr index; double times = 1, plus = 0; };  // times · index + plus
 struct Power { poly::Expr base, weight; Length exponent; };  // of a base that depends on neither index; f64
 struct Rate { poly::Expr rate, exponent; Length length; };   // exp(exponent), exponent = rate · length; f64
+struct Level { poly::Expr value; std::optional<poly::Expr> times; bool minus = false; };  // ±times · value; f64
 struct Decay {
   std::optional<poly::Expr> here, there;               // the weight exp(here + there); f64
+  std::vector<Level> levels_here, levels_there;        // what they are sums of
   std::vector<Power> powers;                           // more weights
   std::vector<Rate> rates;                             // and more
   std::vector<Length> lengths;                         // factors

@@ -250,7 +250,7 @@ Indices dimensions(const Program& program, const Statement& inner, const Indices
 
 bool decays(const Statement& s) {
   const auto scan = scan_of(s);
-  return scan && scan->decays;
+  return scan ? scan->decays : values_apart(s).has_value();
 }
 
 class Cut {
@@ -441,9 +441,22 @@ struct Choice {
   Indices summed;                                      // taken first; empty: as it is
 };
 
+Choice choose(Program& program, const Statement& s);
+
+// Of a sum as a strip and a scan (restate.h).
+std::optional<double> cost_apart(Program& program, const Statement& s) {
+  const std::size_t known = program.tensors.size();
+  const auto apart = set_apart(program, s);
+  if (!apart) return std::nullopt;
+  const double cost = choose(program, apart->strip).cost + choose(program, apart->rest).cost + 2 * model::stored_element * elements(program, s.target.tensor);
+  program.tensors.resize(known);
+  return cost;
+}
+
 // Every sum of some indices before the others, and of each half the same. `program` gives and takes back temporaries.
 Choice choose(Program& program, const Statement& s) {
   Choice best{computed(s), {}};
+  if (const auto cost = cost_apart(program, s)) best.cost = std::min(best.cost, *cost);
   Indices sums;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k)) sums.push_back(k);
   if (sums.empty() || sums.size() > few_sums || best.cost < 1) return best;
@@ -550,6 +563,13 @@ std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
   return n;
 }
 
+void part_at(Rewriting& r, std::size_t n, Apart apart) {
+  Program& program = r.program;
+  while (r.strides.size() < program.tensors.size()) r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
+  program.nodes[n] = std::move(apart.both);
+  insert(program, n, {std::move(apart.strip), std::move(apart.rest)});
+}
+
 // ---- the pass
 
 class Factoring {
@@ -574,6 +594,10 @@ class Factoring {
         continue;
       }
       restate(n);
+      if (reached(n) || parted(n)) {
+        --n;
+        continue;
+      }
       while (cut(n)) {}
     }
   }
@@ -599,6 +623,22 @@ class Factoring {
     }
     r_.done.push_back(directives::Logs{target_name(program_, s)});
     n = told_at(r_, n, std::move(*other));
+    return true;
+  }
+
+  bool reached(std::size_t n) {
+    directives::Reach done{target_name(program_, std::get<Statement>(program_.nodes[n]))};
+    if (!reach_all_values(r_, n)) return false;
+    r_.done.push_back(std::move(done));
+    return true;
+  }
+
+  bool parted(std::size_t n) {
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    const auto cost = cost_apart(program_, s);
+    if (!cost || *cost > model::factored_share * computed(s)) return false;
+    r_.done.push_back(directives::Restate{target_name(program_, s)});
+    part_at(r_, n, set_apart(program_, s).value());
     return true;
   }
 
@@ -638,6 +678,7 @@ class Factoring {
     r_.done.push_back(std::move(done));
     const Product product = Reader(s).read().value();
     if (!cut_at(r_, n, Cut(program_, s, product, static_cast<TensorId>(program_.tensors.size())).at(choice.summed).value())) return true;
+    if (parted(n)) n += 2;
     while (cut(n)) {}
     ++n;
     return true;
@@ -666,8 +707,21 @@ Refusal apply(Rewriting& r, const directives::Restate& directive) {
   const auto n = statement_of(r.program, directive.tensor);
   if (!n) return no_statement(directive.tensor);
   std::optional<Statement> other = restated(r.program, std::get<Statement>(r.program.nodes[*n]));
-  if (!other) return fmt::format("`{}` has no condition that a row could say, no factors in common, and no index in one form only", directive.tensor);
-  r.program.nodes[*n] = std::move(*other);
+  if (other) {
+    r.program.nodes[*n] = std::move(*other);
+  } else {
+    auto apart = set_apart(r.program, std::get<Statement>(r.program.nodes[*n]));
+    if (!apart) return fmt::format("`{}` has no condition that a row could say, no factors in common, no index in one form only, and no values whose weights are of another kind", directive.tensor);
+    part_at(r, *n, std::move(*apart));
+  }
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Reach& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  if (!reach_all_values(r, *n)) return fmt::format("`{}` is no running extreme that sums compare with, or has an element for each value", directive.tensor);
   r.done.push_back(directive);
   return std::nullopt;
 }

@@ -25,6 +25,7 @@ class Reasons {
   std::string operator()(const directives::Inline& d) const { return fmt::format("computed where it is read: {} are neither stored nor read again", size_of(d.tensor)); }
   std::string operator()(const directives::Absorb& d) const { return fmt::format("its sum becomes part of the sums that read it: {} are not stored", size_of(d.tensor)); }
   std::string operator()(const directives::Restate&) const { return "its conditions become bounds of the sum: only points that count are visited"; }
+  std::string operator()(const directives::Reach&) const { return "it has an element for each value, so that ties with it are told from element to element"; }
   std::string operator()(const directives::Logs&) const { return "its products over intervals are told by running sums of logarithms: a step for each element, not one for each pair"; }
   std::string operator()(const directives::Factor& d) const {
     return fmt::format("{} summed first, since the other factors do not depend on {}{}", d.sums.size() == 1 ? fmt::format("{} is", d.sums.front()) : fmt::format("{} are", fmt::join(d.sums, ", ")), d.sums.size() == 1 ? "it" : "them",

@@ -9,6 +9,7 @@
 #include "codegen/decay.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/scan.h"
 #include "poly/hull.h"
 
 namespace tilec::codegen {
@@ -327,6 +328,63 @@ std::optional<Statement> unmasked(const Program& program, const Statement& s) {
   drop_weaker_rows(result);
   drop_unused(result);
   return bounded(std::move(result));
+}
+
+std::optional<Apart> set_apart(Program& program, const Statement& s) {
+  const auto apart = values_apart(s);
+  if (!apart || !is_zero(s.fill)) return std::nullopt;
+  const Affine row = s.domain[apart->row].value;
+  std::size_t along = 0, over = 0;
+  for (std::size_t k = 0; k < s.indices.size(); ++k)
+    if (mentions(row, k)) (is_output_index(s, k) ? along : over) = k;
+  if (apart->count >= extent(s, over)) return std::nullopt;
+  Apart result{s, s, s};
+  result.rest.domain[apart->row].value.constant = poly::Size(row.constant.get() - apart->count);
+  // row = w   ⇒   the summed index is ±(w - the rest of the row)
+  const std::size_t count = s.indices.size();
+  std::vector<Affine> map;
+  for (std::size_t k = 0; k < count; ++k) map.push_back(Affine::index(k, count));
+  const poly::Size sign = row.coefficients[over];
+  Affine others = row;
+  others.coefficients[over] = poly::Size(0);
+  map[over] = Affine::index(over, count).plus(others.times(poly::Size(-1))).times(sign);
+  Statement& strip = result.strip;
+  const auto seen = [&](Affine& e) { e = e.compose(map, count); };
+  for (Access& read : strip.reads) std::for_each(read.element.begin(), read.element.end(), seen);
+  for (poly::Range& range : strip.domain) seen(range.value);
+  std::vector<int> same(strip.reads.size());
+  std::iota(same.begin(), same.end(), 0);
+  strip.value = seen_from(s.value, map, count, same);
+  strip.domain.push_back(strip.domain[over]);
+  strip.domain[over] = {Affine::index(over, count), poly::Size(apart->count)};
+  strip.domain.erase(strip.domain.begin() + static_cast<std::ptrdiff_t>(apart->row));
+  auto bounded_strip = bounded(std::move(strip)), bounded_rest = bounded(std::move(result.rest));
+  if (!bounded_strip || !bounded_rest) return std::nullopt;
+  result.strip = std::move(*bounded_strip);
+  result.rest = std::move(*bounded_rest);
+
+  const TensorId target = s.target.tensor;
+  const DType type = s.value.type(), stored = program.tensor(target).dtype;
+  const auto into_own = [&](Statement& part, const char* suffix) {
+    poly::Tensor tensor = program.tensor(target);
+    tensor.name = fresh_name(program, tensor.name + suffix);
+    tensor.dtype = type;
+    part.target.tensor = static_cast<TensorId>(program.tensors.size());
+    part.fill = poly::Number{type};
+    part.kernel_name.clear();
+    program.tensors.push_back(std::move(tensor));
+  };
+  into_own(result.strip, "_strip");
+  into_own(result.rest, "_rest");
+  std::vector<std::size_t> order(s.target.element.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  result.both = copy(program, target, result.strip.target.tensor, order);
+  result.both.reads.push_back({result.rest.target.tensor, result.both.reads[0].element});
+  result.both.value = poly::Apply{Op::Add, {poly::Expr(poly::Read{0, type}), poly::Expr(poly::Read{1, type})}, type};
+  if (stored != type) result.both.value = poly::Cast{result.both.value, stored};
+  result.both.kernel_name = s.kernel_name;
+  result.both.span = s.span;
+  return result;
 }
 
 std::optional<Statement> merged(const Program& program, const Statement& producer, const Statement& reader) {

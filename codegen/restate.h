@@ -24,6 +24,13 @@ std::optional<poly::Statement> unmasked(const poly::Program& program, const poly
 // The reader sums over the producer's points too. Both are sums in the type of the tensor between them.
 std::optional<poly::Statement> merged(const poly::Program& program, const poly::Statement& producer, const poly::Statement& reader);
 
+// The sum over a triangle as that over a strip of it and that over the rest, which is a scan (`values_apart`).
+//   O[t] = +((t - s - 3) * X[s]), s <= t
+//     ⇒  S[t] = +((w - 3) * X[t - w]), w < 3;   R[t] = +((t - s - 3) * X[s]), s <= t - 3;   O[t] = S[t] + R[t]
+struct Apart { poly::Statement strip, rest, both; };
+// New tensors are added to the program.
+std::optional<Apart> set_apart(poly::Program& program, const poly::Statement& s);
+
 // Every row follows from those of the statement and its ranges.
 bool follow(const std::vector<poly::Range>& rows, const poly::Statement& s);
 

@@ -7,6 +7,7 @@
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
 #include "codegen/scan.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -138,7 +139,7 @@ class Rewrite {
     const Access access = result_.reads[static_cast<std::size_t>(read->read)];
     const Statement* made = maker(program_, access.tensor);
     const auto run = made ? running(program_, *made) : std::nullopt;
-    if (!run || run->constant > 0) return std::nullopt;
+    if (!run) return std::nullopt;
     const DType stored = program_.tensor(access.tensor).dtype;
     Seen seen{program_, *made, result_, {}};
     const Expr wanted = made->value.type() == stored ? made->value : Expr(poly::Cast{made->value, stored});
@@ -154,7 +155,7 @@ class Rewrite {
     const Access access = result_.reads[static_cast<std::size_t>(read->read)];
     const Statement* made = maker(program_, access.tensor);
     const auto run = made ? running(program_, *made) : std::nullopt;
-    if (!run || run->constant > 0 || made->value.type() != program_.tensor(access.tensor).dtype) return std::nullopt;
+    if (!run || made->value.type() != program_.tensor(access.tensor).dtype) return std::nullopt;
     const auto* select = made->value.as<poly::Apply>();
     const auto* place = select && select->op == Op::Select && is_equal_run(*made, *run, select->operands[0]) ? select->operands[1].as<poly::Index>() : nullptr;
     Seen seen{program_, *made, result_, {}};
@@ -180,10 +181,13 @@ class Rewrite {
     return true;
   }
 
-  // value == there && there == extreme, where `there` is the element of `made` whose last value is s.
-  Expr both_equal(const Expr& value, const Statement& made, const Running& run, const Seen& seen, Access at, const Expr& extreme) {
+  // value == there && there == extreme, where `there` is the element of `made` whose last value is s, if there is one.
+  std::optional<Expr> both_equal(const Expr& value, const Statement& made, const Running& run, const Seen& seen, Access at, const Expr& extreme) {
     Affine first = *seen.map[run.over];
     first.constant = poly::Size(first.constant.get() - run.sign * run.constant);
+    Affine place = first;
+    place.constant = poly::Size(place.constant.get() - low(made, run.along));
+    if (!follow({{std::move(place), poly::Size(extent(made, run.along))}}, result_)) return std::nullopt;
     for (std::size_t d = 0; d < at.element.size(); ++d)
       if (*plain_index(made.target.element[d]) == run.along) at.element[d] = first;
     const Expr there = poly::Read{static_cast<int>(result_.reads.size()), extreme.type()};
@@ -202,6 +206,72 @@ class Rewrite {
 
 std::optional<Statement> told_by_runs(const Program& program, const Statement& s) {
   return s.aggregation == Aggregation::Assign || s.aggregation == Aggregation::Product ? std::nullopt : Rewrite(program, s).run();
+}
+
+namespace {
+
+bool compares_with(const Statement& s, TensorId id) {
+  for (const Expr& part : poly::parts(s.value)) {
+    const auto* apply = part.as<poly::Apply>();
+    if (!apply || apply->op != Op::Eq) continue;
+    for (const Expr& operand : apply->operands) {
+      const auto* read = operand.as<poly::Read>();
+      if (read && s.reads[static_cast<std::size_t>(read->read)].tensor == id) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool reach_all_values(Rewriting& r, std::size_t n) {
+  Program& program = r.program;
+  const Statement made = std::get<Statement>(program.nodes[n]);
+  const auto run = running(program, made);
+  const TensorId id = made.target.tensor;
+  const auto asks = [&](const poly::Node& node) { const auto* s = std::get_if<Statement>(&node); return s && reduces(*s) && compares_with(*s, id); };
+  if (!run || !covers(program, made) || std::none_of(program.nodes.begin(), program.nodes.end(), asks)) return false;
+  // v = t + ahead is the last value of element t
+  const std::int64_t ahead = run->sign * run->constant, first = low(made, run->along) + ahead, first_value = low(made, run->over);
+  const std::int64_t begin = std::min(first, first_value), end = std::max(first + extent(made, run->along), first_value + extent(made, run->over));
+  if (end - begin == extent(made, run->along)) return false;
+  std::size_t dimension = 0;
+  while (plain_index(made.target.element[dimension]) != run->along) ++dimension;
+
+  Statement all = made;
+  std::vector<Affine> map;
+  std::vector<int> same;
+  for (std::size_t k = 0; k < made.indices.size(); ++k) map.push_back(Affine::index(k, made.indices.size()));
+  for (std::size_t k = 0; k < made.reads.size(); ++k) same.push_back(static_cast<int>(k));
+  map[run->along].constant = poly::Size(begin - ahead);
+  all.value = seen_from(made.value, map, map.size(), same);
+  for (Access& read : all.reads) for (Affine& e : read.element) e = e.compose(map, map.size());
+  for (poly::Range& row : all.domain) row.value = row.value.compose(map, map.size());
+  all.domain[run->along] = {Affine::index(run->along, map.size()), poly::Size(end - begin)};
+  poly::Tensor tensor = program.tensor(id);
+  tensor.name = fresh_name(program, tensor.name + "_all");
+  tensor.shape[dimension] = poly::Size(end - begin);
+  all.target.tensor = static_cast<TensorId>(program.tensors.size());
+  all.kernel_name.clear();
+  r.strides.push_back(row_major(extents(tensor)));
+  program.tensors.push_back(std::move(tensor));
+
+  const auto instead = [&](Access& access) {
+    if (access.tensor != id) return;
+    access.tensor = all.target.tensor;
+    Affine& e = access.element[dimension];
+    e.constant = poly::Size(e.constant.get() + ahead - begin);
+  };
+  for (std::size_t later = n + 1; later < program.nodes.size(); ++later)
+    if (auto* s = std::get_if<Statement>(&program.nodes[later])) std::for_each(s->reads.begin(), s->reads.end(), instead);
+  Statement own = copy(program, id, id, in_order(made.target.element.size()));
+  std::for_each(own.reads.begin(), own.reads.end(), instead);
+  own.kernel_name = made.kernel_name;
+  own.span = made.span;
+  program.nodes[n] = std::move(all);
+  const bool wanted = is_output(program, id) || std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& node) { return reads(node, id); });
+  if (wanted) program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n) + 1, std::move(own));
+  return true;
 }
 
 }  // namespace tilec::codegen

@@ -187,7 +187,6 @@ bool decays(const Shape& shape, const Scan& scan, Aggregation how, const poly::E
   if (!std::all_of(decay->rates.begin(), decay->rates.end(), [&](const Rate& rate) { return line(rate.length).has_value(); })) return false;
   const auto lengths = lines_of(decay->lengths, scan, shape.dims, form_of);
   if (!lengths || !binomials(*lengths)) return false;
-  if ((weighed || !lengths->empty()) && decay->written == lang::DType::F64) return false;  // steps would want more digits than there are
   return std::all_of(decay->runs.begin(), decay->runs.end(), [&](const Run& run) { return is_earlier(shape, scan, run, place_of); });
 }
 
@@ -219,7 +218,42 @@ Shape shape_of(const Statement& s) {
   return shape;
 }
 
+// How many of its last values a scan of a decay is without, if it is one then.
+std::int64_t last_values(const Shape& shape, const Scan& scan, const Decay& decay, const FormOf& form_of) {
+  std::int64_t count = 0;
+  const auto begins = [&](const Length& length, bool at_zero) {
+    const auto line = line_of(form_of(length.index.as<poly::Index>()->value), scan, shape.dims);
+    if (!line) return;
+    const double zero = -(length.times * line->start + length.plus) / (length.times * line->slope);
+    count = std::max(count, scan.c);
+    if (at_zero && zero < 0x1p30) count = std::max(count, static_cast<std::int64_t>(std::ceil(zero)));
+  };
+  for (const Power& power : decay.powers) begins(power.exponent, false);
+  for (const Rate& rate : decay.rates) begins(rate.length, false);
+  for (const Length& length : decay.lengths) begins(length, true);
+  return count;
+}
+
 }  // namespace
+
+std::optional<LastValues> values_apart(const Statement& s) {
+  if (s.aggregation != Aggregation::Sum || s.domain.size() == s.indices.size()) return std::nullopt;
+  const Shape shape = shape_of(s);
+  for (std::size_t row = s.indices.size(); row < s.domain.size(); ++row) {
+    if (s.domain[row].extent || !s.domain[row].value.divisor.is(1)) continue;
+    const Form half = from_zero(s.domain[row].value, s);
+    const auto scan = cut_by(shape, half);
+    if (!scan || !scan->steady()) continue;
+    const auto decay = decay_of(s.aggregation, s.value, [&](const poly::Expr& e) {
+      std::vector<bool> used(s.indices.size(), false);
+      mark(e, s.reads, used);
+      return Reach{used[scan->along], used[scan->over]};
+    });
+    const std::int64_t count = decay ? last_values(shape, *scan, *decay, [&](const Affine& e) { return from_zero(e, s); }) : 0;
+    if (count > 0) return LastValues{row, count};
+  }
+  return std::nullopt;
+}
 
 std::vector<Form> halves_of(const Statement& s) { return halves(shape_of(s)); }
 

@@ -299,11 +299,25 @@ class ScanLeaf {
 
   // Partial sums of elements 0, 1, … of the tile, one for each binomial of the distance; how large the terms in them are, by how much they have grown, what the step to the
   // next element compares with, and whether all this is within bounds.
-  struct Partial { std::vector<std::string> sums; std::string size, growth, exponent, rises, falls, wrong; std::vector<std::string> runs; };
+  struct Partial {
+    std::vector<std::string> sums;
+    std::string size, growth, exponent, rises, falls, wrong;
+    std::vector<std::string> runs;
+    // Of a text in f64, where sums are those of the weights at an anchor, an element passed before, and `weight` is what this one's are of those:
+    std::vector<std::string> lost, anchors;            // what additions to each sum rounded away; the levels at the anchor
+    std::string weight, steps;                         // steps: since the anchor
+    std::string terms, moved;                          // Σ |w x|, and how often each of these has gone to another anchor
+  };
 
   // A step loses nothing while terms stay in the type that the text makes them in, and what was lost below f64 does not grow into sight.
   double largest_term() const { return decay_->written == DType::F64 ? 0x1p1000 : 0x1p126; }
   double largest_growth() const { return decay_->written == DType::F64 ? 0x1p50 : 0x1p700; }
+
+  // No type has more digits than the text's: weights are rounded once for an anchor instead of once for each step, and sums keep what they lose.
+  bool anchored() const { return decay_->written == DType::F64 && lang::is_float(decay_->type) && (weighed() || !decay_->lengths.empty()); }
+  static double farthest() { return 0x1p100; }          // weight of an element at its anchor
+  static double least_kept() { return 0x1p-900; }       // smaller terms may lose digits before they have grown
+  static double most_moved() { return 2; }              // of a term: a move rounds twice, and the text's term may be off by 12 roundings
 
   static Expr real(double value) { return Constant{DType::F64, 0, value}; }
   static Expr times(const Expr& a, const Expr& b) { return Operation{Op::Mul, {a, b}, a.type()}; }
@@ -353,10 +367,16 @@ class ScanLeaf {
     };
     const auto allocate = [&](const char* stem, DType type, double start) { return allocated(stem, type, Constant{type, static_cast<std::int64_t>(start), start}); };
     for (std::size_t n = 0; n < binomials_.size(); ++n) p.sums.push_back(allocated("sum", decay_->type, ignored()));
+    if (anchored()) {
+      for (std::size_t n = 0; n < binomials_.size(); ++n) p.lost.push_back(allocate("lost", DType::F64, 0));
+      for (std::size_t n = 0; n < decay_->levels_here.size(); ++n) p.anchors.push_back(allocate("anchor", DType::F64, 0));
+      p.weight = allocate("weight", DType::F64, 1), p.steps = allocate("steps", DType::F64, -1);
+      p.terms = allocate("terms", DType::F64, 0), p.moved = allocate("moved", DType::F64, 0);
+    }
     p.wrong = allocate("wrong", DType::I32, 0);
     if (bounded()) p.size = allocate("size", DType::F64, 0);
-    if (weighed()) p.growth = allocate("growth", DType::F64, 1);
-    if (decay_->here) p.exponent = allocate("exponent", DType::F64, 0);
+    if (weighed()) p.growth = allocate("growth", DType::F64, anchored() ? 0 : 1);
+    if (decay_->here && !anchored()) p.exponent = allocate("exponent", DType::F64, 0);
     if (!decay_->runs.empty()) p.rises = allocate("rises", DType::I32, 1), p.falls = allocate("falls", DType::I32, 1);
     for (const Run& run : decay_->runs) p.runs.push_back(allocate("run", compute_type(run.here.type()), 0));
 
@@ -385,7 +405,8 @@ class ScanLeaf {
     views_of_reads(body);
     for (std::int64_t v = 0; v < vectors_; ++v)
       append(body, masked_turn(v, [&](Body& turn, std::int64_t) {
-        if (decay_->here) hold(turn, p.exponent, v, value(turn, *decay_->here, v, 0));
+        if (!p.exponent.empty()) hold(turn, p.exponent, v, value(turn, *decay_->here, v, 0));
+        for (std::size_t n = 0; n < p.anchors.size(); ++n) hold(turn, p.anchors[n], v, value(turn, decay_->levels_here[n].value, v, 0));
         for (std::size_t r = 0; r < p.runs.size(); ++r) hold(turn, p.runs[r], v, value(turn, decay_->runs[r].here, v, 0));
       }));
     points_.release(over_);
@@ -448,8 +469,122 @@ class ScanLeaf {
     return step ? std::optional<Expr>(named(body, "step", *step)) : std::nullopt;
   }
 
+  // A number as the sum of two, the second of which is what rounding left of the first.
+  struct Exact { Expr high, low; };
+
+  static Expr minus(const Expr& a, const Expr& b) { return Operation{Op::Sub, {a, b}, DType::F64}; }
+  static Expr negated(const Expr& a) { return Operation{Op::Neg, {a}, DType::F64}; }
+
+  // (Knuth 1969; Dekker 1971)
+  Exact exact_sum(Body& body, const Expr& a, const Expr& b) {
+    const Expr sum = named(body, "high", plus(a, b)), other = named(body, "other", minus(sum, a));
+    return {sum, named(body, "low", plus(minus(a, minus(sum, other)), minus(b, other)))};
+  }
+  Exact exact_product(Body& body, const Expr& a, const Expr& b) {
+    const Expr product = named(body, "high", times(a, b));
+    return {product, named(body, "low", Operation{Op::Fma, {a, b, negated(product)}, DType::F64})};
+  }
+  Exact exact_sum(Body& body, const std::optional<Exact>& a, const Exact& b) {
+    if (!a) return b;
+    const Exact sum = exact_sum(body, a->high, b.high);
+    return {sum.high, named(body, "low", plus(sum.low, plus(a->low, b.low)))};
+  }
+  Exact scaled(Body& body, const Level& level, std::int64_t v, Exact e) {
+    if (level.times) {
+      const Expr by = value(body, *level.times, v, 0);
+      const Exact product = exact_product(body, e.high, by);
+      e = {product.high, plus(product.low, times(e.low, by))};
+    }
+    return level.minus ? Exact{negated(e.high), negated(e.low)} : e;
+  }
+  Expr exponential(Body& body, const Exact& e) {
+    const Expr high = named(body, "power", Operation{Op::Exp, {e.high}, DType::F64});
+    return plus(high, times(high, e.low));
+  }
+
+  // The weight of this element at the anchor, `steps` after it.
+  std::optional<Expr> weight_at_anchor(Body& body, const Partial& p, std::int64_t v, const Expr& steps) {
+    std::optional<Exact> exponent;
+    for (std::size_t n = 0; n < p.anchors.size(); ++n) {
+      const Level& level = decay_->levels_here[n];
+      const Exact moved = exact_sum(body, value(body, level.value, v, 0), negated(held(p.anchors[n], v, DType::F64)));
+      exponent = exact_sum(body, exponent, scaled(body, level, v, moved));
+    }
+    for (const Rate& rate : decay_->rates) exponent = exact_sum(body, exponent, exact_product(body, value(body, rate.rate, v, 0), times(real(line(rate.length).slope), steps)));
+    std::optional<Expr> weight;
+    if (exponent) weight = exponential(body, *exponent);
+    for (const Power& power : decay_->powers) {
+      const Expr one = Operation{Op::Pow, {value(body, power.base, v, 0), times(real(line(power.exponent).slope), steps)}, DType::F64};
+      weight = weight ? times(*weight, one) : one;
+    }
+    return weight ? std::optional<Expr>(named(body, "at_anchor", *weight)) : std::nullopt;
+  }
+
+  void add_exactly(Body& body, const Partial& p, std::size_t n, std::int64_t v, const Exact& x) {
+    const Exact sum = exact_sum(body, held(p.sums[n], v, DType::F64), x.high);
+    hold(body, p.sums[n], v, sum.high);
+    hold(body, p.lost[n], v, plus(held(p.lost[n], v, DType::F64), plus(sum.low, x.low)));
+  }
+
+  void go_on_anchored(Body& body, const Partial& p, std::int64_t v) {
+    const auto all = [&](const std::string& view) { return held(view, v, DType::F64); };
+    for (std::size_t n = p.sums.size(); --n > 0;) add_exactly(body, p, n, v, {named(body, "one", all(p.sums[n - 1])), named(body, "rest", all(p.lost[n - 1]))});
+    const Expr steps = named(body, "steps", plus(all(p.steps), real(1)));
+    hold(body, p.steps, v, steps);
+    const auto weight = weight_at_anchor(body, p, v, steps);
+    if (!weight) return;
+    const Expr size = named(body, "size", size_of(*weight));
+    const Expr stays = named(body, "stays", logical(Op::And, below(size, farthest()), logical(Op::Lt, real(1 / farthest()), size)));
+    // Another anchor: this element.
+    const auto moves = [&](const std::string& view, const Expr& to) { hold(body, view, v, chosen(stays, all(view), to)); };
+    for (const std::string& sum : p.sums) moves(sum, times(all(sum), *weight));
+    for (const std::string& lost : p.lost) moves(lost, times(all(lost), *weight));
+    moves(p.size, times(all(p.size), size));
+    moves(p.moved, times(plus(all(p.moved), all(p.terms)), size));
+    moves(p.terms, times(all(p.terms), size));
+    const Expr terms = named(body, "terms", all(p.terms));
+    const Expr small = logical(Op::And, below(terms, least_kept()), logical(Op::Lt, real(0), terms));
+    moves(p.growth, plus(times(all(p.growth), size), chosen(small, real(1), real(0))));
+    for (std::size_t n = 0; n < p.anchors.size(); ++n) moves(p.anchors[n], value(body, decay_->levels_here[n].value, v, 0));
+    moves(p.steps, real(0));
+    hold(body, p.weight, v, chosen(stays, *weight, real(1)));
+  }
+
+  // The weight of the value that is added now.
+  std::optional<Expr> exact_weight(Body& body, std::int64_t v) {
+    std::optional<Exact> exponent;
+    for (const auto* levels : {&decay_->levels_here, &decay_->levels_there})
+      for (const Level& level : *levels) exponent = exact_sum(body, exponent, scaled(body, level, v, {value(body, level.value, v, 0), real(0)}));
+    for (const Rate& rate : decay_->rates) exponent = exact_sum(body, exponent, {value(body, rate.exponent, v, 0), real(0)});
+    std::optional<Expr> weight;
+    if (exponent) weight = exponential(body, *exponent);
+    for (const Power& power : decay_->powers) weight = weight ? times(*weight, value(body, power.weight, v, 0)) : value(body, power.weight, v, 0);
+    return weight ? std::optional<Expr>(named(body, "weight", *weight)) : std::nullopt;
+  }
+
+  void add_anchored(Body& body, const Partial& p, std::int64_t v, const Expr& x, const std::optional<Expr>& counts) {
+    const auto all = [&](const std::string& view) { return held(view, v, DType::F64); };
+    const auto if_it_counts = [&](const Expr& e) { return counts ? chosen(*counts, e, real(0)) : e; };
+    const auto w = exact_weight(body, v);
+    const auto at_anchor = [&](const Expr& e) { return w ? Expr(Operation{Op::Div, {e, all(p.weight)}, DType::F64}) : e; };
+    const Expr term = named(body, "term", if_it_counts(at_anchor(w ? times(*w, x) : x)));
+    add_exactly(body, p, 0, v, {term, real(0)});
+    hold(body, p.terms, v, plus(all(p.terms), size_of(term)));
+    const Expr size = plus(size_of(x), real(1)), weight = w ? size_of(*w) : real(1);
+    hold(body, p.size, v, plus(all(p.size), if_it_counts(at_anchor(times(weight, size)))));
+    if (!w) return;
+    const Expr least = Operation{Op::Min, {weight, size_of(times(*w, x))}, DType::F64};
+    const Expr small = logical(Op::And, below(least, least_kept()), logical(Op::Lt, real(0), size_of(x)));
+    hold(body, p.growth, v, plus(all(p.growth), if_it_counts(chosen(small, real(1), real(0)))));
+  }
+
   // From one element to the next.
   void go_on(Body& body, const Partial& p, std::int64_t v) {
+    anchored() ? go_on_anchored(body, p, v) : step_on(body, p, v);
+    runs_on(body, p, v);
+  }
+
+  void step_on(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
     for (std::size_t n = p.sums.size(); --n > 0;) hold(body, p.sums[n], v, plus(held(p.sums[n], v, type), held(p.sums[n - 1], v, type)));
     if (const auto by = weight_step(body, p, v)) {
@@ -458,6 +593,11 @@ class ScanLeaf {
       hold(body, p.size, v, times(held(p.size, v, DType::F64), size));
       hold(body, p.growth, v, plus(times(held(p.growth, v, DType::F64), size), real(1)));
     }
+  }
+
+  // Of values that are not equal at this element nothing stays.
+  void runs_on(Body& body, const Partial& p, std::int64_t v) {
+    const DType type = decay_->type;
     for (std::size_t r = 0; r < p.runs.size(); ++r) {
       const Expr now = value(body, decay_->runs[r].here, v, 0), before = named(body, "before", held(p.runs[r], v, now.type()));
       const Expr same = named(body, "same", logical(Op::Eq, now, before));
@@ -468,6 +608,9 @@ class ScanLeaf {
       }
       for (const std::string& sum : p.sums) hold(body, sum, v, chosen(same, held(sum, v, type), ignored()));
       if (bounded()) hold(body, p.size, v, chosen(same, held(p.size, v, DType::F64), real(0)));
+      for (const std::string& lost : p.lost) hold(body, lost, v, chosen(same, held(lost, v, DType::F64), real(0)));
+      if (anchored())
+        for (const std::string& view : {p.terms, p.moved}) hold(body, view, v, chosen(same, held(view, v, DType::F64), real(0)));
       // NaN is equal to nothing, and what follows it is NaN
       const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool}) : Expr(Constant{DType::Bool, 0, 0});
       const auto follows = [&](const std::string& view, Op op) {
@@ -499,7 +642,6 @@ class ScanLeaf {
   void add_term(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
     const Expr x = named(body, "x", value(body, decay_->term, v, 0));
-    const std::optional<Expr> w = weight(body, v);
     std::optional<Expr> counts;
     const auto asks = [&](const Expr& condition) { counts = counts ? logical(Op::And, *counts, condition) : condition; };
     for (const Run& run : decay_->runs) {
@@ -509,6 +651,8 @@ class ScanLeaf {
     if (decay_->term_must) demand(body, p, v, value(body, *decay_->term_must, v, 0));
     if (decay_->term_if) asks(value(body, *decay_->term_if, v, 0));
     if (counts) counts = named(body, "counts", *counts);
+    if (anchored()) return add_anchored(body, p, v, x, counts);
+    const std::optional<Expr> w = weight(body, v);
     const auto if_it_counts = [&](const Expr& e, const Expr& otherwise) { return counts ? chosen(*counts, e, otherwise) : e; };
     hold(body, p.sums[0], v, combined(held(p.sums[0], v, type), if_it_counts(w ? times(*w, x) : x, ignored())));
     if (!bounded()) return;
@@ -519,13 +663,21 @@ class ScanLeaf {
   // The element, of the type of the fold; notes whether something may be wrong with it.
   Expr scaled_sum(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
-    Expr sum = held(p.sums[0], v, type), right = Constant{DType::Bool, 1, 0};
+    const auto whole = [&](std::size_t n) { return p.lost.empty() ? held(p.sums[n], v, type) : plus(held(p.sums[n], v, type), held(p.lost[n], v, type)); };
+    Expr sum = whole(0), right = Constant{DType::Bool, 1, 0};
     if (p.sums.size() > 1) {
-      const auto part = [&](std::size_t n) { return times(real(binomials_[n]), held(p.sums[n], v, type)); };
+      const auto part = [&](std::size_t n) { return times(real(binomials_[n]), whole(n)); };
       sum = part(0);
       for (std::size_t n = 1; n < p.sums.size(); ++n) sum = plus(sum, part(n));
     }
     Expr size = real(longest_);
+    if (anchored()) {
+      if (weighed()) {
+        const Expr weight = held(p.weight, v, type);
+        sum = times(sum, weight), size = times(size, size_of(weight));
+      }
+      right = logical(Op::Le, held(p.moved, v, type), times(real(most_moved()), held(p.terms, v, type)));
+    }
     if (decay_->scale) {
       const Expr scale = named(body, "scale", value(body, *decay_->scale, v, 0));
       sum = times(sum, scale);

@@ -73,6 +73,7 @@ void Interpreter::run(const Statement& statement) {
   auto& target = at(statement.target.tensor);
   const auto type = statement.value.type();
   const auto count = static_cast<std::size_t>(target.array.count());
+  if (!has_room(16 * static_cast<std::uint64_t>(count))) throw NoMemory(program_.tensor(statement.target.tensor).name, 16 * static_cast<std::uint64_t>(count));
   try {
     (lang::is_float(target.array.dtype) ? target.array.reals.resize(count) : target.array.integers.resize(count));
     target.errors.assign(count, 0);

@@ -1,4 +1,4 @@
-// A tensor that the interpreter finds no room for, by name.
+// A tensor that there is no room for, by name, and how much room there is: Linux promises memory that it does not have, and kills who uses it.
 #pragma once
 
 #include <cstdint>
@@ -12,5 +12,8 @@ struct NoMemory : std::bad_alloc {
   std::string tensor;
   std::uint64_t bytes;
 };
+
+// Whether so many bytes could be filled now, without any process being killed for it.
+bool has_room(std::uint64_t bytes);
 
 }  // namespace tilec::poly

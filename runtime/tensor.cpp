@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "poly/no_memory.h"
 #include "runtime/error.h"
 
 namespace tilec::runtime {
@@ -160,7 +161,7 @@ std::int64_t byte_count(std::string_view name, DType dtype, const std::vector<st
 Tensor allocate(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape) {
   const std::int64_t bytes = byte_count(name, dtype, shape);
   const std::size_t rounded = (static_cast<std::size_t>(bytes) + 64) / 64 * 64;  // at least one line, so that data is never null
-  void* data = std::aligned_alloc(64, rounded);
+  void* data = poly::has_room(rounded) ? std::aligned_alloc(64, rounded) : nullptr;
   if (data == nullptr) throw machine_error(messages::out_of_memory, name, fmt::format("{} bytes", bytes));
   return Tensor{data, dtype, shape, row_major(shape), {kDLCPU, 0}, std::shared_ptr<void>(data, std::free)};
 }

@@ -3,6 +3,7 @@
 //   inline E                            E is computed where it is read (inline.h)
 //   absorb A                            the sum A goes into the sums that read it (factor.h)
 //   restate C                           conditions of C's sum become rows, its index the form that the value reads (restate.h)
+//   reach M                             the running extreme M has an element for each value, in a tensor of its own (running.h)
 //   logs H                              products over intervals that H sums are told by running sums of logarithms (intervals.h)
 //   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
 //   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
@@ -53,6 +54,12 @@ struct Restate {
   std::string tensor;
   void parts(auto& io) { io.head(tensor); }
   bool operator==(const Restate&) const = default;
+};
+struct Reach {
+  static constexpr const char* word = "reach";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Reach&) const = default;
 };
 struct Logs {
   static constexpr const char* word = "logs";
@@ -139,7 +146,7 @@ struct Share {
 
 }  // namespace directives
 
-using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Pairs, directives::Copy,
+using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Pairs, directives::Copy,
                                directives::Stage, directives::Tile, directives::Panels, directives::Share>;
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.

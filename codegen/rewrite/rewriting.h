@@ -41,6 +41,7 @@ Refusal apply(Rewriting& r, const Directive& directive);
 Refusal apply(Rewriting& r, const directives::Inline& directive);
 Refusal apply(Rewriting& r, const directives::Absorb& directive);
 Refusal apply(Rewriting& r, const directives::Restate& directive);
+Refusal apply(Rewriting& r, const directives::Reach& directive);
 Refusal apply(Rewriting& r, const directives::Logs& directive);
 Refusal apply(Rewriting& r, const directives::Factor& directive);
 Refusal apply(Rewriting& r, const directives::Terms& directive);

@@ -107,6 +107,7 @@ class Directives {
     switch (stage) {
       case RewriteStage::Inline: return Inline{name};
       case RewriteStage::Sums: {
+        if (random_.chance(6)) return Reach{name};
         if (random_.chance(3)) return random_.chance(2) ? codegen::Directive(Absorb{name}) : codegen::Directive(Restate{name});
         Factor factor{name, {}};
         for (const std::size_t k : sums) if (random_.chance(2)) factor.sums.push_back(s.indices[k]);

@@ -349,5 +349,7 @@ TEST_CASE("an output is no input and no other output, by whatever name") {
 TEST_CASE("sizes beyond 63 bits and memory that is not there have names") {
   CHECK(code_of([] { static_cast<void>(byte_count("x", DType::F32, {1LL << 40, 1LL << 30})); }) == "E0513");
   CHECK(code_of([] { static_cast<void>(allocate("x", DType::F32, {1LL << 60})); }) == "E0512");
+  // All the memory of this machine is not free, though Linux would promise it and kill who uses it.
+  CHECK(code_of([] { static_cast<void>(allocate("x", DType::U8, {static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)})); }) == "E0512");
   CHECK(byte_count("x", DType::F32, {0, 1LL << 60}) == 0);
 }
