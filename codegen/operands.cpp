@@ -7,10 +7,12 @@
 #include <algorithm>
 
 #include "codegen/choose/layout.h"
+#include "codegen/choose/pairs.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/pairs.h"
 #include "codegen/rewrite/stage.h"
 #include "codegen/rewrite/tile.h"
 #include "lang/diagnostic.h"
@@ -126,17 +128,6 @@ std::size_t make_copy(Rewriting& r, std::size_t n, TensorId source, const std::v
   return n + 1;
 }
 
-// A copy that was made for a later statement moves before the one at n.
-std::size_t move_copy(Program& program, std::size_t n, TensorId made) {
-  std::size_t at = n;
-  const auto makes = [&](const poly::Node& node) { const auto* s = std::get_if<Statement>(&node); return s && s->target.tensor == made; };
-  while (at < program.nodes.size() && !makes(program.nodes[at])) ++at;
-  if (at == program.nodes.size()) return n;
-  const auto begin = program.nodes.begin();
-  std::rotate(begin + static_cast<std::ptrdiff_t>(n), begin + static_cast<std::ptrdiff_t>(at), begin + static_cast<std::ptrdiff_t>(at) + 1);
-  return n + 1;
-}
-
 // Returns where the statement at n stands then.
 std::size_t read_copy(Rewriting& r, std::size_t n, std::size_t read, const std::vector<std::size_t>& order) {
   Program& program = r.program;
@@ -144,7 +135,7 @@ std::size_t read_copy(Rewriting& r, std::size_t n, std::size_t read, const std::
   const TensorId source = s.reads[read].tensor;
   r.done.push_back(directives::Copy{program.tensor(source).name, target_name(program, s), {order.begin(), order.end()}, ordinal(s, read)});
   const auto key = std::make_pair(source, order);
-  n = r.copies.contains(key) ? move_copy(program, n, r.copies.at(key)) : make_copy(r, n, source, order);
+  n = r.copies.contains(key) ? move_before(program, n, r.copies.at(key)) : make_copy(r, n, source, order);
   Access& was = std::get<Statement>(program.nodes[n]).reads[read];
   Access now{r.copies.at(key), {}};
   for (const std::size_t from : order) now.element.push_back(was.element[from]);
@@ -218,10 +209,11 @@ Layouts copies_for_lanes(const Rewriting& r, const Statement& s) {
 
 void transpose_for_lanes(Rewriting& r) {
   if (has_threads(r.target)) return;                   // staging reads any order
+  choose_pairs(r);
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     if (!s || !reduces(*s) || s->reads.size() < 2) continue;
-    const Layouts layouts = choose_layouts(r.program, r.strides, *s, copies_for_lanes(r, *s), r.target);
+    const Layouts layouts = choose_layouts(r.program, r.strides, *s, copies_for_lanes(r, *s), r.target, sums_of_pairs(r, s->target.tensor));
     for (std::size_t read = 0; read < layouts.reads.size(); ++read)
       if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read]);
     const std::size_t sum = n;

@@ -37,6 +37,9 @@ class Reasons {
   std::string operator()(const directives::Split& d) const {
     return fmt::format("a long fold for few elements{}: parts of {} of {} are folded side by side, then the parts", points_of(d.tensor), grouped(static_cast<double>(d.size)), d.index);
   }
+  std::string operator()(const directives::Pairs& d) const {
+    return fmt::format("{} summed for each pair of elements once: a product of matrices without windows or borders, of which {} then adds up some", d.sums.size() == 1 ? fmt::format("{} is", d.sums.front()) : fmt::format("{} are", fmt::join(d.sums, ", ")), d.tensor);
+  }
   std::string operator()(const directives::Copy& d) const { return fmt::format("{} are reordered once; {} then finds side by side what its lanes and blocks read{}", size_of(d.operand), d.reader, reads_of(d.operand, d.reader)); }
   std::string operator()(const directives::Stage& d) const { return fmt::format("lanes write side by side; {} are put in order afterwards", size_of(d.tensor)); }
   std::string operator()(const directives::Tile& d) const {

@@ -276,7 +276,7 @@ void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const
 
 }  // namespace
 
-Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target) {
+Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone) {
   Layouts best = today;
   if (has_threads(target) || s.reads.size() != 2 || !reduces(s) || scan_of(s) || s.aggregation == Aggregation::Assign) return best;
   const Search search(program, strides, s, target);
@@ -305,7 +305,7 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
       }
   }
   const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
-  if (!computes && !search.has_singles() && stands_alone(program, s) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, best);
+  if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, best);
   return best;
 }
 

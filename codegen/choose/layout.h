@@ -24,6 +24,7 @@ struct Layouts {
 };
 
 // `today`: copies that are made otherwise, with no staged result. Other layouts are chosen where they cost a good deal less.
-Layouts choose_layouts(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Layouts& today, const Target& target);
+// `alone`: whoever reads the result does not want to share rows with it.
+Layouts choose_layouts(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
 
 }  // namespace tilec::codegen

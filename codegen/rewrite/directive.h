@@ -10,6 +10,7 @@
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
 //   windows Y                           the windows of Y as ends and beginnings of blocks, which are scans (window.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
+//   pairs dA  over n                  sums over n for each pair of elements of its operands first, which windows then share (pairs.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it belongs (stage.h)
 //   tile A_t C_s C  over i k  by 64 128 C_s is computed a box of 64 x 128 of i and k at a time, with copies of the box's own (tile.h)
@@ -99,6 +100,13 @@ struct Split {
   void parts(auto& io) { io.head(tensor), io.part("over", index), io.part("by", size); }
   bool operator==(const Split&) const = default;
 };
+struct Pairs {
+  static constexpr const char* word = "pairs";
+  std::string tensor;
+  Names sums;
+  void parts(auto& io) { io.head(tensor), io.part("over", sums); }
+  bool operator==(const Pairs&) const = default;
+};
 struct Copy {
   static constexpr const char* word = "copy";
   std::string operand, reader;
@@ -138,7 +146,7 @@ struct Share {
 
 }  // namespace directives
 
-using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Copy,
+using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Pairs, directives::Copy,
                                directives::Stage, directives::Tile, directives::Panels, directives::Share>;
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.

@@ -34,6 +34,16 @@ std::optional<std::size_t> read_of(const Program& program, const Statement& s, c
   return std::nullopt;
 }
 
+std::size_t move_before(Program& program, std::size_t n, TensorId made) {
+  std::size_t at = n;
+  const auto makes = [&](const poly::Node& node) { const auto* s = std::get_if<Statement>(&node); return s && s->target.tensor == made; };
+  while (at < program.nodes.size() && !makes(program.nodes[at])) ++at;
+  if (at == program.nodes.size()) return n;
+  const auto begin = program.nodes.begin();
+  std::rotate(begin + static_cast<std::ptrdiff_t>(n), begin + static_cast<std::ptrdiff_t>(at), begin + static_cast<std::ptrdiff_t>(at) + 1);
+  return n + 1;
+}
+
 const std::string& target_name(const Program& program, const Statement& s) { return program.tensor(s.target.tensor).name; }
 
 }  // namespace tilec::codegen

@@ -30,6 +30,7 @@ struct Rewriting {
   struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
   std::vector<Tile> tiles = {};
   std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one tensor
+  std::map<std::string, TensorId> pairs = {};          // that windows share (pairs.h), likewise
   std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};  // of a tensor in an order of its dimensions
 };
 
@@ -47,6 +48,7 @@ Refusal apply(Rewriting& r, const directives::Terms& directive);
 Refusal apply(Rewriting& r, const directives::Blocks& directive);
 Refusal apply(Rewriting& r, const directives::Windows& directive);
 Refusal apply(Rewriting& r, const directives::Split& directive);
+Refusal apply(Rewriting& r, const directives::Pairs& directive);
 Refusal apply(Rewriting& r, const directives::Copy& directive);
 Refusal apply(Rewriting& r, const directives::Stage& directive);
 Refusal apply(Rewriting& r, const directives::Tile& directive);
@@ -59,6 +61,8 @@ std::string no_statement(const std::string& tensor);   // why there is none
 std::optional<std::size_t> index_of(const poly::Statement& s, const std::string& name);
 // Among the statement's reads, the `read`-th one of the tensor of this name.
 std::optional<std::size_t> read_of(const poly::Program& program, const poly::Statement& s, const std::string& tensor, std::int64_t read);
+// The statement that computes `made` and stands at n or later moves before the one at n. Returns where that one stands then.
+std::size_t move_before(poly::Program& program, std::size_t n, TensorId made);
 const std::string& target_name(const poly::Program& program, const poly::Statement& s);
 
 }  // namespace tilec::codegen

@@ -8,6 +8,7 @@
 #include "codegen/fuse.h"
 #include "codegen/rewrite.h"
 #include "codegen/part.h"
+#include "codegen/rewrite/pairs.h"
 #include "codegen/rewrite/rewriting.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
@@ -124,6 +125,11 @@ class Directives {
         return Split{name, s.indices[k], up_to(extent(k), random_)};
       }
       case RewriteStage::Copies:
+        if (random_.chance(4) && !sums.empty()) {
+          Pairs pairs{name, {}};
+          for (const std::size_t k : codegen::plain_sums(program, s)) if (random_.chance(2)) pairs.sums.push_back(s.indices[k]);
+          if (!pairs.sums.empty()) return pairs;
+        }
         if (random_.chance(3)) return random_.chance(2) ? other_order(s, name, outputs) : boxes(program, at);
         [[fallthrough]];
       case RewriteStage::Panels: {

@@ -1,0 +1,122 @@
+// Windows and residue classes of one sum, seen together: what they cost as they are, and what one product without windows costs that
+// all of them read.
+#include "codegen/choose/pairs.h"
+
+#include <algorithm>
+
+#include "codegen/choose/layout.h"
+#include "codegen/model/machine.h"
+#include "codegen/model/pairs.h"
+#include "codegen/model/thresholds.h"
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
+#include "codegen/rewrite/pairs.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Program;
+using poly::Statement;
+
+using namespace model::pairs;
+
+double summed_values(const Statement& s, const std::vector<std::size_t>& summed) {
+  double count = 1;
+  for (const std::size_t k : summed) count *= static_cast<double>(extent(s, k));
+  return count;
+}
+
+double shape_points(const poly::Tensor& tensor) {
+  double count = 1;
+  for (const poly::Size& size : tensor.shape) count *= static_cast<double>(size.get());
+  return count;
+}
+
+double cycles_between(const poly::Tensor& sums, const Target& target) {
+  const double bytes = shape_points(sums) * lang::bytes(sums.dtype);
+  return bytes / model::line * (2 * bytes <= static_cast<double>(target.l2) ? in_second : 2 * bytes <= static_cast<double>(target.l3) ? in_last : in_memory);
+}
+
+struct Member { std::size_t n; std::vector<std::size_t> summed; PairSums made; };
+
+std::optional<Member> member(const Program& program, const Strides& strides, std::size_t n) {
+  const auto* s = std::get_if<Statement>(&program.nodes[n]);
+  if (s == nullptr || !reduces(*s) || s->reads.size() != 2) return std::nullopt;
+  std::vector<std::size_t> summed = plain_sums(program, *s);
+  if (summed_values(*s, summed) < least_summed) return std::nullopt;
+  auto made = pair_sums(program, strides, *s, summed);
+  if (!made) return std::nullopt;
+  return Member{n, std::move(summed), std::move(*made)};
+}
+
+double cost(const Program& program, const Strides& strides, const Statement& s, const Target& target, bool alone) {
+  return choose_layouts(program, strides, s, {std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0}, target, alone).cost;
+}
+
+// What reads the same sums as the statement at n, from there on.
+std::vector<Member> sharing(const Program& program, const Strides& strides, std::size_t n) {
+  std::vector<Member> all;
+  auto first = member(program, strides, n);
+  if (!first) return all;
+  all.push_back(std::move(*first));
+  const auto& s = std::get<Statement>(program.nodes[n]);
+  for (std::size_t other = n + 1; other < program.nodes.size(); ++other) {
+    const auto* t = std::get_if<Statement>(&program.nodes[other]);
+    if (t == nullptr || t->reads.size() != 2 || t->reads[0].tensor != s.reads[0].tensor || t->reads[1].tensor != s.reads[1].tensor) continue;
+    auto next = member(program, strides, other);
+    if (next && next->made.form == all.front().made.form) all.push_back(std::move(*next));
+  }
+  return all;
+}
+
+// Whether windows lie along what is side by side in their result: lanes over it meet their borders.
+bool lanes_in_window(const Program& program, const Strides& strides, const std::vector<Member>& all) {
+  const auto meets = [&](const Member& m) {
+    const auto& s = std::get<Statement>(program.nodes[m.n]);
+    const std::vector<std::int64_t>& lie = strides[static_cast<std::size_t>(s.target.tensor)];
+    for (std::size_t d = 0; d < lie.size(); ++d)
+      for (std::size_t k = 0; k < s.indices.size(); ++k) {
+        if (lie[d] != 1 || !mentions(s.target.element[d], k) || extent(s, k) == 1) continue;
+        for (const poly::Access& read : s.reads)
+          for (const poly::Affine& e : read.element) if (mentions(e, k) && plain_index(e) != k) return true;
+      }
+    return false;
+  };
+  return std::any_of(all.begin(), all.end(), meets);
+}
+
+bool pays(const Program& program, const Strides& strides, const std::vector<Member>& all, const Target& target) {
+  const PairSums& made = all.front().made;
+  if (all.size() == 1 && !reduces(made.rest)) return false;
+  double windows = 0;
+  for (const Member& m : all) windows += points(std::get<Statement>(program.nodes[m.n]));
+  const double pairs = shape_points(made.tensor);
+  if (pairs * lang::bytes(made.tensor.dtype) > static_cast<double>(model::largest_temporary)) return false;
+  if (pairs * summed_values(std::get<Statement>(program.nodes[all.front().n]), all.front().summed) > most_points * windows) return false;
+  double today = 0;
+  for (const Member& m : all) today += cost(program, strides, std::get<Statement>(program.nodes[m.n]), target, false);
+  Program with = program;
+  Strides lie = strides;
+  with.tensors.push_back(made.tensor);
+  lie.push_back(row_major(extents(made.tensor)));
+  const double product = cost(with, lie, made.of_pair, target, true), sums = cycles_between(made.tensor, target);
+  return product + sums < (lanes_in_window(program, strides, all) ? clearly_less : much_less) * today;
+}
+
+}  // namespace
+
+void choose_pairs(Rewriting& r) {
+  for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
+    const std::vector<Member> all = sharing(r.program, r.strides, n);
+    if (all.empty() || !pays(r.program, r.strides, all, r.target)) continue;
+    std::size_t moved = 0;
+    for (const Member& m : all) {
+      const std::size_t at = m.n + moved;
+      if (auto made = pair_sums(r.program, r.strides, std::get<Statement>(r.program.nodes[at]), m.summed)) moved = sum_pairs(r, at, std::move(*made), m.summed) - m.n;
+    }
+    ++n;
+  }
+}
+
+}  // namespace tilec::codegen
