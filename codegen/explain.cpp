@@ -8,7 +8,9 @@
 #include <set>
 
 #include "codegen/figures.h"
+#include "codegen/model/estimates.h"
 #include "codegen/model/predict.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/reason.h"
 #include "codegen/rewrite.h"
 #include "codegen/scan.h"
@@ -166,7 +168,7 @@ double bytes_of(const Program& program, TensorId id) {
 
 // Where arithmetic and memory take equally long: a core's two multiply-adds a cycle on full vectors against 8 bytes a cycle from
 // memory; on a GPU about 16.
-double balance(const Target& target) { return has_threads(target) ? 16 : target.vector_bytes / 4.0 * 4 / 8; }
+double balance(const Target& target) { return has_threads(target) ? model::threads::balance : target.vector_bytes / 4.0 * 2 * model::pipes / model::memory_bytes; }
 
 std::string explain_work(const Program& program, const Statement& statement, std::optional<std::int64_t> points, const Target& target) {
   std::set<TensorId> touched{statement.target.tensor};

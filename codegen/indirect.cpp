@@ -358,11 +358,11 @@ Compute gather_leaf(const poly::Program& program, const Nest& nest, int node, co
   const auto n = nest.dim(leaf.n);
   const bool narrow = n && !is_rest(nest.dims[*n]);
   if (narrow) leaf.lanes = std::min<std::int64_t>(leaf.lanes, target.vector_bytes / 4);  // addresses are wide
-  if (narrow) leaf.vectors = std::clamp<std::int64_t>(ceil_div(nest.dims[*n].extent, leaf.lanes), 1, 64);
+  if (narrow) leaf.vectors = std::clamp<std::int64_t>(ceil_div(nest.dims[*n].extent, leaf.lanes), 1, model::gathered_vectors);
   const auto rows = dims_where(nest, [&](const Dim& d) { return !is_rest(d) && !is_row(d) && d.name != leaf.n; });
   const std::int64_t items = product(nest, rows) * (narrow ? ceil_div(nest.dims[*n].extent, leaf.lanes * leaf.vectors) : 1);
   const double elements = static_cast<double>(product(nest, dims_where(nest, [](const Dim& d) { return !is_row(d); })));
-  leaf.rows = std::max<std::int64_t>(1, ceil_div(items, turns_for(elements * (narrow ? 3 : 1), 32)));
+  leaf.rows = std::max<std::int64_t>(1, ceil_div(items, turns_for(elements * (narrow ? model::narrow_gather : 1), model::gather_turns)));
   return leaf;
 }
 
@@ -373,7 +373,7 @@ Compute scatter_leaf(const poly::Program& program, const Nest& nest, int node, c
   const std::int64_t extent = std::max<std::int64_t>(1, nest.dims[*nest.dim("v")].extent), batches = product(nest, batch);
   if (has_threads(target)) {
     leaf.lanes = threads_of_a_block;
-    const std::int64_t wanted = std::int64_t{1024} * target.multiprocessors, others = std::max<std::int64_t>(1, batches * product(nest, rest));
+    const std::int64_t wanted = static_cast<std::int64_t>(model::threads::wanted_of_a_multiprocessor) * target.multiprocessors, others = std::max<std::int64_t>(1, batches * product(nest, rest));
     leaf.rows = ceil_div(extent, std::clamp<std::int64_t>(wanted / others, 1, extent));
     return leaf;
   }
@@ -381,10 +381,10 @@ Compute scatter_leaf(const poly::Program& program, const Nest& nest, int node, c
   leaf.n = lane_dim(nest, leaf.lanes, true);
   leaf.rows = extent;
   const double terms = static_cast<double>(batches * product(nest, dims_where(nest, is_index))), sums = static_cast<double>(batches * extent);
-  const std::int64_t turns = ceil_div(turns_for((2 * terms + sums) * static_cast<double>(std::max<std::int64_t>(1, product(nest, rest))), 8), std::max<std::int64_t>(1, batches));
+  const std::int64_t turns = ceil_div(turns_for((2 * terms + sums) * static_cast<double>(std::max<std::int64_t>(1, product(nest, rest))), model::scatter_turns), std::max<std::int64_t>(1, batches));
   const std::int64_t width = leaf.n.empty() ? 1 : nest.dims[*nest.dim(leaf.n)].extent;
   if (turns == 1) return leaf;
-  if (width >= 8 * leaf.lanes) leaf.chunk = ceil_div(ceil_div(width, turns), 4 * leaf.lanes) * 4 * leaf.lanes;
+  if (width >= model::wide_scatter * leaf.lanes) leaf.chunk = ceil_div(ceil_div(width, turns), model::scattered_vectors * leaf.lanes) * model::scattered_vectors * leaf.lanes;
   else leaf.rows = ceil_div(extent, std::min(turns, extent));
   return leaf;
 }

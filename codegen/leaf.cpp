@@ -20,6 +20,7 @@
 
 #include <fmt/core.h>
 
+#include "codegen/model/estimates.h"
 #include "codegen/model/footprint.h"
 #include "codegen/model/machine.h"
 #include "codegen/product.h"
@@ -147,13 +148,11 @@ class Leaf {
     cleared_ = false;
     later_ = Constant{DType::Bool, 1, 0};
     folded_from_ = static_cast<std::size_t>(leaf_.taps);
-    append(body, each_tap(0, count <= spelled_out));
+    append(body, each_tap(0, count <= model::blocks::few_taps));
     folded_from_ = 0;
     later_.reset();
     return body;
   }
-  static constexpr std::int64_t spelled_out = 12;
-
   Body each_tap(std::size_t level, bool spelled) {
     if (level == folded_from_) return all_blocks();
     const std::size_t d = k_[level];
@@ -262,7 +261,7 @@ class Leaf {
     const std::string& stem = nest_.dims[static_cast<std::size_t>(m_)].name;
     // Fewer vectors than planned (an edge of n) leave registers for more rows.
     const bool edge = !leaf_.turned && tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
-    const std::int64_t block = edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, 12) : leaf_.rows;
+    const std::int64_t block = edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, model::blocks::edge_rows) : leaf_.rows;
     const auto rows_at = [&](const Expr& first, const Expr& turns, std::int64_t rows) {
       return serial(stem + "_b", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
         Tile t = tile;
@@ -396,8 +395,6 @@ class Leaf {
     return sum;
   }
 
-  static constexpr std::int64_t unrolled = 4;
-
   // The innermost reduction: one view per read, moved along.
   Body innermost(std::optional<std::size_t> d) {
     if (!d) return with_views([&] { return step(Expr(std::int64_t{0}), std::nullopt); });
@@ -405,7 +402,7 @@ class Leaf {
     const Expr count = range.hi - range.lo;
     const std::int64_t known = is_const(count) ? const_or(count, 0) : -1;
     if (known == 0 || (is_const(count) && known < 0)) return {};
-    if (known > 0 && known <= unrolled && known * tile_.rows * tile_.vectors <= 64) {
+    if (known > 0 && known <= model::blocks::unrolled_steps && known * tile_.rows * tile_.vectors <= model::blocks::unrolled_block) {
       const std::string u = names_.fresh(nest_.dims[*d].name);
       return with(*d, range.lo, [&] { return with_views([&] {
         Body one = step(var(u), d);
@@ -851,10 +848,10 @@ std::string Names::fresh(const std::string& stem) {
 }
 
 bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
-  if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::followed) return false;
+  if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::followed) return false;
   std::vector<std::int64_t> extents;
   for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
-  return model::footprint(read, extents, bytes).elements * static_cast<double>(bytes) > model::kept;
+  return model::footprint(read, extents, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
 }
 
 std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes) {

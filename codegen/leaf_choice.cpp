@@ -11,6 +11,9 @@
 #include <limits>
 
 #include "codegen/choose/ahead.h"
+#include "codegen/model/estimates.h"
+#include "codegen/model/machine.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/scalar.h"
@@ -24,30 +27,16 @@ namespace {
 
 using lang::DType;
 
-constexpr double few_taps = 12;                        // as many as the leaf spells out one by one
-constexpr double much_less = 0.35;                     // what taps must save: they write the target once for each value
-constexpr double masked = 3;                           // a vector with a mask over one without
-constexpr double gather_cost = 0.5;                    // cycles per lane
-constexpr double spelled_out = 384;                    // operations: a block of a long expression is the expression for every element
-constexpr int operations_of_a_factor = 16;             // codegen/product.h
-constexpr double infinite = std::numeric_limits<double>::infinity();
+namespace blocks = model::blocks;
+using model::pipes;
 
-int cycles_of(lang::Op op) {
-  switch (op) {
-    case lang::Op::Exp: case lang::Op::Log: case lang::Op::Tanh: case lang::Op::Erf: case lang::Op::Sigmoid: return 14;
-    case lang::Op::Sin: case lang::Op::Cos: return 20;
-    case lang::Op::Tan: case lang::Op::Sinh: case lang::Op::Cosh: case lang::Op::Asin: case lang::Op::Acos: case lang::Op::Atan: case lang::Op::Asinh:
-    case lang::Op::Acosh: case lang::Op::Atanh: case lang::Op::Atan2: case lang::Op::Pow: return 50;
-    case lang::Op::Div: case lang::Op::Sqrt: return 6;
-    default: return 1;
-  }
-}
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // Of an interned value, whose equal parts are computed once.
 int operations(const poly::Expr& value) {
   int count = 0;
   for (const poly::Expr& part : poly::parts(value))
-    if (const auto* apply = part.as<poly::Apply>()) count += cycles_of(apply->op);
+    if (const auto* apply = part.as<poly::Apply>()) count += model::rough_operations_of(apply->op);
   return count;
 }
 
@@ -105,14 +94,14 @@ std::int64_t lanes_for(const Facts& f, std::int64_t extent) {
 
 double access_cost(std::int64_t stride_of_lane, std::int64_t lanes) {
   const std::int64_t apart = std::abs(stride_of_lane);
-  if (apart > 1 && apart <= 4) return static_cast<double>(apart);  // neighbouring vectors, shuffled
-  return stride_of_lane == 1 || stride_of_lane == 0 ? 0.5 : gather_cost * static_cast<double>(lanes);
+  if (apart > 1 && apart <= blocks::shuffled_apart) return static_cast<double>(apart);  // neighbouring vectors, shuffled
+  return stride_of_lane == 1 || stride_of_lane == 0 ? blocks::load : blocks::gathered_lane * static_cast<double>(lanes);
 }
 
 // Cycles of the whole leaf with lanes over d and no register block.
 double lane_cost(const Facts& f, std::size_t d) {
   const std::int64_t lanes = lanes_for(f, f.extent[d]);
-  double step = static_cast<double>(f.ops) / 2;
+  double step = static_cast<double>(f.ops) / pipes;
   for (const FlatAccess& read : f.nest.reads) step += access_cost(stride(read, d), lanes);
   const bool reduce = f.nest.dims[d].reduction;
   double outputs = 1;
@@ -121,7 +110,7 @@ double lane_cost(const Facts& f, std::size_t d) {
   double cost = step * vectors;
   if (reduce) return cost + f.fold * outputs;
   const double inside = interior(f, d, reductions(f.nest));
-  cost = cost * inside + cost * masked * (1 - inside);
+  cost = cost * inside + cost * blocks::masked * (1 - inside);
   return cost + access_cost(stride(f.nest.target, d), lanes) * outputs / static_cast<double>(lanes);
 }
 
@@ -172,18 +161,15 @@ class Refetched {
     double near = 0, far = 0;
     const auto see = [&](const FlatAccess& access) {
       const double once = lines(access, 0);
-      near += std::max(0.0, fetched(access, first_cache * static_cast<double>(f_.l1)) - once);
-      far += std::max(0.0, fetched(access, second_cache * static_cast<double>(f_.l2)) - once);
+      near += std::max(0.0, fetched(access, blocks::part_of_l1 * static_cast<double>(f_.l1)) - once);
+      far += std::max(0.0, fetched(access, blocks::part_of_l2 * static_cast<double>(f_.l2)) - once);
     };
     for (const FlatAccess& read : f_.nest.reads) see(read);
     see(f_.nest.target);
-    return near * from_second + far * from_last;
+    return near * blocks::line_of_l2 + far * blocks::line_of_l3;
   }
 
  private:
-  static constexpr double first_cache = 0.75, second_cache = 0.5;  // how much of it one operand may fill
-  static constexpr double from_second = 0.7, from_last = 4;  // cycles of a line that are not hidden
-
   // Lines of an access that the loops from `first` on touch.
   double lines(const FlatAccess& access, std::size_t first) const {
     double count = 1, run = 1;
@@ -203,13 +189,13 @@ class Refetched {
     double turns = 1;
     for (std::size_t first = 0; first < loops_.size(); ++first) {
       const double held = lines(access, first);
-      if (held * 64 <= bytes) return held * turns;
+      if (held * model::line <= bytes) return held * turns;
       const std::size_t d = loops_[first];
       turns *= std::ceil(static_cast<double>(f_.extent[d]) / static_cast<double>(inside_[d]));
     }
     return lines(access, loops_.size()) * turns;
   }
-  static constexpr std::int64_t line = 16;             // elements
+  static constexpr auto line = static_cast<std::int64_t>(model::element_of_line);
 
   const Facts& f_;
   std::vector<std::size_t> loops_;
@@ -235,9 +221,9 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   for (const FlatAccess& read : f.nest.reads) {
     const bool in_n = stride(read, n) != 0, in_m = m && stride(read, *m) != 0;
     (in_n ? (in_m ? by_both : by_n) : by_m) += in_n || in_m;
-    if (in_n && std::abs(stride(read, n)) > 4) gathered.push_back(&read);
+    if (in_n && std::abs(stride(read, n)) > blocks::shuffled_apart) gathered.push_back(&read);
   }
-  const bool scattered = std::abs(stride(f.nest.target, n)) > 4;
+  const bool scattered = std::abs(stride(f.nest.target, n)) > blocks::shuffled_apart;
   const bool apart = scattered || !gathered.empty();
   // Rows of an operand that lie pages apart cost their start, however wide the strip is that is read of them; blocks of m read them
   // from the cache.
@@ -245,16 +231,16 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   for (const FlatAccess& read : f.nest.reads) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
-    paged += stride(read, n) != 0 && least != std::numeric_limits<std::int64_t>::max() && least >= 512;
+    paged += stride(read, n) != 0 && least != std::numeric_limits<std::int64_t>::max() && least >= blocks::pages_apart;
   }
   // A gather touches a cache line per lane; the next rows find them again when m has unit stride there. A square has a load and
   // log2(lanes) shuffles for each of its rows.
-  const double square = static_cast<double>(lanes) * (0.5 + std::log2(static_cast<double>(lanes)));
+  const double square = static_cast<double>(lanes) * (blocks::load + std::log2(static_cast<double>(lanes)));
   const auto apart_cycles = [&](const FlatAccess& access, double r, double v) {
     if (turned && r > 1 && turns(access, n, *m)) return square * v;
     const bool again = m && std::abs(stride(access, *m)) == 1;
     const double vectors = m && stride(access, *m) != 0 ? r * v : v;
-    return vectors * static_cast<double>(lanes) * (0.5 + 4.0 / (again ? std::min(r, 16.0) : 1.0));
+    return vectors * static_cast<double>(lanes) * (blocks::load + blocks::line_of_lane / (again ? std::min(r, model::element_of_line) : 1.0));
   };
   const auto gather_cycles = [&](double r, double v) {
     double cycles = 0;
@@ -265,28 +251,30 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   const auto free_of_taps = [&](std::size_t d) { return interior(f, d, reductions(f.nest)); };
   const double inside = m && form != BlockForm::Taps ? free_of_taps(*m) : 1;
   // A vector at the border has a mask; one value of the taps reaches half of the border.
-  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : inside_n + masked * (1 - inside_n);
-  const double stores = form == BlockForm::Taps ? 2.5 : 1;  // read, added to, written
+  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : inside_n + blocks::masked * (1 - inside_n);
+  const double stores = form == BlockForm::Taps ? blocks::tap_store : 1;
   Block best;
-  const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min<std::int64_t>(m_extent, apart ? 16 : 14);
+  const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min(m_extent, apart ? blocks::most_rows_apart : blocks::most_rows);
   for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows)
-    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, turned ? 1 : 6); ++vectors) {
+    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, turned ? 1 : blocks::most_vectors); ++vectors) {
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
-      if (static_cast<double>(rows * vectors * f.ops) > spelled_out && rows * vectors > 1) continue;
+      if (static_cast<double>(rows * vectors * f.ops) > blocks::spelled_out && rows * vectors > 1) continue;
       if (steps <= 1 && rows > 1 && !by_n && !apart) continue;  // nothing is reused: plain rows
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
-        const double panel = streamed * static_cast<double>(lanes) * 4 * steps > 32768 ? 2.0 * streamed : 0;  // a vector from L2 takes two cycles
-        return steps * (std::max({r * v * f.ops / 2.0, loads / 2, panel, f.ops ? 4.0 : 1.0}) + 0.05 * loads + (m ? 0.0 : 2.0) * paged + gather_cycles(r, v)) + (scattered || (turned && turns(f.nest.target, n, *m)) ? apart_cycles(f.nest.target, r, v) : 0.0) + stores * r * v + 12;
+        const double panel = streamed * static_cast<double>(lanes) * 4 * steps > blocks::panel_of_l1 ? blocks::vector_of_l2 * streamed : 0;
+        const double step = std::max({r * v * f.ops / pipes, loads / pipes, panel, f.ops ? model::latency : 1.0});
+        const double spread = scattered || (turned && turns(f.nest.target, n, *m)) ? apart_cycles(f.nest.target, r, v) : 0.0;
+        return steps * (step + blocks::of_load * loads + (m ? 0.0 : blocks::paged_row) * paged + gather_cycles(r, v)) + spread + stores * r * v + blocks::start;
       };
       Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
       if (turned) mt.most = rows;
       const Tiles nt = balanced(all_vectors, vectors);
       const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
       const double cost = of_lanes * others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
-      const bool tie = cost < best.cost * 1.001 && mt.most == best.rows && nt.most > best.vectors;  // wider strips
-      if (cost < best.cost * 0.999 || tie) best = {mt.most, nt.most, cost, form};
+      const bool tie = cost < best.cost * (1 + blocks::tie) && mt.most == best.rows && nt.most > best.vectors;  // wider strips
+      if (cost < best.cost * (1 - blocks::tie) || tie) best = {mt.most, nt.most, cost, form};
     }
   if (steps > 1 && f.nest.reads.size() > 1 && best.cost < infinite) best.again = Refetched(f, n, m, best).cycles(), best.cost += best.again;
   return best;
@@ -296,7 +284,7 @@ bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
   double values = 1;
   const std::vector<std::size_t> taps = taps_of(f, n, m);
   for (const std::size_t d : taps) values *= static_cast<double>(f.extent[d]);
-  return f.adds && f.squares && !taps.empty() && values <= few_taps && !outputs_share_rows(f.nest);
+  return f.adds && f.squares && !taps.empty() && values <= static_cast<double>(blocks::few_taps) && !outputs_share_rows(f.nest);
 }
 
 // Lanes over n and no rows.
@@ -304,7 +292,7 @@ Block alone(const Facts& f, std::size_t n) {
   const Block plain = best_block(f, n, std::nullopt, BlockForm::Plain);
   if (!may_tap(f, n, std::nullopt)) return plain;
   const Block taps = best_block(f, n, std::nullopt, BlockForm::Taps);
-  return taps.cost < much_less * plain.cost ? taps : plain;
+  return taps.cost < blocks::much_less * plain.cost ? taps : plain;
 }
 
 // Blocks of each dimension that rows may run over, with lanes over n.
@@ -331,7 +319,7 @@ std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size
     return sum;
   };
   std::stable_sort(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
-  if (!k.empty() && f.extent[k.back()] < 8) {
+  if (!k.empty() && f.extent[k.back()] < blocks::short_loop) {
     const auto longest = std::max_element(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return f.extent[a] < f.extent[b]; });
     if (f.extent[*longest] >= 2 * f.extent[k.back()]) std::rotate(longest, longest + 1, k.end());
   }
@@ -344,7 +332,7 @@ std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>&
 }
 
 // Steps of a fold in one register: beyond them the roundings of narrow floats add up to more than those of the terms.
-constexpr double exact_enough = 2048;
+constexpr int exact_enough = 2048;
 
 // Parts of a long reduction, added up in the target. A panel of the operand that lanes read should stay in the second-level
 // cache while the blocks of m go by; and a sum of many f32 is more exact as a sum of sums.
@@ -352,11 +340,11 @@ std::int64_t chunk_of(const Facts& f, const Compute& leaf) {
   double steps = 1;
   for (const std::string& name : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(name)]);
   const double width = static_cast<double>(leaf.vectors * leaf.lanes * std::max(4, lang::bytes(f.nest.value->type())));
-  const bool leaves_cache = !leaf.m.empty() && steps * width >= 0.375 * static_cast<double>(f.l2) && f.extent[*f.nest.dim(leaf.m)] >= 4 * leaf.rows;
+  const bool leaves_cache = !leaf.m.empty() && steps * width >= blocks::panel_part_of_l2 * static_cast<double>(f.l2) && f.extent[*f.nest.dim(leaf.m)] >= blocks::panel_reuse * leaf.rows;
   const bool inexact = f.nest.value->type() == DType::F32 && steps >= exact_enough;
   if (leaf.k.empty() || (!leaves_cache && !inexact)) return 0;
   const std::int64_t extent = f.extent[*f.nest.dim(leaf.k.front())];
-  const auto wanted = std::max<std::int64_t>(1, static_cast<std::int64_t>(512 / (steps / static_cast<double>(extent))));
+  const auto wanted = std::max<std::int64_t>(1, static_cast<std::int64_t>(blocks::steps_of_chunk / (steps / static_cast<double>(extent))));
   if (2 * wanted > extent) return 0;
   return balanced(extent, wanted).most;
 }
@@ -366,7 +354,7 @@ bool in_rows(const Nest& nest, std::size_t d) {
 }
 
 // A vector of elements that lie apart, to load or to store. Not worth its lanes: a scan has work for one element at a time.
-double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std::abs(stride_of_lane) <= 1 ? 0.5 : 1.5 * static_cast<double>(lanes); }
+double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std::abs(stride_of_lane) <= 1 ? blocks::load : blocks::scattered_lane * static_cast<double>(lanes); }
 
 // Lanes over another output dimension where its neighbours lie better than those along the scan.
 Choice choose_scan(const Facts& f, int node, const Scan& scan) {
@@ -377,7 +365,7 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   leaf.node = node;
   leaf.along = nest.dims[scan.along].name;
   leaf.k = {nest.dims[scan.over].name};
-  const double ops = scan.all_but_one ? 3.0 * f.ops : scan.decays ? 2.0 * f.ops : f.ops;  // multiplied in and divided out; in f64 and bounded
+  const double ops = scan.all_but_one ? model::scans::all_but_one * f.ops : scan.decays ? model::scans::decaying * f.ops : f.ops;
   double best = 1 + ops;                               // cycles per element
   std::optional<std::size_t> lane;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
@@ -388,12 +376,12 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
     cost *= std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) / static_cast<double>(f.extent[d]);
     if (cost < best) best = cost, lane = d;
   }
-  leaf.rows = 8;
+  leaf.rows = model::scans::rows_at_once;
   if (lane) {
     leaf.n = nest.dims[*lane].name;
     leaf.lanes = lanes_for(f, f.extent[*lane]);
-    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / (scan.all_but_one || scan.decays ? 16 : 2));
-    leaf.rows = leaf.vectors >= 4 ? 1 : 4 / leaf.vectors;
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / (scan.all_but_one || scan.decays ? model::scans::registers_of_decay : model::scans::registers_of_lane));
+    leaf.rows = leaf.vectors >= model::scans::vectors_at_once ? 1 : model::scans::vectors_at_once / leaf.vectors;
   }
   if (!scan.steady() || scan.decays || has_scale(nest.aggregation, compute_type(nest.value->type()))) leaf.rows = 1;
   std::vector<std::size_t> outer;
@@ -432,7 +420,7 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
   leaf.node = node;
   if (lane && nest.dims[*lane].reduction) {
     leaf.form = LeafForm::Reduce;
-    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / f.width, 1, 4);
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / f.width, 1, blocks::reduced_vectors);
   } else {
     const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
     leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
@@ -489,7 +477,7 @@ Choice choose_leaf(const Facts& f, int node) {
       const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
       // Rows of one dimension fetch alike, however they are read.
       const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
-      if (now < before * (first_taps ? much_less : 0.98)) block = with, m = d;
+      if (now < before * (first_taps ? blocks::much_less : blocks::less)) block = with, m = d;
     });
     best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first + block.again, block.cost));
     best.again = block.again;
@@ -502,8 +490,6 @@ Choice choose_leaf(const Facts& f, int node) {
   return best;
 }
 
-constexpr std::int64_t warp = 32;
-
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides) {
   const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
   for (const Loop& loop : group.loops)
@@ -512,7 +498,7 @@ bool may_add(const poly::Program& program, const Group& group, int node, const N
 }
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l1, target.l2, false, has_threads(target) ? 400.0 : 12.0, !has_threads(target)};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l1, target.l2, false, has_threads(target) ? blocks::fold_of_threads : blocks::fold_of_lanes, !has_threads(target)};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);
@@ -520,13 +506,13 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
       if (loop.index == dim.name) f.extent.back() = std::min(loop.part(), dim.extent), f.fixed.back() = loop.part() == 1;
   }
   const DType type = nest.value->type();
-  f.width = has_threads(target) ? warp : target.vector_bytes / std::max(4, lang::bytes(type));
+  f.width = has_threads(target) ? model::threads::warp : target.vector_bytes / std::max(4, lang::bytes(type));
   f.ops = operations(*nest.value);
   f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds && (identity_is_fill(nest) || always_reached(nest));
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();
   const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
-  if (folds && !fused) f.ops += has_scale(nest.aggregation, compute_type(type)) ? operations_of_a_factor : 1;
+  if (folds && !fused) f.ops += has_scale(nest.aggregation, compute_type(type)) ? model::factor_operations : 1;
   return f;
 }
 
@@ -536,20 +522,20 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
 // output dimension with the smallest stride that will do, m the one that fills its blocks best.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target) {
   const Nest& nest = f.nest;
-  if (points(f) < 1 << 20) return std::nullopt;
+  if (points(f) < model::threads::least_to_stage) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
   const auto filled = [&](std::size_t d) {
-    const std::int64_t blocks = (f.extent[d] + 63) / 64;
-    return static_cast<double>(f.extent[d]) / static_cast<double>(64 * blocks);
+    const std::int64_t blocks = (f.extent[d] + model::threads::small_tile - 1) / model::threads::small_tile;
+    return static_cast<double>(f.extent[d]) / static_cast<double>(model::threads::small_tile * blocks);
   };
-  const auto usable = [&](std::size_t d) { return !nest.dims[d].reduction && f.extent[d] >= 24; };
+  const auto usable = [&](std::size_t d) { return !nest.dims[d].reduction && f.extent[d] >= model::threads::least_of_tile; };
   std::optional<Compute> best;
   std::size_t best_n = 0, best_m = 0;
   for (std::size_t n = 0; n < f.extent.size(); ++n)
     for (std::size_t m = 0; m < f.extent.size(); ++m) {
       if (m == n || !usable(n) || !usable(m)) continue;
       const auto roles = staging_of(nest, nest.dims[m].name, nest.dims[n].name, k);
-      if (!roles || f.extent[roles->depth] < 8) continue;
+      if (!roles || f.extent[roles->depth] < model::threads::least_of_depth) continue;
       const std::int64_t stride_n = std::abs(stride(nest.target, n)), stride_best = best ? std::abs(stride(nest.target, best_n)) : 0;
       if (best && (stride_n > stride_best || (stride_n == stride_best && filled(m) <= filled(best_m)))) continue;
       best.emplace();
@@ -559,7 +545,7 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   best->form = LeafForm::Contract;
   best->node = node;
   best->k = k;
-  const std::int64_t rows = (f.extent[best_m] + 127) / 128, columns = (f.extent[best_n] + 127) / 128;
+  const std::int64_t rows = (f.extent[best_m] + model::threads::tile - 1) / model::threads::tile, columns = (f.extent[best_n] + model::threads::tile - 1) / model::threads::tile;
   double blocks = static_cast<double>(rows * columns);
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
@@ -569,7 +555,7 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   }
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
   best->outer = names(nest, outer);
-  best->rows = best->vectors = f.extent[best_m] >= 128 && f.extent[best_n] >= 128 && blocks >= 2.0 * target.multiprocessors ? 8 : 4;
+  best->rows = best->vectors = f.extent[best_m] >= model::threads::tile && f.extent[best_n] >= model::threads::tile && blocks >= model::threads::tiles_of_a_multiprocessor * target.multiprocessors ? 8 : 4;
   best->lanes = best->depth = 16;
   return best;
 }
@@ -586,11 +572,11 @@ void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
     alone = alone && !f.fixed[d];
   }
   const bool contiguous = std::abs(stride(f.nest.target, scan.along)) == 1;
-  const double enough = alone ? 64.0 * target.multiprocessors : 32;
-  const bool own = !scan.steady() || scan.decays || has_scale(f.nest.aggregation, compute_type(f.nest.value->type())) || f.extent[scan.along] < 64 || (!contiguous && scans >= enough);
+  const double enough = alone ? model::threads::scans_of_a_multiprocessor * target.multiprocessors : model::threads::scans_of_a_block;
+  const bool own = !scan.steady() || scan.decays || has_scale(f.nest.aggregation, compute_type(f.nest.value->type())) || f.extent[scan.along] < model::threads::least_to_scan || (!contiguous && scans >= enough);
   if (!leaf.n.empty()) leaf.outer.push_back(leaf.n);
   leaf.n.clear();
-  leaf.rows = scan.steady() ? 4 : 1;
+  leaf.rows = scan.steady() ? model::threads::scanned_at_once : 1;
   leaf.vectors = 1;
   leaf.lanes = own ? 1 : threads_of_a_block;
 }
@@ -602,14 +588,14 @@ void for_threads(Compute& leaf, const Facts& f, const Target& target) {
   leaf.lanes = threads_of_a_block;
   if (leaf.form == LeafForm::Reduce) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
-    leaf.vectors = std::clamp<std::int64_t>(extent / threads_of_a_block, 1, 4);
+    leaf.vectors = std::clamp<std::int64_t>(extent / threads_of_a_block, 1, blocks::reduced_vectors);
     return;
   }
   leaf.vectors = 1;
-  leaf.rows = std::min<std::int64_t>(leaf.rows, 8);
+  leaf.rows = std::min(leaf.rows, model::threads::most_rows);
   double elements = 1;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.nest.dims[d].reduction) elements *= static_cast<double>(f.extent[d]);
-  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < 1024.0 * target.multiprocessors) leaf.rows /= 2;
+  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < model::threads::wanted_of_a_multiprocessor * target.multiprocessors) leaf.rows /= 2;
   if (leaf.m.empty() || leaf.rows > 1) return;
   leaf.outer.push_back(leaf.m);
   leaf.m.clear();

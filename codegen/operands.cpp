@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "codegen/choose/layout.h"
+#include "codegen/model/machine.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/stage.h"
@@ -21,8 +23,6 @@ using poly::Access;
 using poly::Affine;
 using poly::Program;
 using poly::Statement;
-
-constexpr double reuse_that_pays = 12;                 // reads of each element
 
 // The read's dimension that alone holds index k, if it is not the last one already.
 std::optional<std::size_t> dimension_of(const Access& read, std::size_t k) {
@@ -70,17 +70,14 @@ std::vector<std::size_t> better_order(const Statement& s, const Access& read, st
   const auto extent = [&](std::size_t d) { return s.domain[*index(d)].extent->get(); };
   const auto reduced = [&](std::size_t d) { return std::all_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return e.coefficients[*index(d)].is(0); }); };
   for (std::size_t d = 0; d < rank; ++d) if (!index(d) || *index(d) == lane) return {};
-  if (rank < 3 || !reduced(rank - 1) || extent(rank - 1) >= 8) return {};
+  if (rank < 3 || !reduced(rank - 1) || extent(rank - 1) >= model::few_lanes) return {};
   std::optional<std::size_t> rows;
-  for (std::size_t d = 0; d < rank; ++d) if (!reduced(d) && extent(d) >= 8 && (!rows || extent(d) > extent(*rows))) rows = d;
+  for (std::size_t d = 0; d < rank; ++d) if (!reduced(d) && extent(d) >= model::few_lanes && (!rows || extent(d) > extent(*rows))) rows = d;
   if (!rows) return {};
-  std::stable_partition(order.begin(), order.end(), [&](std::size_t d) { return reduced(d) && extent(d) < 8; });
+  std::stable_partition(order.begin(), order.end(), [&](std::size_t d) { return reduced(d) && extent(d) < model::few_lanes; });
   to_the_end(*rows);
   return order;
 }
-
-constexpr double reuse_of_panels = 128;
-constexpr std::int64_t page = 4096;
 
 struct Panels { std::size_t read, dimension, index; };
 
@@ -100,10 +97,10 @@ std::optional<Panels> panels_of(const Program& program, const Strides& strides, 
     }
     bool paged = false;
     for (std::size_t e = 0; e < s.reads[r].element.size(); ++e)
-      paged = paged || (e != *d && strides[static_cast<std::size_t>(id)][e] * lang::bytes(program.tensor(id).dtype) % page == 0);
-    const bool large = bytes >= 8.0 * static_cast<double>(target.l2);
+      paged = paged || (e != *d && strides[static_cast<std::size_t>(id)][e] * lang::bytes(program.tensor(id).dtype) % static_cast<std::int64_t>(model::page) == 0);
+    const bool large = bytes >= model::large_for_panels * static_cast<double>(target.l2);
     if (bytes < static_cast<double>(target.l2) || !(paged || large)) continue;
-    if (points(s) >= reuse_of_panels * elements(program, id)) return Panels{r, *d, *lane};
+    if (points(s) >= model::reuse_of_panels * elements(program, id)) return Panels{r, *d, *lane};
   }
   return std::nullopt;
 }
@@ -209,10 +206,10 @@ namespace {
 Layouts copies_for_lanes(const Rewriting& r, const Statement& s) {
   Layouts layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
   const auto lane = lane_index(s, r.strides[static_cast<std::size_t>(s.target.tensor)]);
-  if (!lane || s.domain[*lane].extent->get() < 8) return layouts;  // too few lanes: a reduction will have them
+  if (!lane || s.domain[*lane].extent->get() < model::few_lanes) return layouts;  // too few lanes: a reduction will have them
   for (std::size_t read = 0; read < s.reads.size(); ++read) {
     const TensorId source = s.reads[read].tensor;
-    if (points(s) >= reuse_that_pays * elements(r.program, source)) layouts.reads[read] = better_order(s, s.reads[read], *lane, r.strides[static_cast<std::size_t>(source)]);
+    if (points(s) >= model::reuse_that_pays * elements(r.program, source)) layouts.reads[read] = better_order(s, s.reads[read], *lane, r.strides[static_cast<std::size_t>(source)]);
   }
   return layouts;
 }
@@ -242,7 +239,7 @@ void panel_operands(Rewriting& r) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     const auto panels = s && !tiled(r, s->target.tensor) ? panels_of(r.program, r.strides, *s, r.target) : std::nullopt;
     if (!panels) continue;
-    const std::int64_t width = 4 * r.target.vector_bytes / std::max(4, lang::bytes(s->value.type()));
+    const std::int64_t width = model::panel_vectors * r.target.vector_bytes / std::max(4, lang::bytes(s->value.type()));
     if (width < s->domain[panels->index].extent->get()) n = read_panels(r, n, *panels, width);
   }
 }

@@ -85,7 +85,7 @@ std::optional<Affine> affine(const poly::Expr& e, std::size_t count) {
 
 // The same of a float that is such an integer and whole numbers more, which it holds exactly where it is near 0.
 std::optional<Affine> whole(const poly::Expr& e, std::size_t count) {
-  constexpr double small = 1024;
+  constexpr int small = 1024;
   if (!lang::is_float(e.type())) return affine(e, count);
   if (e.type() != DType::F32 && e.type() != DType::F64) return std::nullopt;
   if (const auto* number = e.as<poly::Number>()) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/product.h"
 #include "codegen/scalar.h"
@@ -356,15 +357,15 @@ std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& sc
   std::int64_t stride = 0;
   for (std::size_t d = 0; d < s.target.element.size(); ++d) stride += s.target.element[d].coefficients[scan.along].get() * strides[static_cast<std::size_t>(s.target.tensor)][d];
   const bool threads = has_threads(target);
-  const double shared = threads ? 128 : 4.0 * target.vector_bytes / std::max(4, lang::bytes(s.value.type()));  // rows side by side are one unit
-  const double units = std::max(1.0, std::abs(stride) == 1 ? rows : rows / shared), wanted = threads ? 8.0 * target.multiprocessors : 64;
+  const double shared = threads ? model::threads::scan_units : model::scan_vectors * target.vector_bytes / std::max(4, lang::bytes(s.value.type()));  // rows side by side are one unit
+  const double units = std::max(1.0, std::abs(stride) == 1 ? rows : rows / shared), wanted = threads ? model::threads::scan_wanted * target.multiprocessors : model::scans_wanted;
   const double cached = static_cast<double>(target.l1) / 2 / std::max(4, lang::bytes(s.value.type()));
-  if (!scan.steady() || scan.decays || has_scale(s.aggregation, compute_type(s.value.type())) || units >= wanted / 4 || rows < 1 || rows * static_cast<double>(length) < 32 * cached) return 0;
-  const double least = threads ? 2048 : std::max(64.0, cached / rows);
+  if (!scan.steady() || scan.decays || has_scale(s.aggregation, compute_type(s.value.type())) || units >= wanted / 4 || rows < 1 || rows * static_cast<double>(length) < model::scan_worth_blocks * cached) return 0;
+  const double least = threads ? model::threads::scan_block : std::max(static_cast<double>(model::scan_block), cached / rows);
   const auto block = static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
-  const std::int64_t rounded = (block + 63) / 64 * 64;
+  const std::int64_t rounded = (block + model::scan_block - 1) / model::scan_block * model::scan_block;
   const std::int64_t blocks = (length + rounded - 1) / rounded;
-  return blocks < 4 || !starts_blocks(s, scan, rounded) ? 0 : rounded;
+  return blocks < model::least_blocks || !starts_blocks(s, scan, rounded) ? 0 : rounded;
 }
 
 }  // namespace

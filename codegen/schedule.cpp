@@ -9,6 +9,8 @@
 #include "codegen/cover.h"
 #include "codegen/indirect.h"
 #include "codegen/leaf_choice.h"
+#include "codegen/model/machine.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
@@ -26,27 +28,26 @@ std::vector<Loop> block_loops(const Compute& leaf) {
   if (leaf.form == LeafForm::Reduce || (leaf.form == LeafForm::Scan && leaf.lanes > 1)) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
   return loops;
 }
-constexpr double worth_a_thread = 30000;               // cycles
 
 // Loops of a group of one statement: outer dimensions until there are enough turns, else blocks of m or n.
 std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
-  if (choice.cost < 2 * worth_a_thread) return {};
+  if (choice.cost < 2 * model::worth_a_turn) return {};
   std::vector<Loop> loops;
   double turns = 1;
   for (const std::string& name : choice.leaf.outer) {
     const auto extent = static_cast<double>(nest.dims[*nest.dim(name)].extent);
-    if (turns >= 32 || (turns >= 8 && turns * extent > 512)) break;
+    if (turns >= model::most_turns || (turns >= model::enough_turns && turns * extent > model::turns_of_rows)) break;
     loops.push_back({name, 1});
     turns *= extent;
   }
   // Blocks of m, or of n where m is too short to share.
   for (const bool rows : {true, false}) {
     const std::string& blocked = rows ? choice.leaf.m : choice.leaf.form == LeafForm::Reduce ? choice.leaf.m : choice.leaf.n;
-    if (turns >= 8 || blocked.empty()) continue;
+    if (turns >= model::enough_turns || blocked.empty()) continue;
     const std::int64_t extent = nest.dims[*nest.dim(blocked)].extent;
     const std::int64_t unit = rows ? choice.leaf.rows : choice.leaf.lanes * choice.leaf.vectors;
-    const auto wanted = static_cast<std::int64_t>(std::clamp(choice.cost / worth_a_thread / turns, 1.0, 8.0));
-    std::int64_t step = std::max((extent + wanted - 1) / wanted, rows ? std::min<std::int64_t>(64, extent) : 1);
+    const auto wanted = static_cast<std::int64_t>(std::clamp(choice.cost / model::worth_a_turn / turns, 1.0, model::largest_share));
+    std::int64_t step = std::max((extent + wanted - 1) / wanted, rows ? std::min(model::least_rows_of_turn, extent) : 1);
     step = (step + unit - 1) / unit * unit;
     if (step >= extent) continue;
     loops.push_back({blocked, step});
@@ -56,7 +57,6 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
 }
 
 std::int64_t element_bytes(const poly::Program& program, TensorId id) { return lang::bytes(program.tensor(id).dtype); }
-constexpr double turn_elements = 4096;
 
 // Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache holds; contractions
 // want blocks of rows, columns strips of them that the second-level cache holds.
@@ -83,10 +83,10 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
   Loop& last = loops.back();
   const auto at_most = [&](double step) { return std::clamp<std::int64_t>(static_cast<std::int64_t>(step), 1, std::max<std::int64_t>(1, extent)); };
   // All rows where another core would be no help.
-  const double wanted = work < 2 * worth_a_thread ? static_cast<double>(extent) : set.blocks ? 64 : std::max(8.0, turn_elements / row_elements), fit = std::max(1.0, static_cast<double>(target.l2) / 2 / row_bytes);
+  const double wanted = work < 2 * model::worth_a_turn ? static_cast<double>(extent) : set.blocks ? model::blocked_rows_of_turn : std::max(model::least_shared_rows, model::turn_elements / row_elements), fit = std::max(1.0, static_cast<double>(target.l2) * model::local_part_of_l2 / row_bytes);
   const RowBytes touched = bytes_of_a_row(fused.program, members);
   // Beside what all rows have in common, which is read again for each part of a turn: so rows may be as much as that.
-  const double room = std::max(held_in_l1 * static_cast<double>(target.l1) - touched.common, std::min(touched.common, held_in_l2 / 2 * static_cast<double>(target.l2)));
+  const double room = std::max(model::held_in_l1 * static_cast<double>(target.l1) - touched.common, std::min(touched.common, model::held_in_l2 / 2 * static_cast<double>(target.l2)));
   const auto in_l1 = [&](std::int64_t count) { return static_cast<double>(count) * touched.each <= room; };
   if (set.strips && !set.parts) {
     last.step = strip_of(touched, extent, target);
@@ -163,9 +163,10 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
 // Every vector of a row starts where a cache line does, if the first does. Parts of lines are slow to stream, and a turned block writes
 // no two vectors of a row one after the other.
 bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
+  constexpr auto line = static_cast<std::int64_t>(model::line);
   for (std::size_t d = 0; d < nest.dims.size(); ++d)
-    if (nest.dims[d].name != leaf.n && nest.target.offset.coefficients[d] * bytes % 64 != 0) return false;
-  return nest.target.offset.constant * bytes % 64 == 0 && leaf.lanes * bytes % 64 == 0;
+    if (nest.dims[d].name != leaf.n && nest.target.offset.coefficients[d] * bytes % line != 0) return false;
+  return nest.target.offset.constant * bytes % line == 0 && leaf.lanes * bytes % line == 0;
 }
 
 // A map whose result is half of the last cache or more, and an output that nobody here reads, is stored past the cache.
@@ -173,7 +174,7 @@ bool streams(const poly::Program& program, const Compute& leaf, const Nest& nest
   const TensorId id = nest.target.tensor;
   if (has_threads(target) || leaf.form != LeafForm::Map || !is_output(program, id)) return false;
   if (leaf.turned && !whole_lines(nest, leaf, element_bytes(program, id))) return false;
-  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < static_cast<double>(target.l3) / 2) return false;
+  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return false;
   return std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
 }
 

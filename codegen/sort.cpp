@@ -30,7 +30,7 @@ std::int64_t length_of(const Nest& nest) { return nest.dims[*nest.dim("v")].exte
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int log_up(std::int64_t n) { return n <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1))); }
 std::int64_t block_threads(std::int64_t length, const Target& target) {
-  return std::clamp<std::int64_t>(std::int64_t{1} << log_up(length), 32, length > 8192 ? target.max_threads : 256);
+  return std::clamp<std::int64_t>(std::int64_t{1} << log_up(length), model::threads::warp, length > model::threads::sorted_row ? target.max_threads : model::threads::sorting);
 }
 
 struct Pair { std::string keys, positions; };          // views, from the row's first element
@@ -248,7 +248,7 @@ lang::DType key_type(lang::DType type) { return type == DType::Bool ? DType::U8 
 bool sorts_in_global_memory(const Nest& nest, lang::DType keys, const Target& target) {
   const std::int64_t length = length_of(nest), bytes = lang::bytes(key_type(keys));
   if (has_threads(target)) return length * (2 * bytes + 4) + 64 > target.shared_bytes;
-  return length > model::longest_sorted_whole && rows_of(nest) < 4;
+  return length > model::longest_sorted_whole && rows_of(nest) < model::rows_to_cut;
 }
 
 Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, const Target& target) {

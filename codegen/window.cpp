@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/product.h"
 #include "codegen/rewrite.h"
@@ -81,7 +82,7 @@ bool pays(const Rewriting& r, const Statement& s, const Window& window) {
   const auto& stride = r.strides[static_cast<std::size_t>(s.target.tensor)];
   std::int64_t step = 0;
   for (std::size_t d = 0; d < s.target.element.size(); ++d) step += s.target.element[d].coefficients[window.along].get() * stride[d];
-  return window.width > (std::abs(step) == 1 ? 192 : 48);  // a scan has lanes over another index only
+  return window.width > (std::abs(step) == 1 ? model::wide_window : model::wide_window_across);  // a scan has lanes over another index only
 }
 
 void cut_window(Rewriting& r, std::size_t n, const Window& window) {

@@ -1,8 +1,9 @@
-"""The rules of the house that a script can check: house.py [arrow | vendors | codes | types].
+"""The rules of the house that a script can check: house.py [arrow | vendors | codes | types | costs].
 
 arrow    a file includes headers of its own folder and of folders to its left only
 vendors  Spirit X3, isl, GMP, LLVM, CUDA, NVRTC, OpenCL, CLI11 and zlib stay in the files that may know them
 codes    every code declared in the sources has a golden test that shows it and a page in docs/errors
+costs    what something costs, or must save, is a number in codegen/model: no other choice of codegen has a fraction or a constant of its own
 types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
 """
 import pathlib
@@ -94,8 +95,27 @@ def types():
     return ["%s::%s is defined in %s" % (space, name, " and ".join(files)) for (space, name), files in sorted(where.items()) if len(files) > 1]
 
 
+# Of numbers with a point, these only change a type or count bytes. What prints (explain, figures) may round as it likes.
+NO_COST = {"0.0", "1.0", "2.0", "4.0"}
+PRINTS = {"explain.cpp", "figures.cpp"}
+FRACTION = re.compile(r"(?<![\w.])(\d+\.\d+(?:e-?\d+)?)(?![\w.]*\")")
+CONSTANT = re.compile(r"constexpr (?:double|float) [^;]*\d|constexpr [^;]*\d;\s*// [^.]*\bcycles\b")
+
+
+def is_cost(line) -> bool:
+    code = re.sub(r'"[^"]*"', '""', line.split("//")[0])
+    return bool(CONSTANT.search(line)) or any(number not in NO_COST for number in FRACTION.findall(code))
+
+
+def costs():
+    rooms = [ROOT / "codegen", ROOT / "codegen/choose", ROOT / "codegen/rewrite"]
+    files = [path for room in rooms for path in sorted(room.iterdir()) if path.suffix in (".cpp", ".h") and path.name not in PRINTS]
+    return ["%s:%d has a cost of its own: %s" % (path.relative_to(ROOT), n, line.strip()[:80])
+            for path in files for n, line in enumerate(path.read_text().splitlines(), 1) if is_cost(line)]
+
+
 def main() -> int:
-    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types}
+    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:

@@ -4,17 +4,12 @@
 #include <cmath>
 
 #include "codegen/leaf.h"
+#include "codegen/model/estimates.h"
 #include "codegen/model/machine.h"
 
 namespace tilec::codegen {
 
 namespace {
-
-constexpr double asking = 0.5;                         // cycles: a load that waits for nothing
-constexpr double may_cost = 0.5;                       // of a step
-constexpr double most_readings = 4;                    // of the same row: all but the first ask for nothing
-constexpr double blocks_in_flight = 2500;              // cycles of the blocks between asking and reading: several latencies, for memory serves many at once
-constexpr double share_of_l2 = 0.25;                   // what is asked for and not yet read
 
 // The extents that one turn sees, and what a step of the block does there.
 class Steps {
@@ -30,10 +25,10 @@ class Steps {
     double all = 0;
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
-      if (readings(read) > most_readings) return 0;
+      if (readings(read) > model::ahead::most_readings) return 0;
       all += lines_of(read);
     }
-    return all * asking > may_cost * cycles() ? 0 : all;
+    return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
   }
   double cycles() const { return std::max(static_cast<double>(leaf_.rows * leaf_.vectors) / 2, 4.0); }
   double steps() const { return steps_; }
@@ -85,9 +80,9 @@ void look_ahead(const Facts& f, Compute& leaf) {
   const Steps steps(f, leaf);
   const double lines = steps.lines();
   if (lines == 0) return;
-  const double block = steps.steps() * steps.cycles(), by_blocks = std::clamp(std::ceil(blocks_in_flight / block), 1.0, 4.0);
-  leaf.ahead_by_blocks = steps.blocks_along() > by_blocks && steps.steps() * lines * model::line * by_blocks <= share_of_l2 * static_cast<double>(f.l2);
-  const double by_steps = std::clamp(std::ceil(model::latency / steps.cycles()), 4.0, 16.0);
+  const double block = steps.steps() * steps.cycles(), by_blocks = std::clamp(std::ceil(model::ahead::in_flight / block), 1.0, static_cast<double>(model::ahead::most_blocks));
+  leaf.ahead_by_blocks = steps.blocks_along() > by_blocks && steps.steps() * lines * model::line * by_blocks <= model::ahead::share_of_l2 * static_cast<double>(f.l2);
+  const double by_steps = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
   leaf.ahead = static_cast<std::int64_t>(leaf.ahead_by_blocks ? by_blocks : 2 * by_steps <= steps.innermost() ? by_steps : 0);
 }
 

@@ -4,21 +4,16 @@
 #include <cmath>
 #include <optional>
 
+#include "codegen/model/estimates.h"
+#include "codegen/model/machine.h"
+
 namespace tilec::codegen {
 
 namespace {
 
-constexpr double line = 64;                            // bytes
-// Cycles of a cache line from the second cache, the last one, memory: one after the other; each from another place.
-struct Level { double streamed, scattered; };
-constexpr Level second{1.5, 2}, last{4, 6}, memory{9, 16};
-constexpr double long_run = 16;                        // lines from which on the hardware fetches ahead
-constexpr double moved = 0.35, moved_in_order = 0.15;  // cycles to copy an element that is in a cache: transposed in registers, or as it lies
-constexpr double latency = 4;                          // of an accumulation
-constexpr double of_block = 14, of_accumulator = 1.5;  // cycles to begin and end a block, and to add up one of its vectors
-constexpr double most_accumulators = 24, most_rows = 12;
-constexpr double of_box = 400;                         // cycles for the loops of a box
-constexpr double share_of_l2 = 0.45;
+using namespace model::boxes;
+using model::latency;
+using model::line;
 
 class Search {
  public:
@@ -63,8 +58,6 @@ class Search {
   }
 
  private:
-  static constexpr std::int64_t whole_lines = 32;
-
   bool packed(int t) const { return packed_ >> t & 1; }
 
   // The index along which the tensor's elements lie side by side.
@@ -88,7 +81,7 @@ class Search {
   }
   double held(const std::vector<std::int64_t>& steps) const {
     double bytes = 0;
-    for (int t = 0; t < 3; ++t) bytes += elements(t, steps) * c_.bytes * (packed(t) ? 1 : 0.5);
+    for (int t = 0; t < 3; ++t) bytes += elements(t, steps) * c_.bytes * (packed(t) ? 1 : read_in_place);
     return bytes;
   }
 
@@ -114,11 +107,11 @@ class Search {
 
   // What it takes to have the boxes' parts of a tensor in the first cache: once from where it lies, then from where it was left.
   double fetched(int t, const std::vector<std::int64_t>& steps, double times) const {
-    const double length = run(t, steps) * c_.bytes / line, lines = elements(t, steps) / run(t, steps) * (length + 0.9);
+    const double length = run(t, steps) * c_.bytes / line, lines = elements(t, steps) / run(t, steps) * (length + torn_line);
     double boxes = 1;
     for (std::size_t k = 0; k < steps.size(); ++k) if (mentions_[t][k]) boxes *= parts(steps, k);
-    const Level& first = all_ > 0.75 * static_cast<double>(target_.l3) ? memory : last;
-    const Level& again = bytes_[t] < 0.4 * static_cast<double>(target_.l2) ? second : bytes_[t] < 0.5 * static_cast<double>(target_.l3) ? last : memory;
+    const Level& first = all_ > all_of_l3 * static_cast<double>(target_.l3) ? memory : last;
+    const Level& again = bytes_[t] < again_of_l2 * static_cast<double>(target_.l2) ? second : bytes_[t] < again_of_l3 * static_cast<double>(target_.l3) ? last : memory;
     return lines * boxes * (per_line(first, length) + (times - 1) * per_line(again, length)) * (t == 2 ? 2 : 1);
   }
   double parts(const std::vector<std::int64_t>& steps, std::size_t k) const {
@@ -159,16 +152,16 @@ class Search {
     };
     const double n = loop(lanes_), vectors = std::ceil(n / c_.lanes), depth = along[static_cast<std::size_t>(Class::Reduced)];
     double rows = lanes_ == Class::Batch ? std::max(loop(Class::First), loop(Class::Second)) : loop(lanes_ == Class::First ? Class::Second : Class::First);
-    double wide = std::min(vectors, 4.0);
+    double wide = std::min(vectors, most_vectors);
     wide = vectors / std::ceil(vectors / wide);
     rows = rows / std::ceil(rows / std::min(most_rows, std::floor(most_accumulators / std::max(1.0, wide))));
     const double block = rows * wide;
     // Of batches, one factor is a vector for every row, or both are.
     const double loads = lanes_ == Class::Batch ? block / std::max(1.0, std::min(rows, 1.0)) + wide : rows + wide;
     const double inner = loop(Class::Reduced);
-    const double step = std::max({block, loads / 2, latency}) + (inner < depth ? 3 / inner * 2 : 0);
+    const double step = std::max({block, loads / model::pipes, latency}) + (inner < depth ? of_inner_loop / inner : 0);
     const double blocks = points / depth / (n * block) * vectors;
-    return blocks * (step * depth + of_block + of_accumulator * block) * (c_.bounded ? 1.2 : 1);
+    return blocks * (step * depth + of_block + of_accumulator * block) * (c_.bounded ? bounded : 1);
   }
 
   // Parts as even as they can be; of what lies side by side, whole vectors.
@@ -206,7 +199,7 @@ double streaming_cycles(const Boxed& contraction, unsigned copied, const Target&
     all += bytes;
     if (!(copied >> t & 1)) left += bytes * (t == 2 ? 2 : 1);
   }
-  return left / line * (all > 0.75 * static_cast<double>(target.l3) ? memory : last).streamed;
+  return left / line * (all > all_of_l3 * static_cast<double>(target.l3) ? memory : last).streamed;
 }
 
 }  // namespace tilec::codegen

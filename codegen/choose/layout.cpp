@@ -12,6 +12,8 @@
 
 #include "codegen/choose/boxes.h"
 #include "codegen/leaf_choice.h"
+#include "codegen/model/estimates.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/stage.h"
@@ -28,26 +30,13 @@ using poly::Affine;
 using poly::Program;
 using poly::Statement;
 
-constexpr double worth_a_search = 30000;               // cycles: below, no layout saves what it takes to think about
-constexpr double clearly_less = 0.7;                   // of today's cost, for the model is rough
-// Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
-// layout without costs: that model knows less of the memory and promises too much. Fitted to the measured times of 240 random
-// contractions, with and without.
-constexpr double memory_decides = 3, boxes_up_to = 1.65;
-// Where multiply-adds take so many times what the tensors take to stream, panels and chunks hold what is read again: convolutions of 14 x 14
-// and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.
-constexpr double mostly_computes = 4;
-constexpr double near_the_best = 1.3;                  // of the cycles of the multiply-adds alone
-
-// Cycles to copy one element of four bytes, read and written once, transposed in registers: from and to the second cache, the last, memory.
-constexpr double copy_in_l2 = 0.8, copy_in_l3 = 1.6, copy_in_memory = 3;
-constexpr double short_run = 8;                        // cycles for a run of elements that is no vector
+namespace copies = model::copies;
 
 // `run`: how many elements stay side by side.
 double copy_cycles(double count, double bytes, double run, const Target& target) {
   const double size = count * bytes;
-  const double each = 2 * size <= static_cast<double>(target.l2) ? copy_in_l2 : 2 * size <= static_cast<double>(target.l3) / 2 ? copy_in_l3 : copy_in_memory;
-  return 200 + count * (each * std::max(bytes, 2.0) / 4 + (run < 8 ? short_run / run : 0));
+  const double each = 2 * size <= static_cast<double>(target.l2) ? copies::in_l2 : 2 * size <= static_cast<double>(target.l3) / 2 ? copies::in_l3 : copies::in_memory;
+  return copies::start + count * (each * std::max(bytes, 2.0) / 4 + (run < copies::vector_run ? copies::short_run / run : 0));
 }
 
 class Search {
@@ -148,7 +137,7 @@ class Search {
   }
 
   // Cycles of the multiply-adds alone.
-  double least() const { return points(s_) / (2.0 * static_cast<double>(target_.vector_bytes) / std::max(4, lang::bytes(s_.value.type()))); }
+  double least() const { return points(s_) / (model::pipes * static_cast<double>(target_.vector_bytes) / std::max(4, lang::bytes(s_.value.type()))); }
 
   std::vector<std::size_t> windows(Class c) const {
     std::vector<std::size_t> found;
@@ -268,7 +257,7 @@ bool stands_alone(const Program& program, const Statement& s) {
 
 // A box at a time, with copies of the box: the best of these where it costs clearly less than `best`.
 void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, Layouts& best) {
-  double bar = (best.cost > memory_decides * search.least() ? boxes_up_to : clearly_less) * best.cost;
+  double bar = (best.cost > model::memory_decides * search.least() ? model::boxes_up_to : model::clearly_less) * best.cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch}) {
     if (!search.has(lanes)) continue;
     for (unsigned copied = 1; copied < 8; ++copied) {
@@ -296,9 +285,9 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
   const Choice leaf = search.leaf(today);
   const double copies_today = search.copies(today), in_cache = leaf.cost - leaf.again + copies_today;
   best.cost = std::max(leaf.cost, streaming_cycles(boxed, 0, target)) + copies_today;
-  if (in_cache < worth_a_search || in_cache < near_the_best * at_least) return best;
+  if (in_cache < model::worth_a_search || in_cache < model::near_the_best * at_least) return best;
   const bool stages = may_stage(program, strides, s);
-  double bar = clearly_less * best.cost;
+  double bar = model::clearly_less * best.cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
     if (!search.has(lanes)) continue;
     std::vector<std::optional<std::size_t>> lasts{std::nullopt};
@@ -315,7 +304,7 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
         if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
-  const bool computes = at_least > mostly_computes * streaming_cycles(boxed, 0, target);
+  const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
   if (!computes && !search.has_singles() && stands_alone(program, s) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, best);
   return best;
 }

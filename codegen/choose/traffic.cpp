@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "codegen/model/estimates.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 
@@ -17,9 +19,7 @@ using poly::Statement;
 
 namespace {
 
-constexpr std::int64_t of_a_line = 16;                 // elements: strips of a part would tear lines
-constexpr std::int64_t turns_wanted = 8;               // for other cores
-constexpr std::int64_t narrow = 2 * of_a_line;         // the narrowest strip: of one line a row, nothing is fetched ahead
+constexpr auto of_a_line = static_cast<std::int64_t>(model::element_of_line);  // strips of a part would tear lines
 
 double bytes_of(const Program& program, TensorId id) { return elements(program, id) * lang::bytes(program.tensor(id).dtype); }
 
@@ -92,12 +92,12 @@ bool lies_along(const Program& program, const Strides& strides, const Statement&
   });
 }
 
-bool fits_strip(const RowBytes& row, const Target& target) { return row.of(narrow) <= held_in_l2 * static_cast<double>(target.l2); }
+bool fits_strip(const RowBytes& row, const Target& target) { return row.of(model::narrowest_strip) <= model::held_in_l2 * static_cast<double>(target.l2); }
 
 std::int64_t strip_of(const RowBytes& row, std::int64_t extent, const Target& target) {
   const auto lines = [](std::int64_t width) { return std::max<std::int64_t>(1, width / of_a_line) * of_a_line; };
-  const auto fit = lines(static_cast<std::int64_t>((held_in_l2 * static_cast<double>(target.l2) - row.common) / std::max(1.0, row.each)));
-  const auto shared = std::max(narrow, lines((extent + turns_wanted - 1) / turns_wanted + of_a_line - 1));
+  const auto fit = lines(static_cast<std::int64_t>((model::held_in_l2 * static_cast<double>(target.l2) - row.common) / std::max(1.0, row.each)));
+  const auto shared = std::max(model::narrowest_strip, lines((extent + model::strips_wanted - 1) / model::strips_wanted + of_a_line - 1));
   return std::max<std::int64_t>(1, std::min({fit, shared, extent}));
 }
 

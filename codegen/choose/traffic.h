@@ -39,6 +39,4 @@ bool lies_along(const poly::Program& program, const Strides& strides, const poly
 std::int64_t strip_of(const RowBytes& row, std::int64_t extent, const Target& target);
 bool fits_strip(const RowBytes& row, const Target& target);
 
-inline constexpr double held_in_l1 = 0.5, held_in_l2 = 0.75;  // parts of the caches that a turn may fill
-
 }  // namespace tilec::codegen

@@ -1,6 +1,8 @@
 // The obvious translation of an operator is one LLVM instruction; this file is about where that instruction has no meaning.
 //
 //   sdiv by 0, INT_MIN / -1, a shift by the width    poison in LLVM, a number in Tile: guarded, unless the divisor is a constant
+//   sdiv of vectors                                  no machine has it. Up to 32 bits a float type of twice the digits divides exactly: where x/y is no
+//                                                    integer it is at least 1/y away from one, more than rounding moves it
 //   fptosi of NaN or 1e30                            llvm.fptosi.sat
 //   max(NaN, 1), max(-0, 0)                          x86 `maxps` gives one operand: a select puts the NaN back, `and` of both ways round 0
 //   f64 → f16                                        through f32 it would round twice: 1 + 2^-11 + 2^-40 goes to the even neighbour.
@@ -10,6 +12,7 @@
 
 #include <llvm/IR/Intrinsics.h>
 
+#include "codegen/llvm/shared.h"
 #include "codegen/llvm/vector_math.h"
 #include "lang/diagnostic.h"
 
@@ -68,9 +71,23 @@ bool is_minus_one(Value* v) {
   return c && c->isAllOnesValue();
 }
 
-// Quotient or remainder. `safe` is a divisor that cannot trap.
+// x / y toward zero, in f32 or f64.
+Value* quotient_of_reals(Builder& b, bool is_signed, Value* x, Value* y) {
+  const Builder::FastMathFlagGuard guard(b);
+  b.clearFastMathFlags();
+  Type* real = like(x->getType()->getScalarSizeInBits() <= 16 ? b.getFloatTy() : b.getDoubleTy(), x);
+  const auto to_real = [&](Value* v) { return is_signed ? b.CreateSIToFP(v, real) : b.CreateUIToFP(v, real); };
+  Value* quotient = b.CreateFDiv(to_real(x), to_real(y));
+  return is_signed ? b.CreateFPToSI(quotient, x->getType()) : b.CreateFPToUI(quotient, x->getType());
+}
+
+// Quotient or remainder.
 Value* divide(Builder& b, bool remainder, bool is_signed, Value* x, Value* y) {
   const auto operation = [&](Value* divisor) {
+    if (!is_constant_nonzero(divisor) && x->getType()->isVectorTy() && x->getType()->getScalarSizeInBits() <= 32) {
+      Value* quotient = quotient_of_reals(b, is_signed, x, divisor);
+      return remainder ? b.CreateSub(x, b.CreateMul(quotient, divisor)) : quotient;
+    }
     if (remainder) return is_signed ? b.CreateSRem(x, divisor) : b.CreateURem(x, divisor);
     return is_signed ? b.CreateSDiv(x, divisor) : b.CreateUDiv(x, divisor);
   };
@@ -89,7 +106,7 @@ Value* divide(Builder& b, bool remainder, bool is_signed, Value* x, Value* y) {
   return b.CreateSelect(by_zero, zero, result);
 }
 
-// By squaring, every bit of the exponent spelled out: no lane waits for another, and a constant exponent folds to its products.
+// By squaring, every bit of the exponent spelled out: no lane waits for another.
 Value* power(Builder& b, bool is_signed, Value* base, Value* exponent) {
   Type* type = base->getType();
   llvm::Constant *zero = constant_integer(type, 0), *one = constant_integer(type, 1), *minus_one = constant_integer(type, -1);
@@ -103,6 +120,24 @@ Value* power(Builder& b, bool is_signed, Value* base, Value* exponent) {
   Value* alternating = b.CreateSelect(b.CreateICmpEQ(b.CreateAnd(exponent, one), zero), one, minus_one);
   Value* inverse = b.CreateSelect(b.CreateICmpEQ(base, one), one, b.CreateSelect(b.CreateICmpEQ(base, minus_one), alternating, zero));
   return b.CreateSelect(b.CreateICmpSLT(exponent, zero), inverse, result);
+}
+
+// `spell` of x and y, with a name that tells signed from unsigned.
+template <typename Spell>
+Value* shared(Builder& b, Op op, bool is_signed, Value* x, Value* y, Spell spell) {
+  Value* const operands[] = {x, y};
+  return spelled_or_called(b, std::string(lang::info(op).name) + (is_signed ? ".signed" : ".unsigned"), operands, [&](Builder& at, std::span<Value* const> v) { return spell(at, v[0], v[1]); });
+}
+
+Value* quotient(Builder& b, Op op, bool is_signed, Value* x, Value* y) {
+  if (llvm::isa<llvm::Constant>(y)) return divide(b, op == Op::Mod, is_signed, x, y);
+  return shared(b, op, is_signed, x, y, [&](Builder& at, Value* of, Value* by) { return divide(at, op == Op::Mod, is_signed, of, by); });
+}
+
+// A constant exponent folds to its products.
+Value* integer_power(Builder& b, bool is_signed, Value* base, Value* exponent) {
+  if (llvm::isa<llvm::Constant>(exponent)) return power(b, is_signed, base, exponent);
+  return shared(b, Op::Pow, is_signed, base, exponent, [&](Builder& at, Value* x, Value* y) { return power(at, is_signed, x, y); });
 }
 
 Value* shift(Builder& b, Op op, bool is_signed, Value* x, Value* by) {
@@ -219,15 +254,15 @@ Value* apply_integer(Builder& b, Op op, DType type, std::span<Value* const> v) {
     case Op::Add: return b.CreateAdd(x, v[1]);
     case Op::Sub: return b.CreateSub(x, v[1]);
     case Op::Mul: return b.CreateMul(x, v[1]);
-    case Op::Div: return divide(b, false, is_signed, x, v[1]);
-    case Op::Mod: return divide(b, true, is_signed, x, v[1]);
-    case Op::Recip: return divide(b, false, is_signed, constant_integer(x->getType(), 1), x);
+    case Op::Div:
+    case Op::Mod: return quotient(b, op, is_signed, x, v[1]);
+    case Op::Recip: return quotient(b, Op::Div, is_signed, constant_integer(x->getType(), 1), x);
     case Op::Neg: return b.CreateNeg(x);
     case Op::Fma: return b.CreateAdd(b.CreateMul(x, v[1]), v[2]);
     case Op::Abs: return is_signed ? b.CreateSelect(b.CreateICmpSLT(x, zero), b.CreateNeg(x), x) : x;
     case Op::Relu: return is_signed ? b.CreateSelect(b.CreateICmpSLT(x, zero), zero, x) : x;
     case Op::Sign: return sign(b, type, x);
-    case Op::Pow: return type == DType::Bool ? b.CreateOr(x, b.CreateNot(v[1])) : power(b, is_signed, x, v[1]);
+    case Op::Pow: return type == DType::Bool ? b.CreateOr(x, b.CreateNot(v[1])) : integer_power(b, is_signed, x, v[1]);
     case Op::Shl:
     case Op::Shr: return shift(b, op, is_signed, x, v[1]);
     case Op::Sqrt:

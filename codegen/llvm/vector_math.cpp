@@ -24,6 +24,7 @@
 #include <limits>
 #include <numbers>
 
+#include "codegen/llvm/shared.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen::llvm_backend {
@@ -411,41 +412,12 @@ Value* spelled(Builder& b, Op op, std::span<Value* const> v) {
   return libm(b, op, v);
 }
 
-// LLVM's register allocator takes the square of a function's length: 500 sines one after the other took it half a minute.
-constexpr int long_function = 4000;                    // instructions
-
-bool is_long(const llvm::Function& function) {
-  int count = 0;
-  for (const llvm::BasicBlock& block : function)
-    for (auto at = block.begin(); at != block.end(); ++at)
-      if (++count > long_function) return true;
-  return false;
-}
-
-// A function of the module that does `op` to such operands, with the attributes of the one that calls it.
-llvm::Function* shared(Builder& b, Op op, std::span<Value* const> v) {
-  llvm::Function* caller = b.GetInsertBlock()->getParent();
-  const std::vector<llvm::Type*> types(v.size(), v[0]->getType());
-  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(types[0]);
-  const std::string name = fmt::format("math.{}.{}x{}", lang::info(op).name, types[0]->getScalarSizeInBits(), vector ? vector->getNumElements() : 1);
-  if (llvm::Function* made = caller->getParent()->getFunction(name)) return made;
-  auto* function = llvm::Function::Create(llvm::FunctionType::get(types[0], types, false), llvm::Function::InternalLinkage, name, caller->getParent());
-  function->setAttributes(function->getAttributes().addFnAttributes(b.getContext(), llvm::AttrBuilder(b.getContext(), caller->getAttributes().getFnAttrs())));
-  function->addFnAttr(llvm::Attribute::NoInline);
-  Builder inside(llvm::BasicBlock::Create(b.getContext(), "", function));
-  std::vector<Value*> arguments;
-  for (llvm::Argument& argument : function->args()) arguments.push_back(&argument);
-  inside.CreateRet(spelled(inside, op, arguments));
-  return function;
-}
-
 }  // namespace
 
 Value* vector_math(Builder& b, Op op, std::span<Value* const> v) {
   if (op == Op::Pow)
     if (Value* product = small_power(b, v[0], v[1])) return product;
-  if (is_long(*b.GetInsertBlock()->getParent())) return b.CreateCall(shared(b, op, v), llvm::ArrayRef(v.data(), v.size()));
-  return spelled(b, op, v);
+  return spelled_or_called(b, lang::info(op).name, v, [op](Builder& at, std::span<Value* const> operands) { return spelled(at, op, operands); });
 }
 
 }  // namespace tilec::codegen::llvm_backend

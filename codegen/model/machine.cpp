@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "codegen/model/estimates.h"
+
 namespace tilec::codegen::model {
 
 namespace {
@@ -60,6 +62,17 @@ double operations_of(lang::Op op, lang::DType type, const Machine& machine) {
   if (found == std::end(functions)) return 1;
   const bool wide = type == lang::DType::F64;
   return machine.masks ? (wide ? found->f64_masks : found->f32_masks) : wide ? found->f64 : found->f32;
+}
+
+int rough_operations_of(lang::Op op) {
+  switch (op) {
+    case lang::Op::Exp: case lang::Op::Log: case lang::Op::Tanh: case lang::Op::Erf: case lang::Op::Sigmoid: return 14;
+    case lang::Op::Sin: case lang::Op::Cos: return 20;
+    case lang::Op::Tan: case lang::Op::Sinh: case lang::Op::Cosh: case lang::Op::Asin: case lang::Op::Acos: case lang::Op::Atan: case lang::Op::Asinh:
+    case lang::Op::Acosh: case lang::Op::Atanh: case lang::Op::Atan2: case lang::Op::Pow: return 50;
+    case lang::Op::Div: case lang::Op::Sqrt: return 6;
+    default: return 1;
+  }
 }
 
 }  // namespace tilec::codegen::model

@@ -32,10 +32,5 @@ double operations_of(lang::Op op, lang::DType type, const Machine& machine);
 
 inline constexpr double line = 64;                     // bytes of a cache line, on all these CPUs
 inline constexpr double page = 4096;                   // bytes
-// Bytes from one read to the next of the same instruction from which on a core does not fetch ahead by itself. Zen 4: a sum over 84 or 168
-// rows of 0.5 MB and 5.6 kB, 128 to 192 bytes of each row a step, took 9.8 and 7.8 ms, and 5.6 and 2.6 ms where the rows are asked for.
-inline constexpr double followed = 1024;
-inline constexpr double kept = 1 << 19;                // bytes of an operand that a second-level cache keeps from one use to the next
-inline constexpr double latency = 400;                 // cycles from asking memory for a line to having it, TLB included
 
 }  // namespace tilec::codegen::model

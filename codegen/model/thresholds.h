@@ -28,4 +28,85 @@ inline constexpr double sorted_element = 10;           // cycles for one element
 inline constexpr int function_operations = 8;          // a function, a quotient, a root (operations_of in machine.h is exact)
 inline constexpr double operations_a_cycle = 16;       // with full vectors of f32
 
+// Turns of a group: schedule.cpp, indirect.cpp.
+inline constexpr double enough_turns = 8, most_turns = 32;  // of one statement: 8 cores have one each; beyond 32 nothing is gained
+inline constexpr double turns_of_rows = 512;           // beyond which the rows of an outer loop stay in one turn
+inline constexpr double largest_share = 8;             // parts of m or n
+inline constexpr std::int64_t least_rows_of_turn = 64; // rows of m: fewer do not fill blocks
+inline constexpr double least_shared_rows = 8;         // of a turn of statements that share rows
+inline constexpr double turn_elements = 4096;          // points of such a turn, at least
+inline constexpr std::int64_t blocked_rows_of_turn = 64;  // where one of them is a contraction
+inline constexpr double held_in_l1 = 0.5, held_in_l2 = 0.75;  // parts of the caches that a turn may fill
+inline constexpr double local_part_of_l2 = 0.5;        // that what stays in a turn may fill; of shared memory as much
+inline constexpr double streamed_part_of_l3 = 0.5;     // from which on a result that nobody reads is stored past the cache
+inline constexpr std::int64_t gather_turns = 32, scatter_turns = 8;  // at most: a scatter reads all numbers in every turn
+inline constexpr double narrow_gather = 3;             // times the cycles of a row, for an element that is gathered alone
+inline constexpr std::int64_t gathered_vectors = 64;   // at once
+inline constexpr std::int64_t scattered_vectors = 4, wide_scatter = 8;  // columns of a turn are multiples of 4 vectors, where a row has 8 at least
+
+// Statements that share rows: rewrite/rows.cpp, choose/traffic.cpp (docs/decisions/shared_rows.md).
+inline constexpr double worth_sharing = 250000;        // cycles: what runs longer gains nothing from one launch less
+inline constexpr double worth_parts = 4;               // bytes that sums in parts save over those that the parts move
+inline constexpr double turns_of_parts = 16;           // of sums in parts
+inline constexpr std::int64_t whole_parts = 16;        // a turn is a multiple of what it walks at a time
+inline constexpr double clearly_fewer_bytes = 1.01;    // what other rows must save
+inline constexpr int overtaken = 32;                   // statements that a later one may overtake
+inline constexpr int heavy_set = 512;                  // operations for an element: a longer set gains nothing more from the cache, and no other step has its kernel
+inline constexpr std::int64_t strips_wanted = 8;       // for other cores
+inline constexpr std::int64_t narrowest_strip = 32;    // elements, two lines: of one line a row, nothing is fetched ahead (measured on columns of 900 x 3500)
+
+// Producers that are computed where they are read: rewrite/inline.cpp.
+inline constexpr int largest_inlined = 80;             // nodes of the value that results
+inline constexpr std::size_t most_reads = 10;          // of it
+inline constexpr int light = 3;                        // operations that cost less than storing and reading an element
+inline constexpr double reads_of_copy = 2, reads_of_value = 1.5;  // of each element, up to which it is computed again
+
+// Copies and panels of operands: operands.cpp (docs/decisions/transposed_copy.md).
+inline constexpr double reuse_that_pays = 12;          // reads of each element
+inline constexpr double reuse_of_panels = 128;         // as above, where rows stand on pages of their own
+inline constexpr double large_for_panels = 8;          // second caches that the operand fills: then pages do not matter
+inline constexpr std::int64_t panel_vectors = 4;       // the width of a panel
+inline constexpr std::int64_t few_lanes = 8;           // values of an index: fewer do not fill a vector of f32
+
+// Layouts and boxes of a contraction: choose/layout.cpp (docs/decisions/layouts_by_cost.md, boxes.md).
+inline constexpr double worth_a_search = 30000;        // cycles: below, no layout saves what it takes to think about
+inline constexpr double clearly_less = 0.7;            // of today's cost, for the estimates are rough
+inline constexpr double near_the_best = 1.3;           // of the cycles of the multiply-adds alone
+// Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
+// layout without costs: that estimate knows less of the memory and promises too much. Fitted to the measured times of 240 random
+// contractions, with and without.
+inline constexpr double memory_decides = 3, boxes_up_to = 1.65;
+// Where multiply-adds take so many times what the tensors take to stream, panels and chunks hold what is read again: convolutions of 14 x 14
+// and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.
+inline constexpr double mostly_computes = 4;
+
+// Scans: scan.cpp, window.cpp (docs/decisions/scans.md).
+inline constexpr double scan_vectors = 4;              // rows side by side that are one unit
+inline constexpr double scans_wanted = 64;             // units: with a quarter of them, nothing is cut into blocks
+inline constexpr double scan_worth_blocks = 32;        // times half of the first cache: what fits is read twice for nothing
+inline constexpr std::int64_t scan_block = 64;         // elements: the shortest, and what all are multiples of
+inline constexpr std::int64_t least_blocks = 4;
+inline constexpr std::int64_t wide_window = 192, wide_window_across = 48;  // two scans take as long as a window so wide, along the scan and across it
+
+// Sorting.
+inline constexpr std::int64_t rows_to_cut = 4;         // with fewer, long rows are cut
+
+// Threads of a GPU.   Of an H100, where no other origin is given.
+namespace threads {
+inline constexpr double wanted_of_a_multiprocessor = 1024;  // threads: half of what it holds
+inline constexpr std::int64_t most_rows = 8;           // elements of a thread
+inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the machine
+inline constexpr std::int64_t small_tile = 64, tile = 128;  // elements of a block, along m and n
+inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, at least, where tiles are large
+inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
+inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
+inline constexpr std::int64_t least_to_scan = 64;      // elements that a block of threads scans
+inline constexpr std::int64_t scanned_at_once = 4;     // elements of a thread
+inline constexpr double scan_units = 128, scan_wanted = 8;  // rows that are one unit; units of a multiprocessor
+inline constexpr double scan_block = 2048;             // elements
+inline constexpr double balance = 16;                  // operations for a byte of memory: where both take equally long (67 TF/s, 3.35 TB/s of an H100, less what is not reached)
+inline constexpr std::int64_t warp = 32;               // CUDA C++ Programming Guide, "Hardware implementation"
+inline constexpr std::int64_t sorted_row = 8192, sorting = 256;  // elements up to which a row is sorted by a block of so many threads; longer ones by as many as there are
+}  // namespace threads
+
 }  // namespace tilec::codegen::model

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
 
 namespace tilec::codegen {
@@ -98,10 +99,10 @@ bool worth_inlining(const Program& program, const Statement& producer, const Sta
   for (const Access& read : consumer.reads) uses += read.tensor == id;
   const double ratio = points(consumer) * uses / std::max(1.0, elements(program, id));
   const bool map = consumer.aggregation == Aggregation::Assign && !reduces(consumer);
-  if (nodes(producer.value) * uses + nodes(consumer.value) > 80 || consumer.reads.size() + producer.reads.size() > 10) return false;
-  if (weight(producer.value) == 0 && producer.reads.size() <= 1) return map || ratio <= 2;
-  if (map && weight(producer.value) <= 3) return true;
-  return ratio <= 1.5;
+  if (nodes(producer.value) * uses + nodes(consumer.value) > model::largest_inlined || consumer.reads.size() + producer.reads.size() > model::most_reads) return false;
+  if (weight(producer.value) == 0 && producer.reads.size() <= 1) return map || ratio <= model::reads_of_copy;
+  if (map && weight(producer.value) <= model::light) return true;
+  return ratio <= model::reads_of_value;
 }
 
 constexpr int most_operations = 4096;                  // of a value that a plan makes
@@ -136,7 +137,7 @@ void inline_elementwise(Rewriting& r) {
       possible = possible && consumer && !fills(*consumer, producer->target.tensor) && worth_inlining(program, *producer, *consumer);
       users.insert(u);
     }
-    if (!possible || users.empty() || (users.size() > 1 && weight(producer->value) > 3)) continue;
+    if (!possible || users.empty() || (users.size() > 1 && weight(producer->value) > model::light)) continue;
     const Statement taken = *producer;
     for (const std::size_t u : users) {
       program.nodes[u] = inlined(program, taken, std::get<Statement>(program.nodes[u]));

@@ -10,6 +10,8 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "codegen/model/estimates.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
@@ -89,12 +91,6 @@ class Rows {
   }
 
  private:
-  static constexpr double worth_parts = 4;             // bytes that sums in parts save over those that the parts move
-  static constexpr double turns_wanted = 16;           // of sums in parts
-  static constexpr std::int64_t whole_parts = 16;      // a turn is a multiple of what it walks at a time
-  static constexpr int reach = 32;                     // statements that a later one may overtake
-  static constexpr double worth_sharing = 250000;      // cycles: what runs longer gains nothing from one launch less
-
   const Statement* statement(int node) const { return std::get_if<Statement>(&program_.nodes[static_cast<std::size_t>(node)]); }
   int current() const { return static_cast<int>(done_.size()); }
 
@@ -118,7 +114,7 @@ class Rows {
   // Statements that cannot join are passed over; what needs one of them waits with it.
   void grow(std::size_t first) {
     int skipped = 0;
-    for (std::size_t n = first + 1; rows_ > 0 && n < program_.nodes.size() && skipped < reach; ++n) {
+    for (std::size_t n = first + 1; rows_ > 0 && n < program_.nodes.size() && skipped < model::overtaken; ++n) {
       if (set_of_[n] >= 0) continue;
       if (!waits(n) && joins(static_cast<int>(n), skipped > 0)) continue;
       if (!waits(n)) joins_as_sum(static_cast<int>(n));
@@ -176,7 +172,7 @@ class Rows {
   // to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && (has_threads(target_) || rows != rows_)) return false;
-    if ((cycles(s) > worth_sharing && !saves_reads(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
+    if ((cycles(s) > model::worth_sharing && !saves_reads(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
     if (std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); })) return false;
     if (!dependent && reads_alike(s)) return true;
     return std::none_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
@@ -187,7 +183,7 @@ class Rows {
   bool saves_reads(const Statement& s, std::size_t rows) const {
     if (has_threads(target_) || contracts(program_, s)) return false;
     const bool touches = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
-    return touches && bytes_of_a_row(program_, members(rows)).of(1) <= held_in_l2 * static_cast<double>(target_.l2);
+    return touches && bytes_of_a_row(program_, members(rows)).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
   }
   bool touched(TensorId id) const {
     return std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], id) || statement(other)->target.tensor == id; });
@@ -207,8 +203,8 @@ class Rows {
   std::int64_t part_size(const std::vector<std::int64_t>& extents) const {
     double turns = 1;
     for (std::size_t r = 0; r + 1 < extents.size(); ++r) turns *= static_cast<double>(extents[r]);
-    const double each = static_cast<double>(extents.back()) * std::min(1.0, turns / turns_wanted);
-    return std::min(extents.back(), static_cast<std::int64_t>(std::ceil(each / static_cast<double>(whole_parts))) * whole_parts);
+    const double each = static_cast<double>(extents.back()) * std::min(1.0, turns / model::turns_of_parts);
+    return std::min(extents.back(), static_cast<std::int64_t>(std::ceil(each / static_cast<double>(model::whole_parts))) * model::whole_parts);
   }
 
   static std::vector<std::int64_t> extents_of(const Member& member) {
@@ -233,7 +229,7 @@ class Rows {
       }
       if (sums) parts += 2 * copies * elements(program_, member.statement->target.tensor) * lang::bytes(member.statement->value.type());
     }
-    return parts * worth_parts <= saved && bytes_of_a_row(program_, all).of(1) <= held_in_l2 * static_cast<double>(target_.l2);
+    return parts * model::worth_parts <= saved && bytes_of_a_row(program_, all).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
   }
 
   // The statement as one that sums over rows of the set: its indices that run over them.
@@ -318,7 +314,7 @@ class Rows {
     if (!other) return false;
     std::vector<Member> now = members(rows_);
     for (const int node : sums_) now.push_back({statement(node), {}});
-    if (other->saved <= 1.01 * bytes_saved(program_, now, target_)) return false;
+    if (other->saved <= model::clearly_fewer_bytes * bytes_saved(program_, now, target_)) return false;
     auto made = together(other->nodes, other->members.front(), std::any_of(other->members.begin(), other->members.end(), sums));
     if (!made) return false;
     for (const int node : open_.nodes) set_of_[static_cast<std::size_t>(node)] = -1;
@@ -351,7 +347,7 @@ class Rows {
     Open open{{first}, {{statement(first), row_indices(first)}}, 0};
     std::set<TensorId> passed;
     int skipped = 0, sum = weight(statement(first)->value);
-    for (std::size_t n = static_cast<std::size_t>(first) + 1; !open.members[0].rows.empty() && n < program_.nodes.size() && skipped < reach && sum < too_heavy; ++n) {
+    for (std::size_t n = static_cast<std::size_t>(first) + 1; !open.members[0].rows.empty() && n < program_.nodes.size() && skipped < model::overtaken && sum < model::heavy_set; ++n) {
       if (set_of_[n] >= 0 && set_of_[n] != current()) continue;
       const std::vector<TensorId> needs = autodiff::operands(program_.nodes[n]);
       const bool free = std::none_of(needs.begin(), needs.end(), [&](TensorId id) { return passed.contains(id); });
@@ -435,11 +431,10 @@ class Rows {
 
   // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a kernel that
   // grows without end is one that no other step can share.
-  static constexpr int too_heavy = 512;
   bool heavy() const {
     int sum = 0;
     for (const int node : open_.nodes) sum += weight(statement(node)->value);
-    return sum >= too_heavy;
+    return sum >= model::heavy_set;
   }
 
   // A copy that finds a line of what it reads side by side along a row, of which a turn has few, takes them from as many lines.
@@ -455,12 +450,11 @@ class Rows {
           for (std::size_t k = 0; k < s.indices.size(); ++k) others = others || (k != own[r].index && mentions(read.element[d], k));
         }
         if (stride != 1 || !others || s.domain[own[r].index].extent->get() <= 1) continue;
-        if (r + 1 < rows || local_bytes(rows) * of_a_line > budget()) return true;  // else as many rows as a line has elements are one turn
+        if (r + 1 < rows || local_bytes(rows) * model::element_of_line > budget()) return true;  // else as many rows as a line has elements are one turn
       }
     }
     return false;
   }
-  static constexpr double of_a_line = 16;
 
   bool same_extents(const Statement& s, const Leads& own, std::size_t rows) const {
     const Statement& first = *statement(open_.nodes.front());
@@ -469,7 +463,7 @@ class Rows {
     return true;
   }
 
-  double budget() const { return static_cast<double>(has_threads(target_) ? target_.shared_bytes : target_.l2) / 2; }
+  double budget() const { return model::local_part_of_l2 * static_cast<double>(has_threads(target_) ? target_.shared_bytes : target_.l2); }
 
   // What one row of every target of the set takes.
   double local_bytes(std::size_t rows) const {

@@ -57,11 +57,12 @@ std::map<std::string, int> said;                       // words of random plans
 void fail(const Case& c, const std::string& target, const std::string& what) {
   ++failures;
   std::cout << fmt::format("FAILED {}  on {}\n{}", c.title(), target, c.program.text);
-  for (const poly::TensorId id : c.bounded.inputs) {
-    const poly::Tensor& t = c.bounded.tensor(id);
-    std::vector<std::int64_t> shape;
-    for (const poly::Size& n : t.shape) shape.push_back(n.get());
-    std::cout << fmt::format("  {} {}[{}]\n", lang::name(t.dtype), t.name, fmt::join(shape, ", "));
+  for (std::size_t k = 0; k < c.inputs.size(); ++k) {
+    const poly::Array& a = c.inputs[k];
+    std::cout << fmt::format("  {} {}[{}]", lang::name(a.dtype), c.bounded.tensor(c.bounded.inputs[k]).name, fmt::join(a.shape, ", "));
+    for (std::size_t e = 0; e < 6 && e < static_cast<std::size_t>(a.count()); ++e)
+      std::cout << (lang::is_float(a.dtype) ? fmt::format(" {}", a.reals[e]) : !lang::is_signed(a.dtype) ? fmt::format(" {}", static_cast<std::uint64_t>(a.integers[e])) : fmt::format(" {}", a.integers[e]));
+    std::cout << "\n";
   }
   for (const auto& [name, strides] : c.request.strides) std::cout << fmt::format("  {} has strides {}\n", name, fmt::join(strides, ", "));
   if (!c.plan.empty()) std::cout << "  planned\n" << c.plan;

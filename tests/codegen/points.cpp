@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "poly/evaluate.h"
 
@@ -69,7 +70,7 @@ class Walk {
 
   Steps run(const Body& body) {
     walk(body);
-    Steps steps{stored_, 0};
+    Steps steps = done_;
     for (const auto& [cell, count] : pending_) steps.idle += count;
     return steps;
   }
@@ -82,8 +83,9 @@ class Walk {
     const std::int64_t extent = known(loop.extent);
     if (extent < 1 && loop.kind == Kind::Serial) throw std::runtime_error("the serial loop `" + loop.index + "` would turn " + std::to_string(extent) + " times");
     const auto places = places_;
-    const std::int64_t stored = stored_;
+    const Steps done = done_;
     const auto pending = pending_;
+    const auto left = std::exchange(left_, {});
     const bool alike = !steering_.contains(loop.index);
     for (std::int64_t i = 0; i < (alike ? std::min<std::int64_t>(1, extent) : extent); ++i) {
       integers[loop.index] = i;
@@ -93,16 +95,21 @@ class Walk {
           if (const auto found = places_.find(a.view); found != places_.end()) found->second.offset += known(a.step);
     }
     places_ = places;
-    if (alike && extent > 1) repeat(extent, stored, pending);
+    if (alike && extent > 1) repeat(extent, done, pending);
+    left_.insert(left.begin(), left.end());
   }
-  // The turn just walked, `extent` times.
-  void repeat(std::int64_t extent, std::int64_t stored, const std::map<Cell, std::int64_t>& pending) {
-    stored_ = stored + (stored_ - stored) * extent;
-    for (auto& [cell, count] : pending_) {
-      const auto before = pending.find(cell);
-      const std::int64_t start = before == pending.end() ? 0 : before->second;
-      count = start + (count - start) * extent;
-    }
+  // The turn just walked, `extent` times. A register that it leaves is found by the first turn as the loop found it, by the others as a turn ends.
+  void repeat(std::int64_t extent, const Steps& done, const std::map<Cell, std::int64_t>& pending) {
+    const auto count_of = [](const std::map<Cell, std::int64_t>& counts, const Cell& cell) {
+      const auto found = counts.find(cell);
+      return found == counts.end() ? 0 : found->second;
+    };
+    Steps turn{done_.steps - done.steps, done_.idle - done.idle};
+    for (const auto& [cell, member] : left_) turn.*member += count_of(pending_, cell) - count_of(pending, cell);
+    done_.steps += turn.steps * (extent - 1);
+    done_.idle += turn.idle * (extent - 1);
+    for (auto& [cell, count] : pending_)
+      if (!left_.contains(cell)) count += (count - count_of(pending, cell)) * (extent - 1);
   }
   void walk(const If& branch) { walk(known(branch.condition) != 0 ? branch.then : branch.otherwise); }
   void walk(const Let& let) {
@@ -113,15 +120,21 @@ class Walk {
     if (const auto base = places_.find(view.base); base != places_.end() && steering_.contains(view.name)) places_[view.name] = {base->second.table, base->second.offset + known(view.offset)};
   }
   void walk(const Allocate& array) {
-    if (array.memory == Memory::Register) registers_.insert(array.name);
+    if (array.memory != Memory::Register) return;
+    registers_.insert(array.name);
+    for (std::int64_t element = 0; element < array.count; ++element) leave({array.name, element}, &Steps::idle);
   }
   void walk(const Store& store) {
     std::set<Cell> read;
     cells(store.value, read);
     if (!registers_.contains(store.view)) return take(read);
     const Cell target{store.view, known(store.offset)};
-    if (read.contains(target)) ++pending_[target];
-    else moved_[target] = read;
+    if (read.contains(target)) {
+      ++pending_[target];
+    } else {
+      leave(target, &Steps::idle);
+      moved_[target] = read;
+    }
     if (!steering_.contains(store.view)) return;
     if (read.contains(target)) throw std::runtime_error("`" + store.view + "` counts and steers");
     cells_[target] = value(store.value);
@@ -139,7 +152,7 @@ class Walk {
       for (std::size_t k = 0; k < callee.views.size(); ++k)
         if (const auto found = places_.find(call.views[k]); found != places_.end()) inner.place(callee.views[k].name, found->second);
       const Steps steps = inner.run(callee.body);
-      stored_ += steps.steps;
+      done_.steps += steps.steps;
       pending_[{call.function, 0}] += steps.idle;
       return;
     }
@@ -152,8 +165,12 @@ class Walk {
   }
 
   void take(const std::set<Cell>& read) {
-    for (const Cell& cell : read)
-      if (const auto found = pending_.find(cell); found != pending_.end()) stored_ += found->second, pending_.erase(found);
+    for (const Cell& cell : read) leave(cell, &Steps::steps);
+  }
+  // What was counted in a register is settled: stored, or idle where the register begins anew.
+  void leave(Cell cell, std::int64_t Steps::*member) {
+    left_.try_emplace(cell, member);
+    if (const auto found = pending_.find(cell); found != pending_.end()) done_.*member += found->second, pending_.erase(found);
   }
 
   // The register elements that a value is made of, be it through Lets.
@@ -213,8 +230,9 @@ class Walk {
   std::map<std::string, Expr> lets_;
   std::map<Cell, std::optional<std::int64_t>> cells_;  // of register arrays that steer
   std::map<Cell, std::int64_t> pending_;
+  std::map<Cell, std::int64_t Steps::*> left_;         // in this turn of the innermost loop, and as what the first time
   std::map<Cell, std::set<Cell>> moved_;               // of a register that took others' values: which, for a Transpose asks for them
-  std::int64_t stored_ = 0;
+  Steps done_{0, 0};
 };
 
 bool has_loop(const Body& body) {

@@ -1,0 +1,108 @@
+// Cycles by which a search weighs hundreds of candidates: rougher than core.h and traffic.h, which predict the plan that is chosen.
+//
+// One core, full vectors of f32. Where no other origin is given: of the Zen 4 of machine.cpp, from its instruction tables or fitted to the
+// rows of `./dev bench`.
+#pragma once
+
+#include <cstdint>
+
+#include "lang/op.h"
+
+namespace tilec::codegen::model {
+
+// In multiply-adds; 1 for what is none of the slow ones.   f32 with masks, rounded: operations_of in machine.h is exact.
+int rough_operations_of(lang::Op op);
+
+inline constexpr double pipes = 2;                     // vector multiply-adds a cycle, and vector loads (Agner Fog, "Zen 4": FP0 and FP1; two loads)
+inline constexpr double latency = 4;                   // cycles from one accumulation to the next of the same register (as above: FMA)
+inline constexpr double memory_bytes = 8;              // a cycle, from memory: `memory` in machine.cpp
+inline constexpr double element_of_line = 16;          // f32 on a cache line
+inline constexpr int factor_operations = 16;           // of a factor whose product has a scale: codegen/product.h, counted
+
+// Blocks of accumulators: leaf_choice.cpp.
+namespace blocks {
+inline constexpr double load = 0.5;                    // cycles of a vector that lies side by side, and of a splat
+inline constexpr std::int64_t shuffled_apart = 4;      // elements: neighbours that lie so far apart come as vectors that are shuffled
+inline constexpr double gathered_lane = 0.5;           // cycles: one element a cycle, of which half waits for nothing
+inline constexpr double scattered_lane = 1.5;          // cycles of a lane of a scan that is loaded or stored alone
+inline constexpr double line_of_lane = 4;              // cycles: a gather touches a line for each lane, from the second cache
+inline constexpr double masked = 3;                    // a vector with a mask over one without
+inline constexpr double fold_of_lanes = 12;            // cycles to fold the lanes of one output; of a block of threads, as many of one thread:
+inline constexpr double fold_of_threads = 400;
+inline constexpr double start = 12;                    // cycles around a block
+inline constexpr double tap_store = 2.5;               // cycles to read, add to and write a vector of the target; to write it alone 1
+inline constexpr double of_load = 0.05;                // cycles by which a block of fewer loads wins among equals
+inline constexpr double paged_row = 2;                 // cycles for each step whose row lies pages from the one before, where no block reads it from a cache
+inline constexpr std::int64_t pages_apart = 512;       // elements of f32: half a page, beyond which a core fetches nothing ahead (machine.h)
+inline constexpr double panel_of_l1 = 32768;           // bytes: what blocks of m read again beyond it comes from the second cache
+inline constexpr double vector_of_l2 = 2;              // cycles
+inline constexpr double part_of_l1 = 0.75, part_of_l2 = 0.5;  // of a cache that one operand may fill before its lines are lost
+inline constexpr double line_of_l2 = 0.7, line_of_l3 = 4;  // cycles to fetch such a line again, beyond what is hidden
+inline constexpr double spelled_out = 384;             // operations: a block of a long expression is the expression for every element
+inline constexpr std::int64_t most_rows = 14, most_rows_apart = 16, most_vectors = 6;  // of a block; where elements lie apart, rows share their lines
+inline constexpr std::int64_t edge_rows = 12;          // of a block at the edge of its vectors
+inline constexpr std::int64_t few_taps = 12;           // as many as the leaf spells out one by one
+inline constexpr std::int64_t short_loop = 8;          // values: of a reduction that has fewer, another one is the innermost loop
+inline constexpr std::int64_t unrolled_steps = 4, unrolled_block = 64;  // of the innermost reduction: its steps, and its accumulators in all of them
+inline constexpr std::int64_t reduced_vectors = 4;     // accumulators of a fold of lanes: they hide `latency`
+inline constexpr double much_less = 0.35;              // of the cost, what taps must come to: they write the target once for each value (docs/decisions/layouts_by_cost.md)
+inline constexpr double less = 0.98;                   // of the cost, what another block must come to
+inline constexpr double tie = 0.001;                   // of the cost: such blocks take equally long, and the wider strip is taken
+inline constexpr double panel_part_of_l2 = 0.375;      // beyond it a panel is cut into chunks, where there are
+inline constexpr std::int64_t panel_reuse = 4;         // blocks of m that read it again
+inline constexpr double steps_of_chunk = 512;          // of a reduction that is cut
+}  // namespace blocks
+
+// Rows that are asked for before they are read: choose/ahead.cpp.
+namespace ahead {
+// Bytes from one read to the next of the same instruction from which on a core does not fetch ahead by itself. Zen 4: sums over 84 rows
+// 0.5 MB apart and 168 rows 5.6 kB apart, 128 to 192 bytes of each a step, took 9.8 and 7.8 ms, and 5.6 and 2.6 ms where rows are asked for.
+inline constexpr double followed = 1024;
+inline constexpr double kept = 1 << 19;                // bytes of an operand that a second cache keeps from one use to the next
+inline constexpr double memory = 400;                  // cycles from asking memory for a line to having it, pages found
+inline constexpr double in_flight = 2500;              // cycles of the blocks between asking and reading: several times as many, for memory serves many at once
+inline constexpr std::int64_t most_blocks = 4, least_steps = 4, most_steps = 16;
+inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
+inline constexpr double may_cost = 0.5;                // of a step
+inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
+inline constexpr double share_of_l2 = 0.25;            // what is asked for and not yet read
+}  // namespace ahead
+
+// Scans: leaf_choice.cpp.
+namespace scans {
+inline constexpr double all_but_one = 3, decaying = 2; // times the operations: multiplied in and divided out, in f64 and bounded; decay and add
+inline constexpr std::int64_t rows_at_once = 8;        // that hide the latency of each other's sums
+inline constexpr std::int64_t vectors_at_once = 4;     // of lanes across the scan, times rows: as above
+inline constexpr int registers_of_lane = 2, registers_of_decay = 16;  // that a vector of sums takes
+}  // namespace scans
+
+// Copies of operands: choose/layout.cpp.   Measured on copies of 10 KB to 100 MB in every order of three dimensions.
+namespace copies {
+// Cycles to copy one element of four bytes, read and written once, transposed in registers: from and to the second cache, the last, memory.
+inline constexpr double in_l2 = 0.8, in_l3 = 1.6, in_memory = 3;
+inline constexpr double start = 200;
+inline constexpr double short_run = 8;                 // cycles for a run of elements that is no vector
+inline constexpr double vector_run = 8;                // elements from which on a run is vectors
+}  // namespace copies
+
+// Boxes of a contraction: choose/boxes.cpp.   Fitted to 240 random contractions, with boxes and without (docs/decisions/boxes.md).
+namespace boxes {
+// Cycles of a cache line from the second cache, the last one, memory: one after the other; each from another place.
+struct Level { double streamed, scattered; };
+inline constexpr Level second{1.5, 2}, last{4, 6}, memory{9, 16};
+inline constexpr double long_run = 16;                 // lines from which on the hardware fetches ahead
+inline constexpr double moved = 0.35, moved_in_order = 0.15;  // cycles to copy an element that is in a cache: transposed in registers, or as it lies
+inline constexpr double of_block = 14, of_accumulator = 1.5;  // cycles to begin and end a block, and to add up one of its vectors
+inline constexpr double most_accumulators = 24, most_rows = 12, most_vectors = 4;
+inline constexpr double of_inner_loop = 6;             // cycles to begin the innermost of several reductions
+inline constexpr double bounded = 1.2;                 // a contraction whose rows say which points there are, over one without
+inline constexpr double of_box = 400;                  // cycles for the loops of a box
+inline constexpr double share_of_l2 = 0.45;            // that its copies may fill; of a tensor that is not copied, half counts
+inline constexpr double read_in_place = 0.5;
+inline constexpr double torn_line = 0.9;               // lines that a run has beyond its length: it begins anywhere
+inline constexpr double all_of_l3 = 0.75;              // of the last cache, beyond which tensors come from memory
+inline constexpr double again_of_l2 = 0.4, again_of_l3 = 0.5;  // up to which a tensor is found there the second time
+inline constexpr std::int64_t whole_lines = 32;        // elements: two lines, side by side in every tensor
+}  // namespace boxes
+
+}  // namespace tilec::codegen::model
