@@ -284,6 +284,7 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
   if (leaf.chunk > 0) text += fmt::format("; {} of {} at a time, added up in the target: what lanes read stays in cache, and a long sum stays exact", leaf.chunk, leaf.k.front());
   if (leaf.taps > 0) text += fmt::format("; one value of {} at a time, added up in the target: the blocks of each have exact bounds", fmt::join(std::vector(leaf.k.begin(), leaf.k.begin() + leaf.taps), ", "));
   if (leaf.turned) text += fmt::format("; what lies side by side along {} is read or written so, and transposed in registers", leaf.m);
+  if (leaf.ahead > 0) text += fmt::format("; rows that lie far apart are asked for {} before they are read", plural(static_cast<double>(leaf.ahead), leaf.ahead_by_blocks ? "block" : "step", leaf.ahead_by_blocks ? "blocks" : "steps"));
   if (leaf.stream) text += "; stored past the cache, as nobody reads it here";
   return text + "\n" + explain_lanes(leaf, why) + explain_blocks(leaf, why);
 }

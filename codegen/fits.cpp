@@ -20,6 +20,7 @@ namespace tilec::codegen {
 namespace {
 
 constexpr std::int64_t most_rows = 32, most_vectors = 16, most_accumulators = 128, most_lanes = 64;  // beyond any register file
+constexpr std::int64_t most_ahead = 1024;              // offsets stay small numbers
 
 // ---- the head
 
@@ -175,6 +176,8 @@ class LeafFit {
     if (leaf_.stream && (leaf_.form != LeafForm::Map || has_threads(target_) || !is_output(plan_.program, id) || read_here)) return fmt::format("only a `map` whose result nobody here reads is streamed, and `{}` is none", name());
     if (leaf_.depth > 0 && leaf_ != chosen_) return std::string("a staged leaf has one form only");
     if (leaf_.depth > 0 && (!group_.loops.empty() || group_.body.size() > 1)) return std::string("a staged leaf stands alone, without loops");
+    if (leaf_.ahead > 0 && (leaf_.form != LeafForm::Contract || has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` on a CPU that has a `k`");
+    if (leaf_.ahead > most_ahead) return fmt::format("{} is too far ahead: {} at most", leaf_.ahead, most_ahead);
     if (!leaf_.m_inner && (has_threads(target_) || leaf_.m.empty() || leaf_.n.empty())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
     return std::nullopt;
   }

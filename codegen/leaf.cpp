@@ -12,13 +12,17 @@
 #include "codegen/leaf.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <map>
 #include <tuple>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "codegen/model/estimates.h"
+#include "codegen/model/footprint.h"
+#include "codegen/model/machine.h"
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
@@ -401,7 +405,9 @@ class Leaf {
     if (known > 0 && known <= model::blocks::unrolled_steps && known * tile_.rows * tile_.vectors <= model::blocks::unrolled_block) {
       const std::string u = names_.fresh(nest_.dims[*d].name);
       return with(*d, range.lo, [&] { return with_views([&] {
-        return Body{stmt(For{u, Kind::Unroll, count, {}, step(var(u), d)})}; }); });
+        Body one = step(var(u), d);
+        append(one, asked_ahead(*d, var(u)));
+        return Body{stmt(For{u, Kind::Unroll, count, {}, std::move(one)})}; }); });
     }
     const std::string lo = names_.fresh(nest_.dims[*d].name + "_lo"), turns = names_.fresh(nest_.dims[*d].name + "_n");
     Body body;
@@ -425,12 +431,36 @@ class Leaf {
       const std::string index = names_.fresh(nest_.dims[*d].name);
       Body inner = step(Expr(std::int64_t{0}), std::nullopt, d, index, r.lo);
       hoisted_.clear();
+      append(inner, asked_ahead(*d, Expr(std::int64_t{0})));
       same.push_back(stmt(For{index, Kind::Serial, n, advance(*d), std::move(inner)}));
       return same; }); });
     steady_guard_.reset();
     if (known < 0) body.push_back(stmt(If{less(Expr(std::int64_t{0}), n), std::move(loop), {}}));
     else append(body, std::move(loop));
     return body;
+  }
+
+  // ---- rows of operands that a core does not fetch ahead by itself
+
+  // Step u of the innermost reduction d asks for what a later step, or the same step of a later block, reads of them.
+  Body asked_ahead(std::size_t d, const Expr& u) {
+    Body body;
+    if (!leaf_.ahead) return body;
+    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
+      const Form& f = nest_.reads[r].offset;
+      const std::int64_t bytes = lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype), further = further_on(f, d);
+      if (!further || !waits_for(nest_, nest_.reads[r], d, bytes) || std::find(views_.begin(), views_.end(), views_[r]) != views_.begin() + static_cast<std::ptrdiff_t>(r)) continue;
+      for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes))
+        body.push_back(stmt(Prefetch{views_[r], Expr(offset + further) + u * Expr(f.coefficients[d])}));
+    }
+    return body;
+  }
+  // How far the elements of that later step lie behind those of this one.
+  std::int64_t further_on(const Form& f, std::size_t d) const {
+    if (!leaf_.ahead_by_blocks) return f.coefficients[d] * leaf_.ahead;
+    const std::int64_t along_m = in_m(f) ? f.coefficients[static_cast<std::size_t>(m_)] * tile_.rows : 0;
+    const std::int64_t along_n = in_n(f) ? f.coefficients[static_cast<std::size_t>(n_)] * tile_.vectors * leaf_.lanes : 0;
+    return leaf_.ahead * (along_n && (!along_m || !leaf_.m_inner) ? along_n : along_m);
   }
 
   Body with_views(const std::function<Body()>& inside) {
@@ -815,6 +845,28 @@ std::string Names::fresh(const std::string& stem) {
     ++n;
     if (taken_.insert(name).second) return name;
   }
+}
+
+bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
+  if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::followed) return false;
+  std::vector<std::int64_t> extents;
+  for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
+  return model::footprint(read, extents, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
+}
+
+std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes) {
+  const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)], by_n = n < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(n)];
+  std::map<std::int64_t, std::int64_t> first;          // of a line, as if the block started with one
+  for (std::int64_t i = 0; i < (by_m ? rows : 1); ++i)
+    for (std::int64_t j = 0; j < (by_n ? columns : 1); ++j) {
+      const std::int64_t at = i * by_m + j * by_n;
+      const auto line = static_cast<std::int64_t>(std::floor(static_cast<double>(at * bytes) / model::line));
+      const auto [known, fresh] = first.try_emplace(line, at);
+      if (!fresh) known->second = std::min(known->second, at);
+    }
+  std::vector<std::int64_t> offsets;
+  for (const auto& [line, at] : first) offsets.push_back(at);
+  return offsets;
 }
 
 Body serial(Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside) {

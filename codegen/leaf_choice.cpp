@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/choose/ahead.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/thresholds.h"
@@ -482,6 +483,7 @@ Choice choose_leaf(const Facts& f, int node) {
     best.again = block.again;
   }
   if (f.adds && best.leaf.form == LeafForm::Contract && !best.leaf.taps) best.leaf.chunk = chunk_of(f, best.leaf);
+  if (f.squares && best.leaf.form == LeafForm::Contract) look_ahead(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);

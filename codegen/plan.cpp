@@ -45,6 +45,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (leaf.turned) line += "  turned";
   if (leaf.stream) line += "  streamed";
   if (!leaf.m_inner) line += "  rows outside";
+  if (leaf.ahead) line += fmt::format("  ahead {} {}", leaf.ahead, leaf.ahead_by_blocks ? "blocks" : "steps");
   return line;
 }
 
@@ -117,6 +118,7 @@ class LeafReader {
     else if (key == "stage") number(key, leaf_.depth);
     else if (key == "chunk") number(key, leaf_.chunk);
     else if (key == "taps") number(key, leaf_.taps);
+    else if (key == "ahead") ahead(key);
     else refuse(span, "`" + key + "` is no part of a leaf");
   }
 
@@ -127,6 +129,14 @@ class LeafReader {
     const auto rows = number_in(block.substr(0, x)), vectors = number_in(x == std::string::npos ? "" : block.substr(x + 1));
     if (!rows || !vectors || !*rows || !*vectors) return refuse(span, "`block " + block + "` is not ROWSxVECTORS");
     leaf_.rows = *rows, leaf_.vectors = *vectors;
+  }
+
+  void ahead(const std::string& key) {
+    number(key, leaf_.ahead);
+    const lang::Span span = line_.here();
+    const std::string unit = line_.next();
+    leaf_.ahead_by_blocks = unit == "blocks";
+    if (unit != "blocks" && unit != "steps") refuse(span, "`ahead` counts `steps` or `blocks`");
   }
 
   void number(const std::string& key, std::int64_t& to) {

@@ -48,6 +48,8 @@ struct Compute {
   bool stream = false;                                 // stores go past the cache: nobody reads the target soon
   bool turned = false;                                 // accesses with unit stride along m go through squares transposed in registers
   bool m_inner = true;                                 // blocks of m run inside blocks of n
+  std::int64_t ahead = 0;                              // rows of operands that lie far apart are asked for so many steps, or blocks, before they are read
+  bool ahead_by_blocks = false;
   bool operator==(const Compute&) const = default;
 };
 struct Loop {

@@ -142,6 +142,7 @@ class Replay {
     if (given.block) {
       const Compute& said = given.leaf;
       leaf.rows = said.rows, leaf.vectors = said.vectors, leaf.lanes = said.lanes, leaf.chunk = said.chunk, leaf.depth = said.depth, leaf.stream = said.stream, leaf.turned = said.turned, leaf.taps = said.taps, leaf.m_inner = said.m_inner;
+      leaf.ahead = said.ahead, leaf.ahead_by_blocks = said.ahead_by_blocks;
     }
     if (leaf.form == given.leaf.form) return leaf;
     diagnostics_.report(given.span, messages::plan_group, group.name, "a leaf of another form than the chosen one says its indices and its `block` and `lanes`");

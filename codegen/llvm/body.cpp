@@ -147,7 +147,7 @@ void BodyEmitter::statement(const Prefetch& s) {
   const Place& m = memory(s.view);
   const Lanes offset = expr(s.offset);
   if (!offset.stride && offset.value->getType()->isVectorTy()) return;  // a hint about scattered places: none
-  Value* at = address(m, offset.value);
+  Value* at = builder_.CreateGEP(stored(m.type), m.pointer, offset.value);  // perhaps behind the tensor's end
   builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, builder_.getInt32(0), builder_.getInt32(3), builder_.getInt32(1)});
 }
 

@@ -53,6 +53,21 @@ inline constexpr std::int64_t panel_reuse = 4;         // blocks of m that read 
 inline constexpr double steps_of_chunk = 512;          // of a reduction that is cut
 }  // namespace blocks
 
+// Rows that are asked for before they are read: choose/ahead.cpp.
+namespace ahead {
+// Bytes from one read to the next of the same instruction from which on a core does not fetch ahead by itself. Zen 4: sums over 84 rows
+// 0.5 MB apart and 168 rows 5.6 kB apart, 128 to 192 bytes of each a step, took 9.8 and 7.8 ms, and 5.6 and 2.6 ms where rows are asked for.
+inline constexpr double followed = 1024;
+inline constexpr double kept = 1 << 19;                // bytes of an operand that a second cache keeps from one use to the next
+inline constexpr double memory = 400;                  // cycles from asking memory for a line to having it, pages found
+inline constexpr double in_flight = 2500;              // cycles of the blocks between asking and reading: several times as many, for memory serves many at once
+inline constexpr std::int64_t most_blocks = 4, least_steps = 4, most_steps = 16;
+inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
+inline constexpr double may_cost = 0.5;                // of a step
+inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
+inline constexpr double share_of_l2 = 0.25;            // what is asked for and not yet read
+}  // namespace ahead
+
 // Scans: leaf_choice.cpp.
 namespace scans {
 inline constexpr double all_but_one = 3, decaying = 2; // times the operations: multiplied in and divided out, in f64 and bounded; decay and add

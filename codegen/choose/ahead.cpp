@@ -1,0 +1,89 @@
+#include "codegen/choose/ahead.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/leaf.h"
+#include "codegen/model/estimates.h"
+#include "codegen/model/machine.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+// The extents that one turn sees, and what a step of the block does there.
+class Steps {
+ public:
+  Steps(const Facts& f, const Compute& leaf)
+      : f_(f), leaf_(leaf), n_(position(leaf.n)), m_(position(leaf.m)), innermost_(*f.nest.dim(leaf.k.back())), bytes_(lang::bytes(f.nest.value->type())) {
+    for (const std::string& k : leaf.k) steps_ *= static_cast<double>(extent(*f.nest.dim(k)));
+    if (leaf.chunk) steps_ *= static_cast<double>(leaf.chunk) / static_cast<double>(extent(*f.nest.dim(leaf.k.front())));
+  }
+
+  // Lines of a step that are worth asking for, of all reads; 0: none is.
+  double lines() const {
+    double all = 0;
+    for (const FlatAccess& read : f_.nest.reads) {
+      if (!waits(read)) continue;
+      if (readings(read) > model::ahead::most_readings) return 0;
+      all += lines_of(read);
+    }
+    return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
+  }
+  double cycles() const { return std::max(static_cast<double>(leaf_.rows * leaf_.vectors) / 2, 4.0); }
+  double steps() const { return steps_; }
+  double innermost() const { return static_cast<double>(extent(innermost_)); }
+  // Blocks of the dimension that tells the rows' parts apart.
+  double blocks_along() const {
+    double least = 1e9;
+    for (const FlatAccess& read : f_.nest.reads) {
+      if (!waits(read)) continue;
+      const bool in_n = n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0;
+      least = std::min(least, in_n ? blocks(n_, leaf_.vectors * leaf_.lanes) : blocks(m_, leaf_.rows));
+    }
+    return least;
+  }
+
+ private:
+  int position(const std::string& name) const { return name.empty() ? -1 : static_cast<int>(*f_.nest.dim(name)); }
+  std::int64_t extent(std::size_t d) const { return f_.extent[d]; }
+  std::int64_t coefficient(const FlatAccess& read, std::size_t d) const { return std::abs(read.offset.coefficients[d]); }
+  double blocks(int d, std::int64_t of) const { return d < 0 ? 1 : std::ceil(static_cast<double>(extent(static_cast<std::size_t>(d))) / static_cast<double>(of)); }
+
+  // Nor does a step read all that lies between it and the next.
+  bool waits(const FlatAccess& read) const {
+    if (!waits_for(f_.nest, read, innermost_, bytes_)) return false;
+    const auto step = static_cast<double>(coefficient(read, innermost_) * bytes_);
+    return step >= std::min(model::page, 2 * lines_of(read) * model::line);
+  }
+  // By blocks of m and by loops around the blocks.
+  double readings(const FlatAccess& read) const {
+    double count = m_ >= 0 && coefficient(read, static_cast<std::size_t>(m_)) == 0 ? blocks(m_, leaf_.rows) : 1;
+    for (const std::string& index : leaf_.outer)
+      if (const std::size_t d = *f_.nest.dim(index); coefficient(read, d) == 0) count *= static_cast<double>(extent(d));
+    return count;
+  }
+  double lines_of(const FlatAccess& read) const { return static_cast<double>(lines_of_step(read.offset, m_, leaf_.rows, n_, leaf_.vectors * leaf_.lanes, bytes_).size()); }
+
+  const Facts& f_;
+  const Compute& leaf_;
+  const int n_, m_;
+  const std::size_t innermost_;
+  const std::int64_t bytes_;
+  double steps_ = 1;
+};
+
+}  // namespace
+
+void look_ahead(const Facts& f, Compute& leaf) {
+  if (leaf.k.empty() || leaf.n.empty()) return;
+  const Steps steps(f, leaf);
+  const double lines = steps.lines();
+  if (lines == 0) return;
+  const double block = steps.steps() * steps.cycles(), by_blocks = std::clamp(std::ceil(model::ahead::in_flight / block), 1.0, static_cast<double>(model::ahead::most_blocks));
+  leaf.ahead_by_blocks = steps.blocks_along() > by_blocks && steps.steps() * lines * model::line * by_blocks <= model::ahead::share_of_l2 * static_cast<double>(f.l2);
+  const double by_steps = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
+  leaf.ahead = static_cast<std::int64_t>(leaf.ahead_by_blocks ? by_blocks : 2 * by_steps <= steps.innermost() ? by_steps : 0);
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,14 @@
+// How long before they are read rows of an operand should be asked for.
+//
+//   dB[n, k] = +(A[m, k] * dC[m, n])   with 168 rows of dC, 128 bytes of each a step, 5.6 kB apart   ⇒   ahead 2 blocks
+//
+// A core fetches ahead what lies close to what it just read. Where each step of a sum reads another page, every step waits for memory.
+#pragma once
+
+#include "codegen/leaf_choice.h"
+
+namespace tilec::codegen {
+
+void look_ahead(const Facts& f, Compute& leaf);
+
+}  // namespace tilec::codegen
