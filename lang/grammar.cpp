@@ -82,6 +82,10 @@ struct Token : x3::parser<Derived> {
     x3::traits::move_to(value, out);
     return true;
   }
+
+ private:
+  friend Derived;                                      // the only one that may name itself there
+  Token() = default;
 };
 
 // Punctuation; `longer` are the characters that would make it another token.

@@ -5,14 +5,14 @@
 namespace tilec::lang {
 namespace {
 
-struct TypeInfo { DType type; std::string_view name; int bits; bool is_float, is_signed; };
+struct TypeInfo { std::string_view name; int bits; DType type; bool is_float, is_signed; };
 
 constexpr TypeInfo table[] = {
-    {DType::Bool, "bool", 8, false, false}, {DType::U8, "u8", 8, false, false},     {DType::U16, "u16", 16, false, false},
-    {DType::U32, "u32", 32, false, false},  {DType::U64, "u64", 64, false, false},  {DType::I8, "i8", 8, false, true},
-    {DType::I16, "i16", 16, false, true},   {DType::I32, "i32", 32, false, true},   {DType::I64, "i64", 64, false, true},
-    {DType::F16, "f16", 16, true, true},    {DType::BF16, "bf16", 16, true, true},  {DType::F32, "f32", 32, true, true},
-    {DType::F64, "f64", 64, true, true},
+    {"bool", 8, DType::Bool, false, false}, {"u8", 8, DType::U8, false, false},     {"u16", 16, DType::U16, false, false},
+    {"u32", 32, DType::U32, false, false},  {"u64", 64, DType::U64, false, false},  {"i8", 8, DType::I8, false, true},
+    {"i16", 16, DType::I16, false, true},   {"i32", 32, DType::I32, false, true},   {"i64", 64, DType::I64, false, true},
+    {"f16", 16, DType::F16, true, true},    {"bf16", 16, DType::BF16, true, true},  {"f32", 32, DType::F32, true, true},
+    {"f64", 64, DType::F64, true, true},
 };
 
 const TypeInfo& info(DType type) { return table[static_cast<std::size_t>(type)]; }

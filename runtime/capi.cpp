@@ -520,13 +520,13 @@ tilec_status run_on(const runtime::Module& module, const std::vector<runtime::Ar
 }
 
 // The hot path: warnings of an earlier call stay, an error goes.
-tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace, const char* function) {
+template <class Run> tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, const char* function, Run run) {
   try {
     const tilec_kernel& k = need(kernel, function, "kernel");
     if (!k.caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
     need_list(inputs, k.inputs.size(), function, "inputs");
     need_list(outputs, k.outputs.size(), function, "outputs");
-    k.caller->run(const_cast<void* const*>(inputs), outputs, workspace);
+    run(*k.caller, const_cast<void* const*>(inputs));
     if (!last.text.empty()) last = {};
     return TILEC_OK;
   } catch (...) {
@@ -765,10 +765,18 @@ tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, ti
 
 size_t tilec_kernel_workspace(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? static_cast<size_t>(kernel->module->workspace()) : 0; }
 
-tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs) { return run_kernel(kernel, inputs, outputs, nullptr, "tilec_kernel_run"); }
+size_t tilec_kernel_device_workspace(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? static_cast<size_t>(kernel->module->device_workspace()) : 0; }
+
+tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs) {
+  return run_kernel(kernel, inputs, outputs, "tilec_kernel_run", [&](const runtime::Caller& caller, void* const* in) { caller.run(in, outputs); });
+}
 
 tilec_status tilec_kernel_run_in(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace) {
-  return run_kernel(kernel, inputs, outputs, workspace, "tilec_kernel_run_in");
+  return run_kernel(kernel, inputs, outputs, "tilec_kernel_run_in", [&](const runtime::Caller& caller, void* const* in) { caller.run(in, outputs, workspace); });
+}
+
+tilec_status tilec_kernel_run_on(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace, void* stream) {
+  return run_kernel(kernel, inputs, outputs, "tilec_kernel_run_on", [&](const runtime::Caller& caller, void* const* in) { caller.run_on(in, outputs, workspace, stream); });
 }
 
 tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count) {

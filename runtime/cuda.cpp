@@ -2,7 +2,7 @@
 // without it starts and says so.
 //
 // The primary context is the one that PyTorch and the CUDA runtime use too: it is made current for the length of each call and
-// what was current before is put back. All work goes to the default stream, in order.
+// what was current before is put back. All work goes to the default stream, in order, but for what a caller starts on a stream of its own.
 #include "runtime/cuda.h"
 
 #include <dlfcn.h>
@@ -185,10 +185,11 @@ class Cuda : public Device {
   void copy_out(void* to, const Memory& from, std::int64_t bytes) override;
   std::shared_ptr<const Kernels> load(const codegen::Package& package) override;
   void run(const Kernels& kernels, std::span<const Memory> memory, std::vector<double>* milliseconds) override;
+  void run_at(const Kernels& kernels, std::span<void* const> addresses, void* stream) override;
   void wait() override;
 
  private:
-  void start(const Started& step, std::span<const Memory> memory);
+  void start(const Started& step, std::span<void* const> addresses, void* stream);
 
   std::shared_ptr<Gpu> gpu_;
   std::mutex mutex_;
@@ -248,15 +249,15 @@ std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
   return kernels;
 }
 
-void Cuda::start(const Started& step, std::span<const Memory> memory) {
+void Cuda::start(const Started& step, std::span<void* const> all, void* stream) {
   if (std::any_of(step.launch.grid, step.launch.grid + 3, [](std::int64_t n) { return n == 0; })) return;
   std::vector<Address> addresses;
-  for (int b : step.launch.buffers) addresses.push_back(address(memory[static_cast<std::size_t>(b)]));
+  for (int b : step.launch.buffers) addresses.push_back(static_cast<Address>(reinterpret_cast<std::uintptr_t>(all[static_cast<std::size_t>(b)])));
   std::vector<void*> arguments;                        // a pointer to each parameter
   for (Address& a : addresses) arguments.push_back(&a);
   const auto n = [](std::int64_t x) { return static_cast<unsigned>(x); };
   check(api().cuLaunchKernel(step.function, n(step.launch.grid[0]), n(step.launch.grid[1]), n(step.launch.grid[2]), n(step.launch.threads), 1, 1,
-                             n(step.launch.dynamic_shared), nullptr, arguments.data(), nullptr), "cuLaunchKernel", gpu_->name);
+                             n(step.launch.dynamic_shared), static_cast<Stream>(stream), arguments.data(), nullptr), "cuLaunchKernel", gpu_->name);
 }
 
 // Events between the steps of a timed call.
@@ -294,19 +295,25 @@ class Events {
 
 void Cuda::run(const Kernels& kernels, std::span<const Memory> memory, std::vector<double>* milliseconds) {
   const auto& mine = dynamic_cast<const CudaKernels&>(kernels);
+  std::vector<void*> addresses;
+  for (const Memory& m : memory) addresses.push_back(m.get());
+  if (!milliseconds) return run_at(kernels, addresses, nullptr);
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
-  if (!milliseconds) {
-    for (const Started& step : mine.steps) start(step, memory);
-    return;
-  }
   Events events(mine.steps.size() + 1, gpu_->name);
   for (std::size_t i = 0; i < mine.steps.size(); ++i) {
     events.record(i);
-    start(mine.steps[i], memory);
+    start(mine.steps[i], addresses, nullptr);
   }
   events.record(mine.steps.size());
   *milliseconds = events.times();
+}
+
+void Cuda::run_at(const Kernels& kernels, std::span<void* const> addresses, void* stream) {
+  const auto& mine = dynamic_cast<const CudaKernels&>(kernels);
+  const std::lock_guard lock(mutex_);
+  const Current current(*gpu_);
+  for (const Started& step : mine.steps) start(step, addresses, stream);
 }
 
 void Cuda::wait() {

@@ -11,6 +11,10 @@
 
 namespace tilec::runtime {
 
+void Device::run_at(const Kernels&, std::span<void* const>, void*) {
+  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the memory of " + describe() + " has no addresses").hint("`tilec_kernel_run` takes memory of the host");
+}
+
 std::optional<std::size_t> opencl_position(std::string_view target) {
   if (target == "opencl") return 0;
   std::size_t position = 0;

@@ -45,6 +45,9 @@ class Device {
   virtual std::shared_ptr<const Kernels> load(const codegen::Package& package) = 0;
   // `memory[i]` is Package::buffers[i]. If `milliseconds` is given, waits and leaves the time of each step in it.
   virtual void run(const Kernels& kernels, std::span<const Memory> memory, std::vector<double>* milliseconds = nullptr) = 0;
+  // The same on addresses of the caller's in this device's memory, behind what its `stream` (a CUstream; null: the default one) has to do.
+  // Waits for nothing.
+  virtual void run_at(const Kernels& kernels, std::span<void* const> addresses, void* stream);
   virtual void wait() = 0;
 };
 

@@ -43,6 +43,15 @@ class DeviceModule final : public Module {
     spare_.give(std::move(held));
   }
 
+  std::int64_t device_workspace() const override { return buffers_.size() > inputs.size() + outputs.size() ? workspace_ : 0; }
+  void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
+    if (generation() != generation_) throw device_of_parent(target_);
+    std::vector<void*> addresses(in, in + inputs.size());
+    addresses.insert(addresses.end(), out, out + outputs.size());
+    for (std::size_t k = addresses.size(); k < buffers_.size(); ++k) addresses.push_back(static_cast<char*>(workspace) + buffers_[k].offset);
+    device_->run_at(*kernels_, addresses, stream);
+  }
+
  private:
   // The buffers of a device are row-major; a strided host tensor is packed on the way.
   void copy_in(const Memory& to, const Port& port, void* data, std::int64_t bytes) const {
@@ -128,6 +137,10 @@ std::shared_ptr<const Module> load_half(const codegen::Package& package, int thr
 }
 
 }  // namespace
+
+void Module::run_on(void* const*, void* const*, void*, void*) const {
+  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel runs on the CPU").hint("`tilec_kernel_run` takes memory of the host");
+}
 
 void check_machine(const codegen::Package& package) {
   if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features); !why.empty())

@@ -31,6 +31,10 @@ class Module {
   // allocated. 0: a run needs none, or has it where the caller cannot give it (a device).
   virtual std::int64_t workspace() const { return 0; }
   virtual void run_in(void* const* inputs, void* const* outputs, void*) const { run(inputs, outputs); }
+  // On row-major tensors in the memory of the module's device, and device_workspace() bytes there: started on `stream` (a CUstream; null: the
+  // default one), not waited for.
+  virtual std::int64_t device_workspace() const { return 0; }
+  virtual void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 };
 
 // What was compiled for the request's target; `stages` reach as far as until_for(target) says. E0520 where this machine does not run it.

@@ -123,9 +123,9 @@ bool Caller::shares(std::size_t input, void* const* inputs, void* const* outputs
   return false;
 }
 
-void Caller::check_workspace(void* const* inputs, void* const* outputs, void* workspace) const {
+void Caller::check_workspace(void* const* inputs, void* const* outputs, void* workspace, std::int64_t bytes) const {
   constexpr std::uintptr_t aligned = 64;
-  const auto begin = reinterpret_cast<std::uintptr_t>(workspace), end = begin + static_cast<std::uintptr_t>(module_.workspace());
+  const auto begin = reinterpret_cast<std::uintptr_t>(workspace), end = begin + static_cast<std::uintptr_t>(bytes);
   if (begin % aligned != 0) throw argument_error(messages::bad_tensor, "workspace", fmt::format("its address {:#x} is no multiple of {}", begin, aligned));
   const auto apart = [&](const Port& port, const Layout& layout, const void* data) {
     const auto at = reinterpret_cast<std::uintptr_t>(data);
@@ -141,12 +141,8 @@ void Caller::start(void* const* inputs, void* const* outputs, void* workspace) c
 }
 
 void Caller::run(void* const* inputs, void* const* outputs, void* workspace) const {
-  if (workspace) check_workspace(inputs, outputs, workspace);
-  for (std::size_t o = 0; o < outputs_.size(); ++o) {
-    check(module_.outputs[o], outputs_[o], outputs[o]);
-    for (std::size_t other = 0; other < o; ++other)
-      if (overlap(outputs_[other], outputs[other], outputs_[o], outputs[o])) throw argument_error(messages::outputs_overlap, module_.outputs[other].name, module_.outputs[o].name).hint("give each its own memory");
-  }
+  if (workspace) check_workspace(inputs, outputs, workspace, module_.workspace());
+  check_outputs(outputs);
   std::vector<std::size_t> shared;
   for (std::size_t k = 0; k < inputs_.size(); ++k) {
     check(module_.inputs[k], inputs_[k], inputs[k]);
@@ -154,6 +150,35 @@ void Caller::run(void* const* inputs, void* const* outputs, void* workspace) con
   }
   if (shared.empty()) start(inputs, outputs, workspace);
   else run_on_copies(shared, inputs, outputs, workspace);
+}
+
+void Caller::check_outputs(void* const* outputs) const {
+  for (std::size_t o = 0; o < outputs_.size(); ++o) {
+    check(module_.outputs[o], outputs_[o], outputs[o]);
+    for (std::size_t other = 0; other < o; ++other)
+      if (overlap(outputs_[other], outputs[other], outputs_[o], outputs[o])) throw argument_error(messages::outputs_overlap, module_.outputs[other].name, module_.outputs[o].name).hint("give each its own memory");
+  }
+}
+
+void Caller::check_on_device(const Port& port, const Layout& layout, const void* data) const {
+  constexpr std::uintptr_t aligned = 16;               // what a thread loads at once
+  if (empty(layout)) return;
+  if (port.strides != row_major(port.shape)) throw argument_error(messages::bad_tensor, port.name, "it has strides, and memory of a device is row-major");
+  if (reinterpret_cast<std::uintptr_t>(data) % aligned != 0) throw argument_error(messages::bad_tensor, port.name, fmt::format("its address {:#x} is no multiple of {}", reinterpret_cast<std::uintptr_t>(data), aligned)).hint("copy it to memory that is aligned");
+}
+
+void Caller::run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const {
+  const std::int64_t bytes = module_.device_workspace();
+  if (bytes > 0 && !workspace) throw argument_error(messages::bad_tensor, "workspace", fmt::format("it is NULL, and the kernel needs {} bytes", bytes));
+  if (bytes > 0) check_workspace(inputs, outputs, workspace, bytes);
+  check_outputs(outputs);
+  for (std::size_t o = 0; o < outputs_.size(); ++o) check_on_device(module_.outputs[o], outputs_[o], outputs[o]);
+  for (std::size_t k = 0; k < inputs_.size(); ++k) {
+    check(module_.inputs[k], inputs_[k], inputs[k]);
+    check_on_device(module_.inputs[k], inputs_[k], inputs[k]);
+    if (shares(k, inputs, outputs)) throw argument_error(messages::bad_tensor, module_.inputs[k].name, "it shares memory with an output").hint("copy it on the device");
+  }
+  module_.run_on(inputs, outputs, workspace, stream);
 }
 
 void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, void* const* outputs, void* workspace) const {

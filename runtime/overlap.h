@@ -36,11 +36,15 @@ class Caller {
  public:
   explicit Caller(const Module& module);
   void run(void* const* inputs, void* const* outputs, void* workspace = nullptr) const;  // workspace: Module::run_in; null: the module's own
+  // Module::run_on. Nothing is copied there: an input that shares memory with an output is refused, as are strides (E0559).
+  void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 
  private:
   void check(const Port& port, const Layout& layout, const void* data) const;
   bool shares(std::size_t input, void* const* inputs, void* const* outputs) const;
-  void check_workspace(void* const* inputs, void* const* outputs, void* workspace) const;
+  void check_outputs(void* const* outputs) const;
+  void check_on_device(const Port& port, const Layout& layout, const void* data) const;
+  void check_workspace(void* const* inputs, void* const* outputs, void* workspace, std::int64_t bytes) const;
   void run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, void* const* outputs, void* workspace) const;
   void start(void* const* inputs, void* const* outputs, void* workspace) const;
 

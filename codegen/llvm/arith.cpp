@@ -254,7 +254,7 @@ Value* apply_integer(Builder& b, Op op, DType type, std::span<Value* const> v) {
     case Op::Add: return b.CreateAdd(x, v[1]);
     case Op::Sub: return b.CreateSub(x, v[1]);
     case Op::Mul: return b.CreateMul(x, v[1]);
-    case Op::Div: return quotient(b, op, is_signed, x, v[1]);
+    case Op::Div:
     case Op::Mod: return quotient(b, op, is_signed, x, v[1]);
     case Op::Recip: return quotient(b, Op::Div, is_signed, constant_integer(x->getType(), 1), x);
     case Op::Neg: return b.CreateNeg(x);

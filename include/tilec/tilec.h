@@ -250,6 +250,14 @@ TILEC_API tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* 
  * time. The kernel then allocates no memory for its data. NULL where it needs none, or as tilec_kernel_run. Devices have their own. */
 TILEC_API tilec_status tilec_kernel_run_in(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace);
 
+/* Runs a kernel of target "cuda…" where its tensors are and returns at once: inputs[k] and outputs[k] are addresses of row-major tensors in the
+ * GPU's memory (CUdeviceptr, in its primary context, aligned to 16). The work starts behind what `stream` has to do (a CUstream or cudaStream_t;
+ * NULL: the default stream); what is behind it on that stream finds the results. `workspace`: tilec_kernel_device_workspace(kernel) bytes of the
+ * GPU's, aligned to 64, for one run at a time; NULL where that is 0. Nothing is copied: an input that shares memory with an output is refused, as
+ * are other strides (E0559), and kernels of other targets. An address that is none of the GPU's is found by the driver, later. */
+TILEC_API size_t tilec_kernel_device_workspace(const tilec_kernel* kernel);
+TILEC_API tilec_status tilec_kernel_run_on(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace, void* stream);
+
 /* Specialises and runs in one call. */
 TILEC_API tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results,
                                  size_t result_count);

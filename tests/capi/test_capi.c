@@ -310,6 +310,9 @@ static void a_run_may_be_given_its_memory(void) {
   EXPECT(tilec_kernel_run_in(kernel, in, out, memory) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "shares memory with `C`") != NULL);
   out[0] = got;
   EXPECT(tilec_kernel_run_in(kernel, in, out, NULL) == TILEC_OK);
+  EXPECT(tilec_kernel_device_workspace(kernel) == 0 && tilec_kernel_device_workspace(NULL) == 0);
+  EXPECT(tilec_kernel_run_on(kernel, in, out, NULL, NULL) != TILEC_OK && strstr(tilec_last_error(), "runs on the CPU") != NULL);
+  EXPECT(tilec_kernel_run_on(NULL, in, out, NULL, NULL) == TILEC_ARGUMENT_ERROR);
   free(memory);
   tilec_kernel_destroy(kernel);
   tilec_program_destroy(program);

@@ -86,8 +86,9 @@ API cuFuncSetAttribute(void*, int, int value) {
   const int told = within("cuFuncSetAttribute");
   return told ? told : value > fake.shared ? invalid_value : 0;
 }
-API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned shared, void*, void**, void**) {
+API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned shared, void* stream, void** parameters, void**) {
   if (const int told = within("cuLaunchKernel")) return told;
+  fake.stream = stream, fake.first_parameter = *static_cast<void**>(parameters[0]);
   if (!function) return invalid_handle;
   const bool fits = x >= 1 && x <= 2147483647u && y >= 1 && y <= 65535 && z >= 1 && z <= 65535 && threads >= 1 && threads <= 1024 && static_cast<int>(shared) <= fake.shared;
   ++fake.launches;

@@ -34,6 +34,9 @@ struct Fake {
   std::atomic<int> version = 13000, devices = 1, major = 9, minor = 0, multiprocessors = 132, shared = 232448;
   std::atomic<long long> bytes_left = 1ll << 40;
 
+  // Of the last launch.
+  std::atomic<void*> stream = nullptr, first_parameter = nullptr;
+
   // What is alive: contexts retained, contexts pushed by this process's threads (OpenCL: queues); modules
   // (kernels), texts being compiled (programs).
   std::atomic<int> contexts = 0, current = 0, memory = 0, modules = 0, events = 0, launches = 0, programs = 0;

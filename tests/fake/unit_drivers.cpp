@@ -18,8 +18,10 @@
 #include "runtime/assemble.h"
 #include "runtime/cuda.h"
 #include "runtime/device.h"
+#include "runtime/module.h"
 #include "runtime/nvrtc.h"
 #include "runtime/opencl.h"
+#include "runtime/overlap.h"
 #include "runtime/tensor.h"
 
 namespace tilec {
@@ -346,6 +348,34 @@ TEST_CASE("several threads open, load, run and drop at once") {
   threads.clear();
   CHECK(good == 32);
   check_nothing_lives();
+}
+
+// Last: a module keeps its device open to the end.
+TEST_CASE("a kernel runs where its tensors are, on the caller's stream") {
+  const codegen::Lowered p = package();
+  const auto module = runtime::load_device(runtime::assemble(p, *codegen::target_named(p.target)));
+  const runtime::Caller caller(*module);
+  alignas(64) static float a[96 * 96], b[96 * 96], c[96 * 96], room[1 << 16];
+  REQUIRE(module->inputs.size() == 2);
+  void *in[] = {a, b}, *out[] = {c}, *stream = &cuda();
+  REQUIRE(module->device_workspace() <= static_cast<std::int64_t>(sizeof room));
+  const int copied = cuda().calls["cuMemcpyHtoD_v2"], waited = cuda().calls["cuCtxSynchronize"], started = cuda().launches;
+  caller.run_on(in, out, room, stream);
+  CHECK(cuda().launches > started);
+  CHECK(cuda().stream == stream);
+  CHECK((cuda().first_parameter == in[0] || cuda().first_parameter == in[1] || cuda().first_parameter == out[0] || cuda().first_parameter == room));
+  CHECK(cuda().calls["cuMemcpyHtoD_v2"] == copied);
+  CHECK(cuda().calls["cuCtxSynchronize"] == waited);
+  const auto refused = [&](void* first, void* second, void* to, void* workspace) {
+    void *inputs[] = {first, second}, *outputs[] = {to};
+    return fault_of([&] { caller.run_on(inputs, outputs, workspace, stream); });
+  };
+  CHECK(refused(a, b, a, room).message == "the tensor of `X` cannot be used: it shares memory with an output");
+  CHECK(refused(a, nullptr, c, room).code == "E0559");
+  CHECK(refused(a + 1, b, c, room).message.find("no multiple of 16") != std::string::npos);
+  if (module->device_workspace() > 0) CHECK(refused(a, b, c, nullptr).code == "E0559");
+  cuda().fail("cuLaunchKernel");
+  CHECK(refused(a, b, c, room).code == "E0522");
 }
 
 }  // namespace tilec
