@@ -14,6 +14,7 @@ namespace tilec::codegen::model {
 namespace {
 
 constexpr double block_start = 10;                     // cycles around a block: addresses, loop, first loads
+constexpr double map_start = 3;                         // the same where nothing is folded, so that no block waits for another: copies of 4 elements took 3.5
 constexpr double scaled_factor = 16;                   // operations of a factor whose product has a scale (codegen/product.h)
 constexpr double fold_of_lanes = 12;                   // cycles to fold the lanes of one output
 constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
@@ -121,7 +122,7 @@ class Core {
     const double step = std::max({r * v * operations_ * operation(), loads(r, v, true), folds() && operations_ > 0 ? machine_.step : 0.0});
     const double once = folds() ? loads(r, v, false) : 0;
     const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
-    return outside * all_m * all_n * (walk_.filled * steps * step + visits * (once + stores + block_start));
+    return outside * all_m * all_n * (walk_.filled * steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
   }
 
   double reduce() const {

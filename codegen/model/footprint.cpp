@@ -10,8 +10,6 @@ namespace tilec::codegen::model {
 
 namespace {
 
-constexpr double ahead = page / 2;                      // bytes: what lies as far apart, or less, a core fetches before it is asked for
-
 struct Side { std::int64_t stride, extent; };
 
 std::vector<Side> sides_of(const FlatAccess& access, const std::vector<std::int64_t>& extent) {
@@ -42,7 +40,6 @@ Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& e
   const std::vector<Side> sides = sides_of(access, extent);
   const auto bytes = static_cast<double>(element_bytes);
   double run = bytes, pieces = 1, span = bytes;        // bytes of a piece without holes, how many there are, and from the first to the last
-  double runs = 1;
   bool on_lines = true;                                // every piece starts where the first one does in its line
   for (const Side& side : sides) {
     const double step = static_cast<double>(side.stride) * bytes;
@@ -52,12 +49,11 @@ Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& e
       pieces *= static_cast<double>(side.extent);
       on_lines = on_lines && std::fmod(step, line) == 0;
     }
-    if (step > std::max(ahead, span)) runs *= static_cast<double>(side.extent);
     span += further;
   }
   const double of_a_piece = on_lines ? std::ceil(run / line) : 1 + (run - bytes) / line;
   const double all = std::ceil(span / line);
-  return {distinct(sides), std::min(pieces * of_a_piece, all), std::min(runs, all)};
+  return {distinct(sides), std::min(pieces * of_a_piece, all)};
 }
 
 }  // namespace tilec::codegen::model

@@ -1,8 +1,7 @@
-// What a box of points touches of one tensor: distinct elements, cache lines, and runs of lines that lie within half a page of each other,
-// which cores fetch ahead.
+// What a box of points touches of one tensor: distinct elements, and cache lines.
 //
-//   I[1000*x + c] for 10 x, 16 c of 1000, f32       ⇒   160 elements, 20 lines, 10 runs
-//   I[x + k] for 54 x, 3 k                          ⇒   56 elements, 4 lines, 1 run
+//   I[1000*x + c] for 10 x, 16 c of 1000, f32       ⇒   160 elements, 20 lines
+//   I[x + k] for 54 x, 3 k                          ⇒   56 elements, 4 lines
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace tilec::codegen::model {
 
-struct Footprint { double elements = 1, lines = 1, runs = 1; };
+struct Footprint { double elements = 1, lines = 1; };
 
 // `extent`: of each dimension of the nest.   Exact where dimensions do not overlap, or overlap without holes.
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes);

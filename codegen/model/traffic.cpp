@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/model/machine.h"
+#include "codegen/model/run.h"
 #include "codegen/rewrite.h"
 
 namespace tilec::codegen::model {
@@ -26,7 +27,6 @@ Footprint GroupTraffic::of(const FlatAccess& access, const std::vector<std::int6
   Footprint found = footprint(access, box, lang::bytes(tensor.dtype));
   found.elements = std::min(found.elements, size);
   found.lines = std::min(found.lines, size);
-  found.runs = std::min(found.runs, found.lines);
   return found;
 }
 
@@ -56,25 +56,28 @@ double GroupTraffic::bytes(bool turn) const {
 }
 
 // Each time the loops outside box `at` turn, what the box touches comes once. A result is fetched, unless it is streamed, and sent back.
-Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, bool>* here) const {
+Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here) const {
   Moved moved;
   const double times = leaf.walk.entered(at) * leaf.walk.filled;
   std::set<TensorId> seen;
   for (const FlatAccess* access : accesses(leaf.nest)) {
     if (!locals_too && local(access->tensor)) continue;
-    if (here != nullptr) {
-      if (const auto found = here->find(access->tensor); found != here->end() && found->second) continue;
-    }
+    double comes = times;                              // how often it comes, less what is there
+    if (here != nullptr)
+      if (const auto found = here->find(access->tensor); found != here->end()) comes *= 1 - found->second;
     const Footprint one = of(*access, leaf.walk.boxes[at]);
     const double ways = access == &leaf.nest.target && !leaf.stream ? 2 : 1;
     if (!seen.insert(access->tensor).second && at == 0) continue;
-    moved.lines += times * one.lines * ways;
-    moved.runs += times * one.runs * ways;
+    const double lines = comes * one.lines * ways, run = std::max(1.0, std::min(one.lines, run_of(*access, leaf.walk, lang::bytes(program.tensor(access->tensor).dtype))));
+    moved.lines += lines;
+    if (access == &leaf.nest.target) continue;         // nothing waits for what is written
+    moved.runs += lines / run;
+    moved.first += lines / run * std::min(run, ramp);
   }
   return moved;
 }
 
-std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, bool>& here) const {
+std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, double>& here) const {
   std::vector<Moved> moved;
   const bool turn_fits = bytes(true) <= held;
   std::set<TensorId> fetched;                          // by a leaf before: what is left of it in the turn is there

@@ -15,7 +15,7 @@
 
 namespace tilec::codegen::model {
 
-struct Moved { double lines = 0, runs = 0; };          // both ways
+struct Moved { double lines = 0, runs = 0, first = 0; };  // both ways; `first`: of the lines, those at the beginning of a run (machine.h: ramp)
 
 // A leaf as traffic sees it.
 struct Seen { Nest nest; Walk walk; bool stream = false; };
@@ -25,8 +25,8 @@ struct GroupTraffic {
   const std::vector<TensorId>& locals;
   std::vector<Seen> leaves;
 
-  // What passes into and out of a cache that holds as many bytes, per leaf. `here`: tensors that are in this cache when the group begins.
-  std::vector<Moved> through(double held, const std::map<TensorId, bool>& here) const;
+  // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in this cache when the group begins.
+  std::vector<Moved> through(double held, const std::map<TensorId, double>& here) const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
   std::map<TensorId, Footprint> touched(bool turn) const;
   double bytes(bool turn) const;
@@ -34,7 +34,7 @@ struct GroupTraffic {
  private:
   Footprint of(const FlatAccess& access, const std::vector<std::int64_t>& box) const;
   double bytes_of(const Seen& leaf, std::size_t at) const;
-  Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, bool>* here) const;
+  Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here) const;
   bool local(TensorId id) const;
 };
 

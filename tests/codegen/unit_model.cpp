@@ -8,6 +8,7 @@
 #include "codegen/model/footprint.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
+#include "codegen/model/run.h"
 #include "codegen/pipeline.h"
 #include "lang/parse.h"
 #include "lang/render.h"
@@ -55,11 +56,26 @@ TEST_CASE("a footprint counts each element and each line once") {
   CHECK(touched({2, 4}, {10, 3}).elements == 14);      // 2*x + 4*k: even ones only
   CHECK(touched({1000, 1}, {10, 16}).elements == 160);
   CHECK(touched({1024, 1}, {10, 16}).lines == 10);     // whole lines
-  CHECK(touched({1024, 1}, {10, 16}).runs == 10);
-  CHECK(touched({32, 1}, {10, 16}).runs == 1);         // close enough to be fetched ahead
   CHECK(touched({16, 1}, {10, 16}).lines == 10);       // neighbours: 160 elements
   CHECK(touched({-1}, {64}).lines == 4);               // from the end
   CHECK(touched({0, 1}, {50, 16}).lines == 1);         // the same one again
+}
+
+TEST_CASE("lines that come one behind the other, in the order of the loops") {
+  // A row of 4096 f32 at a time: 256 lines a row, 1000 rows. Walked along the rows, down strips of two lines, and down 8 strips side by side.
+  const std::vector<std::int64_t> strides{4096, 1}, all{1000, 4096};
+  const auto run = [&](std::vector<model::Walk::Turns> loops, std::vector<std::vector<std::int64_t>> boxes) { return model::run_of({0, {strides, 0}}, {std::move(loops), std::move(boxes), 0, 1}, 4); };
+  const auto turns = [](std::size_t d, double count) { return model::Walk::Turns{{d}, count, count}; };
+  CHECK(run({turns(0, 1000), turns(1, 128)}, {all, {1, 4096}, {1, 32}}) == 256000);
+  CHECK(run({turns(1, 128), turns(0, 1000)}, {all, {1000, 32}, {1, 32}}) == 2);
+  CHECK(run({turns(0, 125), turns(1, 128)}, {all, {8, 4096}, {8, 32}}) == 256);   // 8 streams: a core follows them, and no more than 16
+  CHECK(run({turns(0, 40), turns(1, 128)}, {all, {25, 4096}, {25, 32}}) == 2);
+}
+
+TEST_CASE("lines from another page each take longer than a stream") {
+  const Predicted far = predicted("function (D[N, Q, M], B[Q, N, K]) -> (A) { A[m, k: M, K] = +(D[n, q, m] * B[q, n, k]); }", {{"N", 1991}, {"Q", 7}, {"M", 891}, {"K", 7}}, "cpu:x86-64-v4",
+                                  "group A\n  parallel m by 128\n    contract A  m k  n m  k n q  block 7x2  lanes 16  chunk 1\n");
+  CHECK(far.of.sum.milliseconds > 2 * 1.3 * far.of.sum.bytes.memory / 25e6);  // 25 GB/s, the rate of a stream
 }
 
 TEST_CASE("bytes that must move are those of inputs and outputs") {

@@ -1,0 +1,54 @@
+#include "codegen/model/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "codegen/model/machine.h"
+
+namespace tilec::codegen::model {
+
+namespace {
+
+// Streams that advance side by side, as far as the loops so far have taken them.
+class Streams {
+ public:
+  explicit Streams(double element_bytes) : span_(element_bytes) {}
+
+  // A loop around them that steps so many bytes, so often. False: a core follows no more.
+  bool turn(double step, double count) {
+    if (step == 0 || count <= 1) return true;
+    if (step <= std::max(reach, span_)) {
+      lines_ = step <= std::max(line, span_) ? (span_ + step * (count - 1)) / line : std::max(1.0, lines_) * count;
+      span_ += step * (count - 1);
+      return true;
+    }
+    side_by_side_ *= count;
+    return side_by_side_ <= streams;
+  }
+  double lines() const { return std::max(1.0, lines_); }
+
+ private:
+  double span_, lines_ = 0, side_by_side_ = 1;         // bytes from the first to the last of a stream; its lines; how many streams
+};
+
+}  // namespace
+
+double run_of(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes) {
+  const auto bytes = static_cast<double>(element_bytes);
+  const auto step_of = [&](std::size_t d) { return bytes * static_cast<double>(std::abs(access.offset.coefficients[d])); };
+  Streams made(bytes);
+  const std::vector<std::int64_t>& block = walk.boxes.back();
+  std::vector<std::size_t> inside;
+  for (std::size_t d = 0; d < block.size(); ++d) if (block[d] > 1) inside.push_back(d);
+  std::ranges::sort(inside, {}, step_of);
+  for (const std::size_t d : inside) if (!made.turn(step_of(d), static_cast<double>(block[d]))) return made.lines();
+  for (std::size_t l = walk.loops.size(); l-- > 0;) {
+    double step = 0;
+    for (const std::size_t d : walk.loops[l].dims) step += step_of(d) * static_cast<double>(walk.boxes[l + 1][d]);
+    if (!made.turn(step, walk.loops[l].count)) break;
+  }
+  return made.lines();
+}
+
+}  // namespace tilec::codegen::model
