@@ -292,12 +292,16 @@ namespace {
 
 // ---- rewrites
 
-// The other output indices on which partial results depend: those of the value, and of rows that bound `over`.
+// The other output indices on which partial results depend: those of the value, and of rows that bound a reduction.
 std::vector<std::size_t> outputs_of_parts(const Statement& s, const Scan& scan) {
   std::vector<bool> used(s.indices.size(), false);
   mark(s.value, s.reads, used);
-  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r)
-    for (std::size_t k = 0; k < used.size(); ++k) if (mentions(s.domain[r].value, scan.over) && mentions(s.domain[r].value, k)) used[k] = true;
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
+    const Affine& row = s.domain[r].value;
+    bool reduces = false;
+    for (std::size_t k = 0; k < used.size(); ++k) reduces = reduces || (mentions(row, k) && !is_output_index(s, k));
+    for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || (reduces && mentions(row, k));
+  }
   std::vector<std::size_t> found;
   for (std::size_t k = 0; k < used.size(); ++k) if (used[k] && k != scan.along && is_output_index(s, k)) found.push_back(k);
   return found;
@@ -315,11 +319,13 @@ void fold_further(Program& program, Strides& strides, std::size_t n, const Scan&
     else kept.push_back(k);
   }
   const Frame inner = frame(whole, kept, {});
-  const auto within = [&](const Affine& row) {
-    for (std::size_t k = 0; k < whole.indices.size(); ++k) if (mentions(row, k) && std::find(kept.begin(), kept.end(), k) == kept.end()) return false;
-    return true;
+  const auto within = [&](const std::vector<std::size_t>& seen) {
+    return [&](const Affine& row) {
+      for (std::size_t k = 0; k < whole.indices.size(); ++k) if (mentions(row, k) && std::find(seen.begin(), seen.end(), k) == seen.end()) return false;
+      return true;
+    };
   };
-  Statement part = seen_in(whole, inner, within);
+  Statement part = seen_in(whole, inner, within(kept));
   const TensorId id = new_tensor(program, strides, whole, "_terms", inner, rank);
   write_part(part, id, rank);
   drop_unused(part);
@@ -332,7 +338,7 @@ void fold_further(Program& program, Strides& strides, std::size_t n, const Scan&
     e.constant = poly::Size(-low(whole, kept[d]));
     rest.reads[0].element.push_back(e);
   }
-  program.nodes[n] = seen_in(rest, outer, [](const Affine&) { return true; });
+  program.nodes[n] = seen_in(rest, outer, within(left));
   insert(program, n, {std::move(part)});
 }
 

@@ -91,6 +91,7 @@ class Checker {
       attribute_names(s.attributes);
       attribute_values(s.attributes);
       if (std::holds_alternative<std::monostate>(s.node)) no_effect(s.attributes, "on an empty statement");
+      else no_effect(s.attributes, "on a statement", {"plan"});
       if (std::holds_alternative<TupleAssignment>(s.node)) no_effect(s.attributes, "on several results", {"name", "ties"});
       std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) {
                               type(a.target);

@@ -389,7 +389,7 @@ class Repair {
       const std::size_t open = enclosing(i), close = open == t_.size() ? t_.size() : closing(t_, open);
       const std::string rest = slice(last, close), behind = close < t_.size() ? ")" + slice(close + 1, t_.size()) : "";
       if (open != t_.size() && enclosing(open) != t_.size()) return false;  // of an inner expression
-      text_ = slice(0, i) + rest + behind + (constraint->empty() ? "" : ", " + *constraint);
+      text_ = fmt::format("{}{}{}{}{}", slice(0, i), rest, behind, constraint->empty() ? "" : ", ", *constraint);
       read();
       return true;
     }
@@ -464,7 +464,7 @@ class Repair {
   // `A @ B`, `matmul(A, B)`, `dot(X, Z)` of tensors whose sizes the text has.
   bool products() {
     for (std::size_t i = 0; i + 1 < t_.size(); ++i) {
-      std::size_t first = i, last = i, left = i, right = i;
+      std::size_t first = i, last, left, right;
       if (is(i, "@") && i > 0 && word(i - 1) && word(i + 1)) first = left = i - 1, right = i + 1, last = i + 2;
       else if (word(i) && (is(i, "dot") || is(i, "matmul") || is(i, "mm") || is(i, "inner")) && is(i + 1, "(") && list(i + 1).size() == 2) left = i + 2, right = i + 4, last = i + 6;
       else continue;
@@ -527,7 +527,7 @@ class Repair {
         all.push_back(fresh("i", true));
         if (axis && d != *axis) indices.push_back(all.back()), left.push_back((*sizes)[d]);
         else if (keeps) indices.emplace_back("0"), left.emplace_back("1");
-        if (!axis || d == *axis) count += (count.empty() ? " / " : " / ") + (*sizes)[d];
+        if (!axis || d == *axis) count += " / " + (*sizes)[d];
       }
       const std::string read = fmt::format("{}[{}]", t_[i + 2].text, fmt::join(all, ", "));
       return compute(i, closing(t_, i + 1) + 1, reduction->result, indices, left, fmt::format("{}({}{})", reduction->mark, read, reduction->result == "Mean" ? count : ""));
@@ -713,7 +713,7 @@ class Repair {
       const auto name = known && axis && rolls == !shift.empty() ? moving(t_[i].text, rank, *axis) : std::nullopt;
       if (!name) continue;
       std::string call = slice(operands[0].first, operands[0].second);
-      if (!joins) call = fmt::format("{}{}({})", *name, rolls ? "<" + shift + ">" : "", call);
+      if (!joins) call = fmt::format("{}{}({})", *name, rolls ? fmt::format("<{}>", shift) : "", call);
       for (std::size_t p = 1; p < operands.size(); ++p) call = fmt::format("{}({}, {})", *name, call, slice(operands[p].first, operands[p].second));
       if (call != slice(i, closing(t_, i + 1) + 1)) return replace(i, closing(t_, i + 1) + 1, call);
     }

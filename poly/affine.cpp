@@ -140,7 +140,7 @@ std::string Affine::print(std::span<const std::string> indices) const {
     parts.push_back({term.coefficient < 0, term.coefficient < 0 ? text.substr(1) : text});
   }
   if (!number.is(0)) parts.push_back({number.get() < 0, std::to_string(magnitude(number.get()))});
-  const auto text = joined(parts);
+  auto text = joined(parts);
   if (divisor.is(1)) return text;
   const auto below = divisor.print(true);
   const bool simple = divisor.value() || (divisor.terms().size() == 1 && divisor.terms()[0].coefficient == 1 && divisor.terms()[0].factors.size() == 1);

@@ -83,7 +83,7 @@ std::size_t derivative(Scope& scope, const std::vector<Input>& inputs, const std
   const auto file = lang::parse({"<built-in>", fmt::format("function ({}) -> ({}) {{ {} }}", listed(names), results, body)}, faults);
   auto program = file ? build(*file, signature, faults) : std::nullopt;
   if (!program) throw lang::InternalError("the derivative of a built-in: " + faults.all()[0].message);
-  scope.derivations->push_back({.made = std::move(*program)});
+  scope.derivations->push_back({.made = std::move(program)});
   return scope.derivations->size() - 1;
 }
 

@@ -114,7 +114,7 @@ std::optional<Integral> integral(const Statement& statement) {
     names.push_back(same ? statement.indices[k] : fresh);
     if (group.size() > 1) coupled.push_back(std::move(group));
   }
-  return Integral{substitute(statement, Map{found->l, found->start}, std::move(names)), std::move(coupled), *found};
+  return Integral{substitute(statement, Map{found->l, found->start}, std::move(names)), std::move(coupled), found};
 }
 
 // ---- every class

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "lang/diagnostic.h"
 #include "poly/exact.h"
 #include "poly/sum.h"
 
@@ -54,6 +55,7 @@ void add_component(const Statement& statement, const Component& component, const
       step.add(form.coefficients[k].get(), column.direction[k]);
     }
     const std::int64_t constant = at.get(), stride = step.get();
+    if (stride == 0) throw lang::InternalError("an output that does not move its element");
     // Count the class from its residue: 0 <= constant < stride.
     const std::int64_t shift = constant / stride - (constant % stride < 0);
     for (std::size_t k = 0; k < n; ++k) add_product(frame.start[k], (-Exact(shift)).get(), column.direction[k]);

@@ -64,7 +64,7 @@ std::optional<Point> shared_start(const std::vector<Row>& rows, const Box& box, 
   if (inside.empty) return std::nullopt;
   std::int64_t share = std::min<std::int64_t>(budget, 12'000);
   budget -= share;
-  const std::optional<Point> found = find_point(both, inside, share, proven);
+  std::optional<Point> found = find_point(both, inside, share, proven);
   budget += std::max<std::int64_t>(share, 0);
   if (found || proven || budget < 0) return found;
   budget -= linear_looks;
@@ -131,6 +131,7 @@ std::vector<Row> difference_rows(const Kernel& kernel, const std::vector<Row>& r
     try {
       add(c, divisor, width);
     } catch (const Overflow&) {
+      return;                                          // one row fewer to reason with
     }
   };
   for (std::size_t k = 0; k < box.index.size(); ++k) {

@@ -145,7 +145,9 @@ class Enumeration {
     const Steps steps = steps_of(k, hull_[k]);
     if (!alone) return std::max(1.0, static_cast<double>(high - low + 1) / static_cast<double>(steps.step));
     const Wide first = steps.from(low);
-    return steps.empty || first > high ? 0 : static_cast<double>((high - first) / steps.step + 1);
+    if (steps.empty || first > high) return 0;
+    const Wide count = (high - first) / steps.step + 1;
+    return static_cast<double>(count);
   }
 
   // False when the domain is empty.

@@ -137,7 +137,7 @@ std::optional<Scalar> value_of(Body& body, const Named& named, const lang::Expr&
   switch (named.kind) {
     case Named::Kind::Size: return affine_value(Affine::of(named.size, body.indices.size()), named.literal);
     case Named::Kind::Weak: return carried_here(body, named);
-    case Named::Kind::Element: return *named.scalar;
+    case Named::Kind::Element: return named.scalar;
     case Named::Kind::Tensor: break;
     case Named::Kind::Tuple: return refuse(body, span, lang::print(expr), "a tuple is taken apart by `element`");
     case Named::Kind::Failed: return std::nullopt;

@@ -182,7 +182,7 @@ void declare_tensor(const lang::Input& input, const Given* given, Scope& scope) 
   const auto name = input.target.name.spelled();
   const auto type = input_type(input, given, scope);
   if (!type || !check_rank(input, given, scope)) return fail(scope, input);
-  auto shape = given && given->shape ? std::optional(*given->shape) : input.sizes ? written_shape(input, scope) : std::optional(std::vector<Size>{});
+  auto shape = given && given->shape ? given->shape : input.sizes ? written_shape(input, scope) : std::optional(std::vector<Size>{});
   if (!shape) return fail(scope, input);
   check_not_negative(input, *shape, scope);
   const bool weak = given && given->weak && !declared_type(input.target) && shape->empty();

@@ -421,7 +421,9 @@ std::string Size::print(bool as_calls) const {
   for (const auto& term : order) {
     auto part = print_term(term, as_calls);
     if (text.empty() && term.coefficient == -1 && !as_calls && is_division(term)) part = "(" + part + ")";
-    text += text.empty() ? (term.coefficient < 0 ? "-" : "") + part : (term.coefficient < 0 ? " - " : " + ") + part;
+    const bool negative = term.coefficient < 0;
+    text += text.empty() ? (negative ? "-" : "") : negative ? " - " : " + ";
+    text += part;
   }
   return text;
 }

@@ -171,7 +171,7 @@ std::optional<std::optional<Collision>> collision_within(const std::vector<Row>&
   for (int k = 0; k < n; ++k) {
     if (!both || capped(context.get())) return std::nullopt;
     std::vector<std::int64_t> difference(2 * indices, 0);
-    difference[static_cast<std::size_t>(n + k)] = 1;
+    difference[static_cast<std::size_t>(n) + static_cast<std::size_t>(k)] = 1;
     difference[static_cast<std::size_t>(k)] = -1;
     Set apart(isl_basic_set_copy(both.get()));
     add(apart, difference, 0, -1, false);              // j_k - i_k >= 1

@@ -131,9 +131,11 @@ std::optional<Named> tuple_made(Scope& scope, const lang::Expr& expr, const std:
   std::int64_t components = 0;
   const auto add = [&](const lang::Expr& each) {
     auto value = component(scope, each, name);
-    if (value && !lang::within(lang::Limit::Components, components += leaves(*value), expr.span(), scope.diagnostics)) value.reset();
-    if (value) tuple.elements.push_back(std::move(*value));
-    return value.has_value();
+    if (!value) return false;
+    components += leaves(*value);
+    if (!lang::within(lang::Limit::Components, components, expr.span(), scope.diagnostics)) return false;
+    tuple.elements.push_back(std::move(*value));
+    return true;
   };
   if (const auto* call = expr.as<lang::Call>(); call && call->function.text == "tuple")
     return std::all_of(call->arguments.begin(), call->arguments.end(), add) ? std::optional(tuple) : std::nullopt;

@@ -284,7 +284,7 @@ Scalar cast(const Scalar& value, DType type) {
 }
 
 std::optional<Expr> condition(const Scalar& value, Span span, lang::Diagnostics& diagnostics) {
-  const auto expr = resolve(value, value.weak == Weak::Integer ? DType::I64 : type_alone(value), span, diagnostics);
+  auto expr = resolve(value, value.weak == Weak::Integer ? DType::I64 : type_alone(value), span, diagnostics);
   if (!expr || expr->type() == DType::Bool) return expr;
   if (const auto* n = expr->as<Number>()) return Expr{convert(*n, DType::Bool)};
   return Expr{Apply{Op::Ne, {*expr, Number{.type = expr->type()}}, DType::Bool}};
