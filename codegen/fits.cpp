@@ -85,7 +85,9 @@ class LeafFit {
       const auto& s = std::get<poly::Statement>(plan_.program.nodes[static_cast<std::size_t>(leaf_.node)]);
       if (leaf_.form != LeafForm::Fill && group_.body.size() > 1 && part_of_turn(s, loop, strides_)) {
         if (loop.walk && (leaf_.form != LeafForm::Contract && leaf_.form != LeafForm::Reduce)) return fmt::format("parts of a turn of `{}` are added up by a `contract` or a `reduce`", loop.index);
-        if (loop.walk && (leaf_.chunk || leaf_.taps || !adds())) return fmt::format("parts of a turn of `{}` cannot be added up in `{}`", loop.index, name());
+        const bool cut = loop.walk || (!leaf_.k.empty() && leaf_.k.front() == loop.index);
+        if (cut && (leaf_.chunk || leaf_.taps)) return fmt::format("parts of a turn of `{}` cannot be added up in `{}`", loop.index, name());
+        if (loop.walk && !adds()) return fmt::format("parts of a turn of `{}` cannot be added up in `{}`", loop.index, name());
         continue;
       }
       if (reduces(loop.index)) return fmt::format("`{}` is reduced, so turns over it would write the same elements", loop.index);

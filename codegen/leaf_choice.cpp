@@ -343,7 +343,9 @@ std::int64_t chunk_of(const Facts& f, const Compute& leaf) {
   const bool leaves_cache = !leaf.m.empty() && steps * width >= blocks::panel_part_of_l2 * static_cast<double>(f.l2) && f.extent[*f.nest.dim(leaf.m)] >= blocks::panel_reuse * leaf.rows;
   const bool inexact = f.nest.value->type() == DType::F32 && steps >= exact_enough;
   if (leaf.k.empty() || (!leaves_cache && !inexact)) return 0;
-  const std::int64_t extent = f.extent[*f.nest.dim(leaf.k.front())];
+  const std::size_t first = *f.nest.dim(leaf.k.front());
+  const std::int64_t extent = f.extent[first];
+  if (extent < f.nest.dims[first].extent) return 0;    // what a turn has of it is a part already
   const auto wanted = std::max<std::int64_t>(1, static_cast<std::int64_t>(blocks::steps_of_chunk / (steps / static_cast<double>(extent))));
   if (2 * wanted > extent) return 0;
   return balanced(extent, wanted).most;
