@@ -3,6 +3,8 @@
 #include "codegen/choose/pairs.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "codegen/choose/layout.h"
 #include "codegen/model/machine.h"
@@ -54,12 +56,11 @@ double cost(const Program& program, const Strides& strides, const Statement& s, 
   return choose_layouts(program, strides, s, {std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0}, target, alone).cost;
 }
 
-// What reads the same sums as the statement at n, from there on.
-std::vector<Member> sharing(const Program& program, const Strides& strides, std::size_t n) {
+// What reads the same sums as `first`, from there on.
+std::vector<Member> sharing(const Program& program, const Strides& strides, Member first) {
+  const std::size_t n = first.n;
   std::vector<Member> all;
-  auto first = member(program, strides, n);
-  if (!first) return all;
-  all.push_back(std::move(*first));
+  all.push_back(std::move(first));
   const auto& s = std::get<Statement>(program.nodes[n]);
   for (std::size_t other = n + 1; other < program.nodes.size(); ++other) {
     const auto* t = std::get_if<Statement>(&program.nodes[other]);
@@ -86,7 +87,10 @@ bool lanes_in_window(const Program& program, const Strides& strides, const std::
   return std::any_of(all.begin(), all.end(), meets);
 }
 
-bool pays(const Program& program, const Strides& strides, const std::vector<Member>& all, const Target& target) {
+bool pays(Rewriting& r, const std::vector<Member>& all) {
+  Program& program = r.program;
+  Strides& strides = r.strides;
+  const Target& target = r.target;
   const PairSums& made = all.front().made;
   if (all.size() == 1 && !reduces(made.rest)) return false;
   double windows = 0;
@@ -96,20 +100,26 @@ bool pays(const Program& program, const Strides& strides, const std::vector<Memb
   if (pairs * summed_values(std::get<Statement>(program.nodes[all.front().n]), all.front().summed) > most_points * windows) return false;
   double today = 0;
   for (const Member& m : all) today += cost(program, strides, std::get<Statement>(program.nodes[m.n]), target, false);
-  Program with = program;
-  Strides lie = strides;
-  with.tensors.push_back(made.tensor);
-  lie.push_back(row_major(extents(made.tensor)));
-  const double product = cost(with, lie, made.of_pair, target, true), sums = cycles_between(made.tensor, target);
+  program.tensors.push_back(made.tensor);              // for as long as the question is asked: a copy of the program for each would take the square
+  strides.push_back(row_major(extents(made.tensor)));
+  const double product = cost(program, strides, made.of_pair, target, true), sums = cycles_between(made.tensor, target);
+  program.tensors.pop_back();
+  strides.pop_back();
   return product + sums < (lanes_in_window(program, strides, all) ? clearly_less : much_less) * today;
 }
 
 }  // namespace
 
 void choose_pairs(Rewriting& r) {
+  std::set<std::string> dear;                          // forms of sums that do not pay: each is asked about once
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
-    const std::vector<Member> all = sharing(r.program, r.strides, n);
-    if (all.empty() || !pays(r.program, r.strides, all, r.target)) continue;
+    auto first = member(r.program, r.strides, n);
+    if (!first || dear.contains(first->made.form)) continue;
+    const std::vector<Member> all = sharing(r.program, r.strides, std::move(*first));
+    if (!pays(r, all)) {
+      dear.insert(all.front().made.form);
+      continue;
+    }
     std::size_t moved = 0;
     for (const Member& m : all) {
       const std::size_t at = m.n + moved;
