@@ -76,6 +76,7 @@ class BodyEmitter {
   Lanes operation(const Operation& o);
   std::optional<Lanes> affine(Op op, const std::vector<Lanes>& v);
   std::optional<Lanes> affine_compare(Op op, const Lanes& x, const Lanes& y);
+  llvm::Value* unknown(llvm::Value* number);
   llvm::Value* first_lanes(llvm::Value* count, bool inside);  // mask: lane < count
   Lanes load(const Load& l);
   llvm::Value* scalar(const Lanes& v) const;

@@ -5,6 +5,7 @@
 //   x[2*l + 1]     base + 2·lane    two vector loads and a shuffle (gathers are slow on every x86)
 //   x[n*l], x[T[l]]                 a gather
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/Intrinsics.h>
 
 #include <algorithm>
@@ -159,7 +160,17 @@ std::optional<Lanes> BodyEmitter::affine_compare(Op op, const Lanes& x, const La
   return Lanes{DType::Bool, first_lanes(count, op == Op::Lt || op == Op::Le)};
 }
 
+// The number, but LLVM does not know it. LLVM 19 splits a mask whose last lanes it knows to be off into vectors of AVX2, and loads all lanes of
+// a vector that is off as a whole: behind the end of the tensor.
+Value* BodyEmitter::unknown(Value* number) {
+  llvm::BasicBlock& entry = builder_.GetInsertBlock()->getParent()->getEntryBlock();
+  auto* same = llvm::InlineAsm::get(llvm::FunctionType::get(number->getType(), {number->getType()}, false), "", "=r,0", false);
+  return Builder(&entry, entry.getFirstInsertionPt()).CreateCall(same, {number});
+}
+
 Value* BodyEmitter::first_lanes(Value* count, bool inside) {
+  const auto* known = llvm::dyn_cast<ConstantInt>(count);
+  if (known && known->getSExtValue() > 0 && known->getSExtValue() < lanes_ && around_.vector_bytes < 64) count = unknown(count);
   Value* most = builder_.getInt64(static_cast<std::uint64_t>(lanes_));
   Value* zero = builder_.getInt64(0);
   count = builder_.CreateSelect(builder_.CreateICmpSLT(count, zero), zero, count);
@@ -197,9 +208,9 @@ Lanes BodyEmitter::load(const Load& l) {
   if (is_uniform(offset)) return {m.type, from_storage(builder_, load_scalar(m, offset.value), m.type)};
   const auto* stride = llvm::dyn_cast_or_null<ConstantInt>(offset.stride);
   const std::int64_t step = stride ? stride->getSExtValue() : 0;
-  // Without masks in hardware (AVX-512 has them) LLVM 19 may take a mask of a part whose lanes are known to be off for one that is on.
-  const bool near = step != 0 && std::abs(step) <= 4 && lanes_ >= 4 && (!mask_ || around_.vector_bytes >= 64);
-  Value* v = step == 1 ? load_unit(m, offset.value) : near ? load_near(m, offset.value, step) : load_gather(m, offset);
+  Value* v = step == 1                                              ? load_unit(m, offset.value)
+             : step != 0 && std::abs(step) <= 4 && lanes_ >= 4 ? load_near(m, offset.value, step)
+                                                                    : load_gather(m, offset);
   return {m.type, from_storage(builder_, v, m.type)};
 }
 
