@@ -208,9 +208,9 @@ Lanes BodyEmitter::load(const Load& l) {
   if (is_uniform(offset)) return {m.type, from_storage(builder_, load_scalar(m, offset.value), m.type)};
   const auto* stride = llvm::dyn_cast_or_null<ConstantInt>(offset.stride);
   const std::int64_t step = stride ? stride->getSExtValue() : 0;
-  Value* v = step == 1                                              ? load_unit(m, offset.value)
-             : step != 0 && std::abs(step) <= 4 && lanes_ >= 4 ? load_near(m, offset.value, step)
-                                                                    : load_gather(m, offset);
+  // Parts of a mask may be known to be off (see `unknown`).
+  const bool near = step != 0 && std::abs(step) <= 4 && lanes_ >= 4 && (!mask_ || around_.vector_bytes >= 64);
+  Value* v = step == 1 ? load_unit(m, offset.value) : near ? load_near(m, offset.value, step) : load_gather(m, offset);
   return {m.type, from_storage(builder_, v, m.type)};
 }
 
