@@ -3,6 +3,7 @@
 tests/tidy.py [FILE...]      default: every source of the project. Ends with `N passed, N failed`; findings are printed as they come.
 """
 import concurrent.futures
+import functools
 import hashlib
 import os
 import pathlib
@@ -33,13 +34,13 @@ def includes():
     return read
 
 
-def fingerprint(files, contents={}):
-    digest = hashlib.sha256()
-    for file in files:
-        if file not in contents:
-            contents[file] = hashlib.sha256(file.read_bytes()).digest()
-        digest.update(contents[file])
-    return digest.hexdigest()
+@functools.cache
+def content(file):
+    return hashlib.sha256(file.read_bytes()).digest()
+
+
+def fingerprint(files):
+    return hashlib.sha256(b"".join(content(file) for file in files)).hexdigest()
 
 
 def main(files):

@@ -145,20 +145,15 @@ std::size_t sum_pairs(Rewriting& r, std::size_t n, PairSums made, const std::vec
   directives::Pairs done{target_name(program, whole), {}};
   for (const std::size_t k : summed) done.sums.push_back(whole.indices[k]);
   r.done.push_back(std::move(done));
-  const auto id = static_cast<TensorId>(program.tensors.size());
+  const auto [known, fresh] = r.pairs.try_emplace(made.form, static_cast<TensorId>(program.tensors.size()));
+  made.rest.reads[0].tensor = known->second;
+  program.nodes[n] = std::move(made.rest);
+  if (!fresh) return move_before(program, n, known->second);
   made.tensor.name = fresh_name(program, made.tensor.name + "_pairs");
   r.strides.push_back(row_major(extents(made.tensor)));
   program.tensors.push_back(std::move(made.tensor));
-  program.nodes[n] = std::move(made.rest);
-  const auto [known, fresh] = r.pairs.try_emplace(made.form, id);
-  if (fresh) {
-    program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(made.of_pair));
-    return n + 1;
-  }
-  program.tensors.pop_back();
-  r.strides.pop_back();
-  std::get<Statement>(program.nodes[n]).reads[0].tensor = known->second;
-  return move_before(program, n, known->second);
+  program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(made.of_pair));
+  return n + 1;
 }
 
 bool sums_of_pairs(const Rewriting& r, TensorId id) {
