@@ -105,7 +105,7 @@ Refusal apply(Rewriting& r, const directives::Tile& directive) {
     if (!nodes.empty() && *n != nodes.back() + 1) return fmt::format("`{}` does not follow `{}`", name, directive.tensors[nodes.size() - 1]);
     if (reduces(s)) {
       if (sum) return fmt::format("`{}` and `{}` both fold", name, target_name(r.program, std::get<Statement>(r.program.nodes[*sum])));
-      sum = *n;
+      sum = n;
     }
     nodes.push_back(*n);
   }
