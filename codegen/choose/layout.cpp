@@ -257,7 +257,8 @@ bool stands_alone(const Program& program, const Statement& s) {
 
 // A box at a time, with copies of the box: the best of these where it costs clearly less than `best`.
 void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, Layouts& best) {
-  double bar = (best.cost > model::memory_decides * search.least() ? model::boxes_up_to : model::clearly_less) * best.cost;
+  const double cost = best.cost - best.torn;           // boxes write runs that are no longer, and their estimate does not know
+  double bar = (cost > model::memory_decides * search.least() ? model::boxes_up_to : model::clearly_less) * cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch}) {
     if (!search.has(lanes)) continue;
     for (unsigned copied = 1; copied < 8; ++copied) {
@@ -285,6 +286,7 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
   const Choice leaf = search.leaf(today);
   const double copies_today = search.copies(today), in_cache = leaf.cost - leaf.again + copies_today;
   best.cost = std::max(leaf.cost, streaming_cycles(boxed, 0, target)) + copies_today;
+  best.torn = best.cost - std::max(leaf.cost - leaf.torn, streaming_cycles(boxed, 0, target)) - copies_today;
   if (in_cache < model::worth_a_search || in_cache < model::near_the_best * at_least) return best;
   const bool stages = may_stage(program, strides, s);
   double bar = model::clearly_less * best.cost;
@@ -300,7 +302,9 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
         const double copies = search.copies(*made);
         const double streamed = streaming_cycles(boxed, copied, target);
         if (copies + std::max(at_least, streamed) >= bar) continue;
-        made->cost = copies + std::max(search.leaf(*made).cost, streamed);
+        const Choice seen = search.leaf(*made);
+        made->cost = copies + std::max(seen.cost, streamed);
+        made->torn = made->cost - copies - std::max(seen.cost - seen.torn, streamed);
         if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
