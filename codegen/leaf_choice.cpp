@@ -13,6 +13,7 @@
 #include "codegen/choose/ahead.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/machine.h"
+#include "codegen/model/run.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/product.h"
 #include "codegen/ranges.h"
@@ -147,17 +148,19 @@ struct Block {
   double cost = infinite;
   BlockForm form = BlockForm::Plain;
   double again = 0;                                    // of the cost, what it takes to fetch lines that a cache has lost
+  double torn = 0;                                     // of the cost, what it takes to write a large result in short runs
+  bool rows_outside = false;                           // blocks of n run inside blocks of m
 };
 
 // What leaves a cache before it is used again: loops from the outermost to the innermost, and how many values of each dimension the
 // loops from `first` on see.
 class Refetched {
  public:
-  Refetched(const Facts& f, std::size_t n, std::optional<std::size_t> m, const Block& block) : f_(f), inside_(f.extent.size(), 1) {
+  Refetched(const Facts& f, std::size_t n, std::optional<std::size_t> m, const Block& block, bool rows_outside = false) : f_(f), inside_(f.extent.size(), 1) {
     for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !f.nest.dims[d].reduction && d != n && d != m) loops_.push_back(d);
     std::stable_sort(loops_.begin(), loops_.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(f.nest.target, a)) > std::abs(stride(f.nest.target, b)); });
     loops_.push_back(n);
-    if (m) loops_.push_back(*m);
+    if (m) loops_.insert(loops_.end() - (rows_outside ? 1 : 0), *m);
     for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && !f.fixed[d] && d != n) loops_.push_back(d);
     const std::int64_t lanes = lanes_for(f, f.extent[n]);
     inside_[n] = std::min(f.extent[n], lanes * block.vectors);
@@ -174,6 +177,20 @@ class Refetched {
     for (const FlatAccess& read : f_.nest.reads) see(read);
     see(f_.nest.target);
     return near * blocks::line_of_l2 + far * blocks::line_of_l3;
+  }
+
+  // What lines of the target take beyond those of a stream, each written once: a core fetches them before it writes them.
+  double torn() const {
+    model::Walk walk;
+    walk.boxes.push_back(f_.extent);
+    for (const std::size_t d : loops_) {
+      const auto extent = static_cast<double>(walk.boxes.back()[d]), by = static_cast<double>(inside_[d]);
+      walk.loops.push_back({{d}, std::ceil(extent / by), extent / by});
+      walk.boxes.push_back(walk.boxes.back());
+      walk.boxes.back()[d] = inside_[d];
+    }
+    const double run = model::run_of(f_.nest.target, walk, f_.stored);
+    return lines(f_.nest.target, 0) * (blocks::first_of_run + blocks::line_of_run * std::min(run, model::ramp)) / run;
   }
 
  private:
@@ -286,6 +303,18 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
     }
   if (steps > 1 && f.nest.reads.size() > 1 && best.cost < infinite) best.again = Refetched(f, n, m, best).cycles(), best.cost += best.again;
   return best;
+}
+
+// Which of n and m runs outside: that along which a large result is written, unless what the columns read of the operands then comes from a
+// farther cache again and again.
+void order_blocks(const Facts& f, std::size_t n, std::optional<std::size_t> m, Block& block) {
+  if (!f.from_memory) return;
+  block.torn = Refetched(f, n, m, block).torn();
+  block.cost += block.torn;
+  if (!m || block.form != BlockForm::Plain) return;
+  const Refetched outside(f, n, m, block, true);
+  const double again = outside.cycles(), torn = outside.torn(), cost = block.cost - block.again - block.torn + again + torn;
+  if (cost < blocks::less * block.cost) block.cost = cost, block.again = again, block.torn = torn, block.rows_outside = true;
 }
 
 bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
@@ -438,7 +467,7 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
     leaf.set_m(m ? nest.dims[*m].name : "");
     leaf.block()->turned = block.form == BlockForm::Turned || (block.form == BlockForm::Plain && turns_sums(f, *lane, m, block.rows));
     // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
-    leaf.block()->m_inner = has_reduction || !leaf.block()->turned || stride(nest.target, *lane) != 1;
+    leaf.block()->m_inner = !block.rows_outside && (has_reduction || !leaf.block()->turned || stride(nest.target, *lane) != 1);
   }
   leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
   leaf.n = lane ? nest.dims[*lane].name : "";
@@ -498,11 +527,13 @@ Choice choose_leaf(const Facts& f, int node) {
     std::optional<double> least;
     for (const auto& [cycles, n] : lanes) {
       if (nest.dims[n].reduction || cycles > (folds ? blocks::near_lanes : 1) * lanes.front().first) continue;
-      const auto [m, block] = blocked(f, n, why.blocks);
+      auto [m, block] = blocked(f, n, why.blocks);
+      order_blocks(f, n, m, block);
       if (least && block.cost >= blocks::other_lanes * *least) continue;
       least = block.cost;
-      best = with_lanes(f, node, n, m, block, block.form == BlockForm::Taps ? block.cost : std::min(cycles + block.again, block.cost));
+      best = with_lanes(f, node, n, m, block, block.form == BlockForm::Taps ? block.cost : std::min(cycles + block.again + block.torn, block.cost));
       best.again = block.again;
+      best.torn = block.torn;
     }
   }
   if (auto* contract = best.leaf.as<forms::Contract>()) {
@@ -533,6 +564,10 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   const DType type = nest.value->type();
   f.width = has_threads(target) ? model::threads::warp : target.vector_bytes / std::max(4, lang::bytes(type));
   f.ops = operations(*nest.value);
+  double elements = 1;
+  for (const Dim& dim : nest.dims) if (!dim.reduction && nest.target.offset.coefficients[static_cast<std::size_t>(&dim - nest.dims.data())]) elements *= static_cast<double>(dim.extent);
+  f.stored = lang::bytes(type);
+  f.from_memory = !has_threads(target) && elements * static_cast<double>(f.stored) > blocks::part_of_l3 * static_cast<double>(target.l3);
   f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds && (identity_is_fill(nest) || always_reached(nest));
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();
