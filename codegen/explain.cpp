@@ -270,7 +270,7 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
   switch (leaf.form) {
     case LeafForm::Fill: text += fmt::format("its fill into every element first, {}", side); break;
     case LeafForm::Map: text += fmt::format("element by element, {}, in blocks of {}", side, block_of(leaf)); break;
-    case LeafForm::Reduce: text += fmt::format("{}, {} at a time, folded into one at the end of each element", side, plural(static_cast<double>(leaf.vectors), "vector", "vectors")); break;
+    case LeafForm::Reduce: text += fmt::format("{}, {} at a time, folded into one at the end of each {}", side, plural(static_cast<double>(leaf.vectors), "vector", "vectors"), leaf.m.empty() ? "element" : fmt::format("block of {} of {}, which have what they read alike in common", plural(static_cast<double>(leaf.rows), "row", "rows"), leaf.m)); break;
     case LeafForm::Scan: text += fmt::format("a scan: each element along {} goes on from the one before, {}", leaf.along, side); break;
     case LeafForm::Gather: text += fmt::format("rows are copied from where the index says, {}", side); break;
     case LeafForm::Scatter: text += "rows are added to where the index says, in the order of the index: the same result each time, no atomics"; break;

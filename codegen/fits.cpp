@@ -127,10 +127,15 @@ class LeafFit {
       case LeafForm::Fill: return std::nullopt;        // place_of has compared it
       case LeafForm::Map: return folds() ? Misfit(fmt::format("`{}` folds, so its leaf is no `map`", name())) : std::nullopt;
       case LeafForm::Contract: return folds() ? std::nullopt : Misfit(fmt::format("`{}` folds nothing, so its leaf is a `map`", name()));
-      case LeafForm::Reduce: return leaf_.n.empty() ? Misfit("`reduce` has no index `n` for its lanes") : leaf_.m.empty() ? std::nullopt : Misfit("`reduce` has no index `m`");
+      case LeafForm::Reduce: return reduce();
       case LeafForm::Scan: return scan();
       default: return fmt::format("`{}` has another form", name());
     }
+  }
+
+  Misfit reduce() const {
+    if (leaf_.n.empty()) return std::string("`reduce` has no index `n` for its lanes");
+    return leaf_.m.empty() || !has_threads(target_) ? std::nullopt : Misfit("a block of threads folds one element: its `reduce` has no index `m`");
   }
 
   Misfit scan() const {
@@ -151,7 +156,7 @@ class LeafFit {
     if (leaf_.rows > most_rows || leaf_.vectors > most_vectors || leaf_.rows * leaf_.vectors > most_accumulators) return fmt::format("a block of {}x{} is beyond {}x{} or {} accumulators", leaf_.rows, leaf_.vectors, most_rows, most_vectors, most_accumulators);
     if (leaf_.n.empty() && !has_threads(target_) && (leaf_.lanes > 1 || leaf_.vectors > 1)) return std::string("without an index `n` there is one lane and one vector");
     if (leaf_.m.empty() && leaf_.rows > 1 && leaf_.form != LeafForm::Scan) return std::string("without an index `m` a block has one row");
-    if (!leaf_.m.empty() && !leaf_.n.empty() && share_a_row(leaf_.m, leaf_.n)) return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", leaf_.m, leaf_.n);
+    if (!leaf_.m.empty() && !leaf_.n.empty() && leaf_.form != LeafForm::Reduce && share_a_row(leaf_.m, leaf_.n)) return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", leaf_.m, leaf_.n);
     return std::nullopt;
   }
 
@@ -180,7 +185,7 @@ class LeafFit {
     if (leaf_.depth > 0 && (!group_.loops.empty() || group_.body.size() > 1)) return std::string("a staged leaf stands alone, without loops");
     if (leaf_.ahead > 0 && (leaf_.form != LeafForm::Contract || has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` on a CPU that has a `k`");
     if (leaf_.ahead > most_ahead) return fmt::format("{} is too far ahead: {} at most", leaf_.ahead, most_ahead);
-    if (!leaf_.m_inner && (has_threads(target_) || leaf_.m.empty() || leaf_.n.empty())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
+    if (!leaf_.m_inner && (has_threads(target_) || leaf_.form == LeafForm::Reduce || leaf_.m.empty() || leaf_.n.empty())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
     return std::nullopt;
   }
 

@@ -283,7 +283,7 @@ class Groups {
     }
     if (leaf.form == LeafForm::Reduce) leaf.n = take(sums);
     else if (!outputs.empty() && !random_.chance(6)) leaf.n = take(outputs);
-    if (leaf.form != LeafForm::Reduce && leaf.form != LeafForm::Scan && !outputs.empty() && !random_.chance(3)) leaf.m = take(outputs);
+    if (leaf.form != LeafForm::Scan && !(leaf.form == LeafForm::Reduce && group.threads) && !outputs.empty() && !random_.chance(3)) leaf.m = take(outputs);
     leaf.outer = outputs, leaf.k = sums;
     sizes(group, nest, leaf);
     return leaf;
@@ -291,7 +291,7 @@ class Groups {
 
   void sizes(const Group& group, const codegen::Nest& nest, Compute& leaf) {
     const bool block = !leaf.m.empty() || leaf.form == LeafForm::Scan;
-    leaf.rows = block ? random_.between(1, leaf.form == LeafForm::Scan ? 8 : 6) : 1;
+    leaf.rows = block ? random_.between(1, leaf.form == LeafForm::Scan ? 8 : leaf.form == LeafForm::Reduce ? 20 : 6) : 1;
     if (group.threads) {
       leaf.lanes = group.threads;
       leaf.vectors = leaf.form == LeafForm::Reduce ? random_.between(1, 4) : 1;
@@ -302,7 +302,7 @@ class Groups {
     if (leaf.form == LeafForm::Contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) leaf.chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
     leaf.stream = leaf.form == LeafForm::Map && random_.chance(4);
     if (leaf.form == LeafForm::Contract && random_.chance(3)) leaf.ahead = random_.between(1, 40), leaf.ahead_by_blocks = random_.chance(2);
-    leaf.m_inner = leaf.m.empty() || leaf.n.empty() || !random_.chance(3);
+    leaf.m_inner = leaf.m.empty() || leaf.n.empty() || leaf.form == LeafForm::Reduce || !random_.chance(3);
   }
 
   const codegen::Plan& plan_;
