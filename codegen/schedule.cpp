@@ -25,7 +25,7 @@ namespace {
 // Loops of a block when the leaf is a reduction or scan over threads: every output dimension.
 std::vector<Loop> block_loops(const Compute& leaf) {
   std::vector<Loop> loops;
-  if (leaf.form == LeafForm::Reduce || (leaf.form == LeafForm::Scan && leaf.lanes > 1)) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
+  if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
   return loops;
 }
 
@@ -33,15 +33,15 @@ std::vector<Loop> block_loops(const Compute& leaf) {
 // what the other loops find between two rows is there already.
 std::optional<Loop> folded_rows_first(const Nest& nest, const Choice& choice, const Target& target) {
   const Compute& leaf = choice.leaf;
-  if (leaf.form != LeafForm::Reduce || leaf.m.empty() || leaf.outer.empty()) return std::nullopt;
+  if (!leaf.is<forms::Reduce>() || leaf.m().empty() || leaf.outer.empty()) return std::nullopt;
   const auto apart = [&](const std::string& name) {
     std::int64_t sum = 0;
     for (const FlatAccess& read : nest.reads) sum += std::abs(read.offset.coefficients[*nest.dim(name)]);
     return sum;
   };
-  const std::size_t m = *nest.dim(leaf.m);
+  const std::size_t m = *nest.dim(leaf.m());
   const double rows = static_cast<double>(nest.dims[m].extent), bytes = lang::bytes(nest.value->type());
-  if (std::any_of(leaf.outer.begin(), leaf.outer.end(), [&](const std::string& name) { return apart(name) >= apart(leaf.m); })) return std::nullopt;
+  if (std::any_of(leaf.outer.begin(), leaf.outer.end(), [&](const std::string& name) { return apart(name) >= apart(leaf.m()); })) return std::nullopt;
   double row = 0;
   for (const FlatAccess& read : nest.reads) {
     if (!read.offset.coefficients[m]) continue;
@@ -51,14 +51,14 @@ std::optional<Loop> folded_rows_first(const Nest& nest, const Choice& choice, co
   }
   const double most = std::min(model::local_part_of_l2 * static_cast<double>(target.l2) / row, rows / (choice.cost / model::worth_a_turn));
   const auto step = static_cast<std::int64_t>(most / static_cast<double>(leaf.rows)) * leaf.rows;
-  return Loop{leaf.m, std::max(step, leaf.rows)};
+  return Loop{leaf.m(), std::max(step, leaf.rows)};
 }
 
 // Loops of a group of one statement: outer dimensions until there are enough turns, else blocks of m or n.
 std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const Target& target) {
   if (choice.cost < 2 * model::worth_a_turn) return {};
   if (const auto rows = folded_rows_first(nest, choice, target); rows && rows->step < nest.dims[*nest.dim(rows->index)].extent) return {*rows};
-  const bool folded = choice.leaf.form == LeafForm::Reduce;
+  const bool folded = choice.leaf.is<forms::Reduce>();
   std::vector<Loop> loops;
   double turns = 1;
   for (const std::string& name : choice.leaf.outer) {
@@ -69,7 +69,7 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const T
   }
   // Blocks of m, or of n where m is too short to share.
   for (const bool rows : {true, false}) {
-    const std::string& blocked = rows || folded ? choice.leaf.m : choice.leaf.n;
+    const std::string& blocked = rows || folded ? choice.leaf.m() : choice.leaf.n;
     if (turns >= model::enough_turns || blocked.empty()) continue;
     const std::int64_t extent = nest.dims[*nest.dim(blocked)].extent;
     const std::int64_t unit = rows ? choice.leaf.rows : choice.leaf.lanes * choice.leaf.vectors;
@@ -170,7 +170,7 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
     }
   const Facts all = facts(nest, {}, target);
   Choice whole = choose_leaf(all, node);
-  if (has_threads(target) && whole.leaf.form == LeafForm::Scan) for_threads(whole.leaf, all, target);
+  if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, target);
   group.loops = has_threads(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole, target);
   for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
   const Facts turn = facts(nest, group.loops, target);
@@ -183,7 +183,8 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const Nest nest = fill_nest(fused.program, s, fused.strides);
   Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
   place(group, why, nest, node, target);
-  group.body.front().form = LeafForm::Fill;
+  Compute& leaf = group.body.front();
+  leaf.form = forms::Fill{*leaf.block()};
   return group;
 }
 
@@ -197,12 +198,13 @@ bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
 }
 
 // A map whose result is half of the last cache or more, and an output that nobody here reads, is stored past the cache.
-bool streams(const poly::Program& program, const Compute& leaf, const Nest& nest, const Target& target) {
+void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const Target& target) {
   const TensorId id = nest.target.tensor;
-  if (has_threads(target) || leaf.form != LeafForm::Map || !is_output(program, id)) return false;
-  if (leaf.turned && !whole_lines(nest, leaf, element_bytes(program, id))) return false;
-  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return false;
-  return std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
+  auto* map = leaf.as<forms::Map>();
+  if (has_threads(target) || !map || !is_output(program, id)) return;
+  if (map->turned && !whole_lines(nest, leaf, element_bytes(program, id))) return;
+  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return;
+  map->stream = std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
 }
 
 // The group of a Gather, Scatter or Sort.
@@ -258,7 +260,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, nest, node, target);
-      group.body.back().stream = streams(program, group.body.back(), nest, target);
+      stream(group.body.back(), program, nest, target);
       continue;
     }
     Nest nest = leaf_nest(program, group, group.body[l], fused.strides);
@@ -270,7 +272,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     group.body[l] = std::move(choice.leaf);
     why.leaves.push_back(std::move(choice.why));
     if (has_threads(target)) for_threads(group.body[l], turn, target);
-    group.body[l].stream = streams(program, group.body[l], nest, target);
+    stream(group.body[l], program, nest, target);
   }
   return group;
 }

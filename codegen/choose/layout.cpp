@@ -291,7 +291,7 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
     Layouts none{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
     const Choice folded = search.leaf(none);
     none.cost = std::max(folded.cost, streaming_cycles(boxed, 0, target));
-    if (folded.leaf.form == LeafForm::Reduce && folded.leaf.rows > 1 && folded.cost < model::clearly_less * in_cache && none.cost <= best.cost) best = std::move(none);
+    if (folded.leaf.is<forms::Reduce>() && folded.leaf.rows > 1 && folded.cost < model::clearly_less * in_cache && none.cost <= best.cost) best = std::move(none);
   }
   double bar = model::clearly_less * best.cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
