@@ -14,6 +14,7 @@
 #include "codegen/choose/ahead.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/machine.h"
+#include "codegen/model/run.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/product.h"
 #include "codegen/ranges.h"
@@ -128,6 +129,13 @@ bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
   return f.squares && lanes_for(f, f.extent[n]) >= 4 && (can(f.nest.target) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), can));
 }
 
+// Sums of so many rows that are stored through squares, where what they read stays as it lies.
+bool turns_sums(const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows) {
+  return m && f.squares && rows >= blocks::least_of_square && rows <= lanes_for(f, f.extent[n]) && turns(f.nest.target, n, *m) && std::abs(stride(f.nest.target, n)) > blocks::shuffled_apart &&
+         std::any_of(f.nest.dims.begin(), f.nest.dims.end(), [](const Dim& d) { return d.reduction; }) &&
+         std::none_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return turns(read, n, *m); });
+}
+
 // Reductions that a row couples with n or m: taken one value at a time outside the blocks, they leave exact bounds.
 std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
   std::vector<std::size_t> taps;
@@ -141,17 +149,19 @@ struct Block {
   double cost = infinite;
   BlockForm form = BlockForm::Plain;
   double again = 0;                                    // of the cost, what it takes to fetch lines that a cache has lost
+  double torn = 0;                                     // of the cost, what it takes to write a large result in short runs
+  bool rows_outside = false;                           // blocks of n run inside blocks of m
 };
 
 // What leaves a cache before it is used again: loops from the outermost to the innermost, and how many values of each dimension the
 // loops from `first` on see.
 class Refetched {
  public:
-  Refetched(const Facts& f, std::size_t n, std::optional<std::size_t> m, const Block& block) : f_(f), inside_(f.extent.size(), 1) {
+  Refetched(const Facts& f, std::size_t n, std::optional<std::size_t> m, const Block& block, bool rows_outside = false) : f_(f), inside_(f.extent.size(), 1) {
     for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !f.nest.dims[d].reduction && d != n && d != m) loops_.push_back(d);
     std::stable_sort(loops_.begin(), loops_.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(f.nest.target, a)) > std::abs(stride(f.nest.target, b)); });
     loops_.push_back(n);
-    if (m) loops_.push_back(*m);
+    if (m) loops_.insert(loops_.end() - (rows_outside ? 1 : 0), *m);
     for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && !f.fixed[d] && d != n) loops_.push_back(d);
     const std::int64_t lanes = lanes_for(f, f.extent[n]);
     inside_[n] = std::min(f.extent[n], lanes * block.vectors);
@@ -168,6 +178,20 @@ class Refetched {
     for (const FlatAccess& read : f_.nest.reads) see(read);
     see(f_.nest.target);
     return near * blocks::line_of_l2 + far * blocks::line_of_l3;
+  }
+
+  // What lines of the target take beyond those of a stream, each written once: a core fetches them before it writes them.
+  double torn() const {
+    model::Walk walk;
+    walk.boxes.push_back(f_.extent);
+    for (const std::size_t d : loops_) {
+      const auto extent = static_cast<double>(walk.boxes.back()[d]), by = static_cast<double>(inside_[d]);
+      walk.loops.push_back({{d}, std::ceil(extent / by), extent / by});
+      walk.boxes.push_back(walk.boxes.back());
+      walk.boxes.back()[d] = inside_[d];
+    }
+    const double run = model::run_of(f_.nest.target, walk, f_.stored);
+    return lines(f_.nest.target, 0) * (blocks::first_of_run + blocks::line_of_run * std::min(run, model::ramp)) / run;
   }
 
  private:
@@ -261,12 +285,13 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
       if (static_cast<double>(rows * vectors * f.ops) > blocks::spelled_out && rows * vectors > 1) continue;
       if (steps <= 1 && rows > 1 && !by_n && !apart) continue;  // nothing is reused: plain rows
+      const bool squares = turned ? rows > 1 && turns(f.nest.target, n, *m) : turns_sums(f, n, m, rows);
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
         const double panel = streamed * static_cast<double>(lanes) * 4 * steps > blocks::panel_of_l1 ? blocks::vector_of_l2 * streamed : 0;
         const double step = std::max({r * v * f.ops / pipes, loads / pipes, panel, f.ops ? model::latency : 1.0});
-        const double spread = scattered || (turned && turns(f.nest.target, n, *m)) ? apart_cycles(f.nest.target, r, v) : 0.0;
+        const double spread = squares ? square * v : scattered ? apart_cycles(f.nest.target, r, v) + r * v * static_cast<double>(lanes) * blocks::scattered : 0.0;
         return steps * (step + blocks::of_load * loads + (m ? 0.0 : blocks::paged_row) * paged + gather_cycles(r, v)) + spread + stores * r * v + blocks::start;
       };
       Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
@@ -321,6 +346,18 @@ FoldedRows folded_rows(const Facts& f, std::size_t n) {
     }
   }
   return best;
+}
+
+// Which of n and m runs outside: that along which a large result is written, unless what the columns read of the operands then comes from a
+// farther cache again and again.
+void order_blocks(const Facts& f, std::size_t n, std::optional<std::size_t> m, Block& block) {
+  if (!f.from_memory) return;
+  block.torn = Refetched(f, n, m, block).torn();
+  block.cost += block.torn;
+  if (!m || block.form != BlockForm::Plain) return;
+  const Refetched outside(f, n, m, block, true);
+  const double again = outside.cycles(), torn = outside.torn(), cost = block.cost - block.again - block.torn + again + torn;
+  if (cost < blocks::less * block.cost) block.cost = cost, block.again = again, block.torn = torn, block.rows_outside = true;
 }
 
 bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
@@ -474,9 +511,9 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
     leaf.rows = m ? block.rows : 1;
     leaf.vectors = block.vectors;
     leaf.set_m(m ? nest.dims[*m].name : "");
-    leaf.block()->turned = block.form == BlockForm::Turned;
+    leaf.block()->turned = block.form == BlockForm::Turned || (block.form == BlockForm::Plain && turns_sums(f, *lane, m, block.rows));
     // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
-    leaf.block()->m_inner = has_reduction || !leaf.block()->turned || stride(nest.target, *lane) != 1;
+    leaf.block()->m_inner = !block.rows_outside && (has_reduction || !leaf.block()->turned || stride(nest.target, *lane) != 1);
   }
   leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
   leaf.n = lane ? nest.dims[*lane].name : "";
@@ -508,9 +545,25 @@ std::optional<Choice> folded_instead(const Facts& f, int node, const Block& bloc
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
     if (f.fixed[d] || !f.nest.dims[d].reduction || outputs_share_rows(f.nest)) continue;
     const FoldedRows rows = folded_rows(f, d);
-    if (rows.m && rows.cost < model::clearly_less * (block.cost - block.again) && (!lane || rows.cost < best.cost)) best = rows, lane = d;
+    if (rows.m && rows.cost < model::clearly_less * (block.cost - block.again - block.torn) && (!lane || rows.cost < best.cost)) best = rows, lane = d;
   }
   return lane ? std::optional(with_folded_rows(f, node, *lane, best.cost, why)) : std::nullopt;
+}
+
+// The rows and the block with lanes over n.
+std::pair<std::optional<std::size_t>, Block> blocked(const Facts& f, std::size_t n, std::vector<Weighed>& weighed) {
+  const auto name = [&](std::size_t d) { return f.nest.dims[d].name; };
+  std::optional<std::size_t> m;
+  Block block = alone(f, n);
+  weighed.push_back({name(n), "", 1, block.vectors, block.cost});
+  each_block(f, n, [&](std::size_t d, const Block& with) {
+    weighed.push_back({name(n), name(d), with.rows, with.vectors, with.cost});
+    const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
+    // Rows of one dimension fetch alike, however they are read.
+    const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
+    if (now < before * (first_taps ? blocks::much_less : blocks::less)) block = with, m = d;
+  });
+  return {m, block};
 }
 
 }  // namespace
@@ -538,19 +591,19 @@ Choice choose_leaf(const Facts& f, int node) {
   if (!lane) best = with_lanes(f, node, lane, std::nullopt, Block{}, points(f) * (f.ops + 2));
   else if (nest.dims[*lane].reduction) best = with_folded_rows(f, node, *lane, lanes.front().first, why);
   else {
-    std::optional<std::size_t> m;
-    Block block = alone(f, *lane);
-    why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
-    each_block(f, *lane, [&](std::size_t d, const Block& with) {
-      why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
-      const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
-      // Rows of one dimension fetch alike, however they are read.
-      const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
-      if (now < before * (first_taps ? blocks::much_less : blocks::less)) block = with, m = d;
-    });
-    best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first + block.again, block.cost));
-    best.again = block.again;
-    if (auto folded = folded_instead(f, node, block, why)) best = std::move(*folded);
+    const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
+    std::optional<Block> least;
+    for (const auto& [cycles, n] : lanes) {
+      if (nest.dims[n].reduction || cycles > (folds ? blocks::near_lanes : 1) * lanes.front().first) continue;
+      auto [m, block] = blocked(f, n, why.blocks);
+      order_blocks(f, n, m, block);
+      if (least && block.cost >= blocks::other_lanes * least->cost) continue;
+      least = block;
+      best = with_lanes(f, node, n, m, block, block.form == BlockForm::Taps ? block.cost : std::min(cycles + block.again + block.torn, block.cost));
+      best.again = block.again;
+      best.torn = block.torn;
+    }
+    if (auto folded = least ? folded_instead(f, node, *least, why) : std::nullopt) best = std::move(*folded);
   }
   if (auto* contract = best.leaf.as<forms::Contract>()) {
     if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);
@@ -580,6 +633,10 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   const DType type = nest.value->type();
   f.width = has_threads(target) ? model::threads::warp : target.vector_bytes / std::max(4, lang::bytes(type));
   f.ops = operations(*nest.value);
+  double elements = 1;
+  for (const Dim& dim : nest.dims) if (!dim.reduction && nest.target.offset.coefficients[static_cast<std::size_t>(&dim - nest.dims.data())]) elements *= static_cast<double>(dim.extent);
+  f.stored = lang::bytes(type);
+  f.from_memory = !has_threads(target) && elements * static_cast<double>(f.stored) > blocks::part_of_l3 * static_cast<double>(target.l3);
   f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds && (identity_is_fill(nest) || always_reached(nest));
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();

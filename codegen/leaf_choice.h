@@ -23,6 +23,8 @@ struct Facts {
   bool adds;                                           // parts of the reduction may be added up in the target
   double fold;                                         // cycles to fold the lanes of one output
   bool squares;                                        // of registers may be transposed
+  std::int64_t stored = 4;                             // bytes of an element of the target
+  bool from_memory = false;                            // the target is too large for a cache
 };
 // Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides);
@@ -36,6 +38,7 @@ struct Choice {
   double cost;
   Why::Leaf why;
   double again = 0;                                    // of the cost, what it takes to fetch lines that a cache has lost
+  double torn = 0;                                     // of the cost, what it takes to write a large result in short runs
 };
 Choice choose_leaf(const Facts& f, int node);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.

@@ -255,9 +255,9 @@ bool stands_alone(const Program& program, const Statement& s) {
   return std::none_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return maker(program, read.tensor) != nullptr; }) && std::none_of(program.nodes.begin(), program.nodes.end(), reads_it);
 }
 
-// A box at a time, with copies of the box: the best of these where it costs clearly less than `best`.
-void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, Layouts& best) {
-  double bar = (best.cost > model::memory_decides * search.least() ? model::boxes_up_to : model::clearly_less) * best.cost;
+// A box at a time, with copies of the box: the best of these where it costs clearly less than `cost`, which is the best without.
+void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, double cost, Layouts& best) {
+  double bar = (cost > model::memory_decides * search.least() ? model::boxes_up_to : model::clearly_less) * cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch}) {
     if (!search.has(lanes)) continue;
     for (unsigned copied = 1; copied < 8; ++copied) {
@@ -285,15 +285,17 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
   const Choice leaf = search.leaf(today);
   const double copies_today = search.copies(today), in_cache = leaf.cost - leaf.again + copies_today;
   best.cost = std::max(leaf.cost, streaming_cycles(boxed, 0, target)) + copies_today;
+  // Of boxes nobody estimates how long the runs are that they write: they are compared with what costs least were all runs long.
+  double whole = std::max(leaf.cost - leaf.torn, streaming_cycles(boxed, 0, target)) + copies_today;
   if (in_cache < model::worth_a_search || in_cache < model::near_the_best * at_least) return best;
   const bool stages = may_stage(program, strides, s);
   if (copies_today > 0) {                              // rows that fold read both operands as they are
     Layouts none{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
     const Choice folded = search.leaf(none);
     none.cost = std::max(folded.cost, streaming_cycles(boxed, 0, target));
-    if (folded.leaf.is<forms::Reduce>() && folded.leaf.rows > 1 && folded.cost < model::clearly_less * in_cache && none.cost <= best.cost) best = std::move(none);
+    if (folded.leaf.is<forms::Reduce>() && folded.leaf.rows > 1 && folded.cost < model::clearly_less * (in_cache - leaf.torn) && none.cost <= best.cost) whole = none.cost, best = std::move(none);
   }
-  double bar = model::clearly_less * best.cost;
+  double bar = model::clearly_less * best.cost, whole_bar = model::clearly_less * whole;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
     if (!search.has(lanes)) continue;
     std::vector<std::optional<std::size_t>> lasts{std::nullopt};
@@ -305,13 +307,15 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
         if (!made) continue;
         const double copies = search.copies(*made);
         const double streamed = streaming_cycles(boxed, copied, target);
-        if (copies + std::max(at_least, streamed) >= bar) continue;
-        made->cost = copies + std::max(search.leaf(*made).cost, streamed);
+        if (copies + std::max(at_least, streamed) >= std::max(bar, whole_bar)) continue;
+        const Choice seen = search.leaf(*made);
+        made->cost = copies + std::max(seen.cost, streamed);
+        if (const double unbroken = copies + std::max(seen.cost - seen.torn, streamed); unbroken < whole_bar) whole_bar = whole = unbroken;
         if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
   const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
-  if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, best);
+  if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, whole, best);
   return best;
 }
 

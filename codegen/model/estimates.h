@@ -26,6 +26,8 @@ inline constexpr std::int64_t shuffled_apart = 4;      // elements: neighbours t
 inline constexpr double gathered_lane = 0.5;           // cycles: one element a cycle, of which half waits for nothing
 inline constexpr double scattered_lane = 1.5;          // cycles of a lane of a scan that is loaded or stored alone
 inline constexpr double line_of_lane = 4;              // cycles: a gather touches a line for each lane, from the second cache
+inline constexpr double scattered = 2.5;               // cycles of a lane that is stored alone, above one that is loaded: 16 lanes take 55, gathered 44
+inline constexpr std::int64_t least_of_square = 4;     // rows from which on a square of registers is stored sooner than its lanes one by one
 inline constexpr double masked = 3;                    // a vector with a mask over one without
 inline constexpr double fold_of_lanes = 12;            // cycles to fold the lanes of one output; of a block of threads, as many of one thread:
 inline constexpr double fold_of_threads = 400;
@@ -41,6 +43,11 @@ inline constexpr double panel_of_l1 = 32768;           // bytes: what blocks of 
 inline constexpr double vector_of_l2 = 2;              // cycles
 inline constexpr double part_of_l1 = 0.75, part_of_l2 = 0.5;  // of a cache that one operand may fill before its lines are lost
 inline constexpr double line_of_l2 = 0.7, line_of_l3 = 4;  // cycles to fetch such a line again, beyond what is hidden
+// A result that is larger than this part of the last cache comes from memory; each of its runs takes so many cycles to begin, and each of
+// its first `ramp` lines (machine.h) so many more than a line of a stream. Zen 4, blocks of 14 x 2 and 5 x 5 vectors of 1 to 40 MB in rows
+// of 4 to 7 KB: to 8 MB lines take 3 to 6 cycles, beyond 30 to 37 with blocks one below the other and 9 to 17 side by side.
+inline constexpr double part_of_l3 = 0.25;
+inline constexpr double first_of_run = 20, line_of_run = 12;
 inline constexpr double spelled_out = 384;             // operations: a block of a long expression is the expression for every element
 inline constexpr std::int64_t most_rows = 14, most_rows_apart = 16, most_vectors = 6;  // of a block; where elements lie apart, rows share their lines
 inline constexpr std::int64_t edge_rows = 12;          // of a block at the edge of its vectors
@@ -49,6 +56,8 @@ inline constexpr std::int64_t short_loop = 8;          // values: of a reduction
 inline constexpr std::int64_t unrolled_steps = 4, unrolled_block = 64;  // of the innermost reduction: its steps, and its accumulators in all of them
 inline constexpr std::int64_t reduced_vectors = 4;     // accumulators of a fold of lanes: they hide `latency`
 inline constexpr double much_less = 0.35;              // of the cost, what taps must come to: they write the target once for each value (docs/decisions/layouts_by_cost.md)
+inline constexpr double near_lanes = 1.25;             // times the least cost of lanes, without blocks: such lanes are weighed with their blocks
+inline constexpr double other_lanes = 0.9;             // of the cost with the first of them, what others must come to
 inline constexpr double less = 0.98;                   // of the cost, what another block must come to
 inline constexpr double tie = 0.001;                   // of the cost: such blocks take equally long, and the wider strip is taken
 inline constexpr double panel_part_of_l2 = 0.375;      // beyond it a panel is cut into chunks, where there are

@@ -4,7 +4,7 @@
 //
 // With --plans each is compiled as a random plan says; without, the print of what was chosen is followed to the same kernels.
 //
-// With --caches the second-level cache has so few bytes, the first a quarter: what is chosen for large tensors is chosen for these.
+// With --caches the second-level cache has so few bytes, the first a quarter, the last four times as many: what is chosen for large tensors is chosen for these.
 //
 // Programs of a batch are one module of machine code. Tensors lie against forbidden pages; those of some have strides that are
 // permuted, padded, negative or zero. Each program runs twice, the second time on several threads with --pool, and must give the
@@ -218,7 +218,7 @@ std::vector<std::string> objects_of(const std::vector<Ready>& batch, const codeg
 
 void run_batch(std::vector<Case>& cases, const std::string& name, const Options& options) {
   codegen::Target target = *codegen::target_named(name);
-  if (options.caches > 0) target.l1 = options.caches / 4, target.l2 = options.caches;
+  if (options.caches > 0) target.l1 = options.caches / 4, target.l2 = options.caches, target.l3 = 4 * options.caches;
   std::vector<Ready> batch;
   for (std::size_t k = 0; k < cases.size(); ++k)
     if (auto package = package_of(cases[k], target, options)) batch.push_back({&cases[k], std::move(*package), k});
