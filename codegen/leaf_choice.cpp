@@ -538,18 +538,6 @@ Choice with_folded_rows(const Facts& f, int node, std::size_t lane, double alone
   return with_lanes(f, node, lane, rows.m, block, rows.cost);
 }
 
-// Lanes that fold, in rows that cost clearly less than blocks of other lanes.
-std::optional<Choice> folded_instead(const Facts& f, int node, const Block& block, Why::Leaf& why) {
-  FoldedRows best;
-  std::optional<std::size_t> lane;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) {
-    if (f.fixed[d] || !f.nest.dims[d].reduction || outputs_share_rows(f.nest)) continue;
-    const FoldedRows rows = folded_rows(f, d);
-    if (rows.m && rows.cost < model::clearly_less * (block.cost - block.again - block.torn) && (!lane || rows.cost < best.cost)) best = rows, lane = d;
-  }
-  return lane ? std::optional(with_folded_rows(f, node, *lane, best.cost, why)) : std::nullopt;
-}
-
 // The rows and the block with lanes over n.
 std::pair<std::optional<std::size_t>, Block> blocked(const Facts& f, std::size_t n, std::vector<Weighed>& weighed) {
   const auto name = [&](std::size_t d) { return f.nest.dims[d].name; };
@@ -592,18 +580,17 @@ Choice choose_leaf(const Facts& f, int node) {
   else if (nest.dims[*lane].reduction) best = with_folded_rows(f, node, *lane, lanes.front().first, why);
   else {
     const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
-    std::optional<Block> least;
+    std::optional<double> least;
     for (const auto& [cycles, n] : lanes) {
       if (nest.dims[n].reduction || cycles > (folds ? blocks::near_lanes : 1) * lanes.front().first) continue;
       auto [m, block] = blocked(f, n, why.blocks);
       order_blocks(f, n, m, block);
-      if (least && block.cost >= blocks::other_lanes * least->cost) continue;
-      least = block;
+      if (least && block.cost >= blocks::other_lanes * *least) continue;
+      least = block.cost;
       best = with_lanes(f, node, n, m, block, block.form == BlockForm::Taps ? block.cost : std::min(cycles + block.again + block.torn, block.cost));
       best.again = block.again;
       best.torn = block.torn;
     }
-    if (auto folded = least ? folded_instead(f, node, *least, why) : std::nullopt) best = std::move(*folded);
   }
   if (auto* contract = best.leaf.as<forms::Contract>()) {
     if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);

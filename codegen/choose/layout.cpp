@@ -289,12 +289,6 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
   double whole = std::max(leaf.cost - leaf.torn, streaming_cycles(boxed, 0, target)) + copies_today;
   if (in_cache < model::worth_a_search || in_cache < model::near_the_best * at_least) return best;
   const bool stages = may_stage(program, strides, s);
-  if (copies_today > 0) {                              // rows that fold read both operands as they are
-    Layouts none{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
-    const Choice folded = search.leaf(none);
-    none.cost = std::max(folded.cost, streaming_cycles(boxed, 0, target));
-    if (folded.leaf.is<forms::Reduce>() && folded.leaf.rows > 1 && folded.cost < model::clearly_less * (in_cache - leaf.torn) && none.cost <= best.cost) whole = none.cost, best = std::move(none);
-  }
   double bar = model::clearly_less * best.cost, whole_bar = model::clearly_less * whole;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
     if (!search.has(lanes)) continue;
