@@ -338,6 +338,8 @@ FoldedRows folded_rows(const Facts& f, std::size_t n) {
   const double alone = best.cost;
   for (std::size_t m = f.extent.size(); m-- > 0;) {
     if (f.fixed[m] || f.nest.dims[m].reduction || f.extent[m] < 2) continue;
+    // Rows with nothing in common only save folds, and are read as so many streams: softmax of 4096 rows of 256 took 1.15 times as long.
+    if (std::all_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return stride(read, m) != 0; })) continue;
     for (std::int64_t rows = 2; rows <= std::min(f.extent[m], blocks::folded_rows); ++rows) {
       const auto reads = static_cast<std::int64_t>(f.nest.reads.size());
       if (rows * vectors + vectors + reads > f.registers - 1 || rows * vectors * f.ops > static_cast<std::int64_t>(blocks::spelled_out)) continue;
