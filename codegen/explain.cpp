@@ -270,7 +270,7 @@ std::string block_of(const Compute& leaf) {
 std::string explain_form(const Compute& leaf, const std::string& side) {
   if (leaf.is<forms::Fill>()) return fmt::format("its fill into every element first, {}", side);
   if (leaf.is<forms::Map>()) return fmt::format("element by element, {}, in blocks of {}", side, block_of(leaf));
-  if (leaf.is<forms::Reduce>()) return fmt::format("{}, {} at a time, folded into one at the end of each element", side, plural(static_cast<double>(leaf.vectors), "vector", "vectors"));
+  if (leaf.is<forms::Reduce>()) return fmt::format("{}, {} at a time, folded into one at the end of each {}", side, plural(static_cast<double>(leaf.vectors), "vector", "vectors"), leaf.m().empty() ? "element" : fmt::format("block of {} of {}, which have what they read alike in common", plural(static_cast<double>(leaf.rows), "row", "rows"), leaf.m()));
   if (const auto* scan = leaf.as<forms::Scan>()) return fmt::format("a scan: each element along {} goes on from the one before, {}", scan->along, side);
   if (leaf.is<forms::Gather>()) return fmt::format("rows are copied from where the index says, {}", side);
   if (leaf.is<forms::Scatter>()) return "rows are added to where the index says, in the order of the index: the same result each time, no atomics";

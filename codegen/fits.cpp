@@ -126,9 +126,14 @@ class LeafFit {
     if (leaf_.is<forms::Fill>()) return std::nullopt;  // place_of has compared it
     if (leaf_.is<forms::Map>()) return folds() ? Misfit(fmt::format("`{}` folds, so its leaf is no `map`", name())) : std::nullopt;
     if (contract_ || leaf_.is<forms::Staged>()) return folds() ? std::nullopt : Misfit(fmt::format("`{}` folds nothing, so its leaf is a `map`", name()));
-    if (leaf_.is<forms::Reduce>()) return leaf_.n.empty() ? Misfit("`reduce` has no index `n` for its lanes") : std::nullopt;
+    if (leaf_.is<forms::Reduce>()) return reduce();
     if (const auto* of = leaf_.as<forms::Scan>()) return scan(of->along);
     return fmt::format("`{}` has another form", name());
+  }
+
+  Misfit reduce() const {
+    if (leaf_.n.empty()) return std::string("`reduce` has no index `n` for its lanes");
+    return leaf_.m().empty() || !has_threads(target_) ? std::nullopt : Misfit("a block of threads folds one element: its `reduce` has no index `m`");
   }
 
   Misfit scan(const std::string& along) const {
@@ -148,7 +153,7 @@ class LeafFit {
     if (leaf_.rows > most_rows || leaf_.vectors > most_vectors || leaf_.rows * leaf_.vectors > most_accumulators) return fmt::format("a block of {}x{} is beyond {}x{} or {} accumulators", leaf_.rows, leaf_.vectors, most_rows, most_vectors, most_accumulators);
     if (leaf_.n.empty() && !has_threads(target_) && (leaf_.lanes > 1 || leaf_.vectors > 1)) return std::string("without an index `n` there is one lane and one vector");
     if (leaf_.m().empty() && leaf_.rows > 1 && !leaf_.is<forms::Scan>()) return std::string("without an index `m` a block has one row");
-    if (blocked() && share_a_row(leaf_.m(), leaf_.n)) return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", leaf_.m(), leaf_.n);
+    if (blocked() && !leaf_.is<forms::Reduce>() && share_a_row(leaf_.m(), leaf_.n)) return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", leaf_.m(), leaf_.n);
     return std::nullopt;
   }
 

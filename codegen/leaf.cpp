@@ -81,12 +81,13 @@ class Leaf {
   }
 
   Body outer(std::size_t level) {
-    if (level == outer_.size()) return leaf_.is<forms::Reduce>() ? dot() : contract_.taps ? taps() : contract_.chunk ? chunks() : all_blocks();
+    if (level == outer_.size()) return contract_.taps ? taps() : contract_.chunk ? chunks() : all_blocks();
     const std::size_t d = outer_[level];
     return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
   }
 
   Body all_blocks() {
+    if (leaf_.is<forms::Reduce>()) return blocks(m_, done, {});
     const bool row = m_ < 0 && n_ >= 0 && k_.empty();  // blocks of one row have its values in common
     Body body;
     if (row) body = with_views([&] { return hoisted(std::nullopt); });
@@ -336,7 +337,7 @@ class Leaf {
 
   Body block(const Tile& tile) {
     tile_ = tile;
-    return accumulate();
+    return leaf_.is<forms::Reduce>() ? dot() : accumulate();
   }
 
   Body accumulate() {
@@ -522,8 +523,11 @@ class Leaf {
     std::map<std::pair<std::string, std::int64_t>, std::string> squares = {};  // by view and vector
   };
 
+  // Rows of lanes that fold keep their accumulators, however many of them a step has.
+  std::int64_t slot_of(std::int64_t i, std::int64_t v) const { return i * (leaf_.is<forms::Reduce>() ? leaf_.vectors : tile_.vectors) + v; }
+
   void fold(Body& body, std::int64_t i, std::int64_t v) {
-    const Expr slot(i * tile_.vectors + v);
+    const Expr slot(slot_of(i, v));
     const Expr acc = Load{acc_, slot, type_};
     const auto* product = nest_.value->as<poly::Apply>();
     if (nest_.aggregation == Aggregation::Sum && product && product->op == Op::Mul && lang::is_float(type_)) {
@@ -532,7 +536,7 @@ class Leaf {
       return;
     }
     const Expr x = convert(value(body, *nest_.value, i, v), type_);
-    if (scaled_) return multiply(body, names_, product_, i * tile_.vectors + v, x);
+    if (scaled_) return multiply(body, names_, product_, slot_of(i, v), x);
     body.push_back(stmt(Store{acc_, slot, combine(nest_.aggregation, acc, x)}));
   }
 
@@ -710,45 +714,73 @@ class Leaf {
   // ---- lanes over a reduction
 
   Body dot() {
-    const std::size_t d = static_cast<std::size_t>(n_);
     lane_ = names_.fresh("l");
-    tile_ = Tile{};
-    const std::int64_t copies = leaf_.vectors;
     Body body;
-    begin(body, copies);
+    begin(body, tile_.rows * leaf_.vectors);
     if (flag_) {
       hit_ = names_.fresh("hit");
       body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
       body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
     }
-    append(body, dot_levels(0, d));
-    Expr result = convert(scaled_ ? product_of_lanes(body) : sum_of_lanes(body), compute_type(target_type_));
-    if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
-    const std::string& target = storage_.name(nest_.target.tensor);
-    const Expr place = corner(target_access, nest_.target.offset);
-    Stmt store = stmt(Store{target, place, stored(result)});
-    if (later_) store = stmt(If{*later_, {stmt(Store{target, place, stored(combine(nest_.aggregation, Load{target, place, target_type_}, result))})}, {std::move(store)}});
-    if (flag_ && !nest_.fill) store = stmt(If{hit(), {std::move(store)}, {}});
-    // One thread writes; lanes of a vector are one writer anyway.
-    if (around_.threads) store = stmt(If{less(var(lane_), Expr(std::int64_t{1})), {std::move(store)}, {}});
-    body.push_back(std::move(store));
+    append(body, dot_levels(0, static_cast<std::size_t>(n_)));
+    const bool in_vectors = tile_.rows > 1 && leaf_.lanes > 1 && !scaled_ && !around_.threads;
+    Body stores;
+    for (std::int64_t row = 0; row < tile_.rows; row += in_vectors ? leaf_.lanes : 1) append(stores, in_vectors ? rows_of_lanes(body, row) : row_of_lanes(body, row));
+    append(body, std::move(stores));
     return {stmt(For{lane_, lane_kind(), Expr(leaf_.lanes), {}, std::move(body)})};
   }
 
-  Expr sum_of_lanes(Body& body) {
-    Expr total = Load{acc_, Expr(std::int64_t{0}), type_};
-    // Of an assignment one copy, and one lane of it, holds the value and all others 0.
-    const Aggregation together = nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation;
-    for (std::int64_t a = 1; a < leaf_.vectors; ++a) total = combine(together, total, Load{acc_, Expr(a), type_});
+  // One row, folded and stored. One thread writes; lanes of a vector are one writer anyway.
+  Body row_of_lanes(Body& body, std::int64_t row) {
+    const Expr sum = scaled_ ? product_of_lanes(body, row) : sum_of_lanes(body, row);
+    return stored_fold(sum, Expr(row), around_.threads ? std::optional(less(var(lane_), Expr(std::int64_t{1}))) : std::nullopt);
+  }
+
+  // As many rows as lanes from `first` on, folded together and stored side by side.
+  Body rows_of_lanes(Body& body, std::int64_t first) {
+    const std::int64_t rows = std::min(leaf_.lanes, tile_.rows - first);
+    const std::string sums = names_.fresh("sums");
+    body.push_back(stmt(Allocate{sums, type_, rows, Memory::Register}));
+    for (std::int64_t row = 0; row < rows; ++row) body.push_back(stmt(Store{sums, Expr(row), sum_of_vectors(first + row)}));
+    body.push_back(stmt(FoldRows{sums, fold_of_lanes(), rows}));
+    return stored_fold(Load{sums, Expr(std::int64_t{0}), type_}, Expr(first) + var(lane_), rows < leaf_.lanes ? std::optional(less(var(lane_), Expr(rows))) : std::nullopt);
+  }
+
+  Body stored_fold(const Expr& fold, const Expr& row, const std::optional<Expr>& condition) {
+    Expr result = convert(fold, compute_type(target_type_));
+    if (flag_ && nest_.fill) result = Operation{Op::Select, {hit(), result, fill_value()}, compute_type(target_type_)};
+    const std::string& target = storage_.name(nest_.target.tensor);
+    Expr place = corner(target_access, nest_.target.offset);
+    if (tile_.blocked_m) place = place + row * Expr(nest_.target.offset.coefficients[static_cast<std::size_t>(m_)]);
+    const auto under = [&](const std::optional<Expr>& test, Body then) { return test ? Body{stmt(If{*test, std::move(then), {}})} : then; };
+    Body store = under(condition, {stmt(Store{target, place, stored(result)})});
+    if (later_) {
+      Body added = under(condition, {stmt(Store{target, place, stored(combine(nest_.aggregation, Load{target, place, target_type_}, result))})});
+      store = {stmt(If{*later_, std::move(added), std::move(store)})};
+    }
+    return under(flag_ && !nest_.fill ? std::optional(hit()) : std::nullopt, std::move(store));
+  }
+
+  // Of an assignment one accumulator, and one lane of it, holds the value and all others 0.
+  Aggregation fold_of_lanes() const { return nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation; }
+
+  Expr sum_of_vectors(std::int64_t row) const {
+    Expr total = Load{acc_, Expr(slot_of(row, 0)), type_};
+    for (std::int64_t a = 1; a < leaf_.vectors; ++a) total = combine(fold_of_lanes(), total, Load{acc_, Expr(slot_of(row, a)), type_});
+    return total;
+  }
+
+  Expr sum_of_lanes(Body& body, std::int64_t row) {
+    const Expr total = sum_of_vectors(row);
     if (leaf_.lanes == 1) return total;
     const std::string sum = names_.fresh("sum");
-    body.push_back(stmt(Fold{sum, together, total, lane_}));
+    body.push_back(stmt(Fold{sum, fold_of_lanes(), total, lane_}));
     return Variable{sum, type_};
   }
 
-  Expr product_of_lanes(Body& body) {
-    for (std::int64_t a = 1; a < leaf_.vectors; ++a) multiply_by_slot(body, names_, product_, 0, a, type_);
-    return leaf_.lanes > 1 ? product_over_lanes(body, names_, product_, 0, type_, lane_) : folded(body, 0);
+  Expr product_of_lanes(Body& body, std::int64_t row) {
+    for (std::int64_t a = 1; a < leaf_.vectors; ++a) multiply_by_slot(body, names_, product_, slot_of(row, 0), slot_of(row, a), type_);
+    return leaf_.lanes > 1 ? product_over_lanes(body, names_, product_, slot_of(row, 0), type_, lane_) : folded(body, slot_of(row, 0));
   }
 
   Body dot_levels(std::size_t level, std::size_t lane_dim) {
@@ -802,7 +834,8 @@ class Leaf {
         hoisted_.clear();
         Body inner;
         whole_mask_ = valid.has_value();
-        for (std::int64_t v = 0; v < vectors; ++v) fold(inner, 0, v);
+        for (std::int64_t v = 0; v < vectors; ++v)
+          for (std::int64_t i = 0; i < tile_.rows; ++i) fold(inner, i, v);
         whole_mask_ = false;
         if (valid) inner = {stmt(If{mask(0), std::move(inner), {}})};
         if (flag_) inner.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));

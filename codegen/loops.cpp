@@ -233,6 +233,7 @@ class Printer {
   static std::string simple(const Barrier& x) { return x.pending ? fmt::format("barrier {}", x.pending) : "barrier"; }
   static std::string simple(const Prefetch& x) { return fmt::format("prefetch {}[{}]", x.view, print(x.offset)); }
   static std::string simple(const Transpose& x) { return fmt::format("transpose {}", x.name); }
+  static std::string simple(const FoldRows& x) { return fmt::format("fold {} rows of {} {}", x.rows, x.name, word(x.how)); }
   static std::string simple(const CallStmt& x) {
     return fmt::format("call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
   }
@@ -418,6 +419,12 @@ class Verifier {
   void statement(const Transpose& x, Inside inside) {
     const Memory_& array = memory(x.name);
     require(inside.vector && array.is_register && array.count == inside.lanes, "`{}` is transposed, with {} registers over {} lanes", x.name, array.count, inside.lanes);
+  }
+
+  void statement(const FoldRows& x, Inside inside) {
+    const Memory_& array = memory(x.name);
+    require(x.how != Aggregation::Assign, "`{}` folds by assignment", x.name);
+    require(inside.vector && array.is_register && x.rows > 0 && x.rows <= array.count && x.rows <= inside.lanes, "{} rows of `{}` are folded, with {} registers over {} lanes", x.rows, x.name, array.count, inside.lanes);
   }
 
   void statement(const CallStmt& x, Inside inside) {

@@ -278,13 +278,15 @@ forms::Block* Compute::block() { return const_cast<forms::Block*>(std::as_const(
 const std::string& Compute::m() const {
   static const std::string none;
   if (const auto* staged = as<forms::Staged>()) return staged->m;
+  if (const auto* reduce = as<forms::Reduce>()) return reduce->m;
   return block() ? block()->m : none;
 }
 
 bool Compute::set_m(const std::string& m) {
   auto* staged = as<forms::Staged>();
-  if (!staged && !block()) return false;
-  (staged ? staged->m : block()->m) = m;
+  auto* reduce = as<forms::Reduce>();
+  if (!staged && !reduce && !block()) return false;
+  (staged ? staged->m : reduce ? reduce->m : block()->m) = m;
   return true;
 }
 

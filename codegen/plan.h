@@ -58,9 +58,10 @@ struct Staged {
   std::int64_t depth = 0;
   bool operator==(const Staged&) const = default;
 };
-// Lanes over the reduction dimension n; one output element a time.
+// Lanes over the reduction dimension n: `rows` of m a time, which are folded together, or one output element.
 struct Reduce {
   static constexpr const char* word = "reduce";
+  std::string m;                                       // empty: none
   bool operator==(const Reduce&) const = default;
 };
 // Partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows` elements a

@@ -29,9 +29,36 @@ std::vector<Loop> block_loops(const Compute& leaf) {
   return loops;
 }
 
+// Rows that fold, where they lie further apart in what is read than all around them: turns of them, as many as the second cache holds, so that
+// what the other loops find between two rows is there already.
+std::optional<Loop> folded_rows_first(const Nest& nest, const Choice& choice, const Target& target) {
+  const Compute& leaf = choice.leaf;
+  if (!leaf.is<forms::Reduce>() || leaf.m().empty() || leaf.outer.empty()) return std::nullopt;
+  const auto apart = [&](const std::string& name) {
+    std::int64_t sum = 0;
+    for (const FlatAccess& read : nest.reads) sum += std::abs(read.offset.coefficients[*nest.dim(name)]);
+    return sum;
+  };
+  const std::size_t m = *nest.dim(leaf.m());
+  const double rows = static_cast<double>(nest.dims[m].extent), bytes = lang::bytes(nest.value->type());
+  if (std::any_of(leaf.outer.begin(), leaf.outer.end(), [&](const std::string& name) { return apart(name) >= apart(leaf.m()); })) return std::nullopt;
+  double row = 0;
+  for (const FlatAccess& read : nest.reads) {
+    if (!read.offset.coefficients[m]) continue;
+    double elements = 1;
+    for (std::size_t d = 0; d < nest.dims.size(); ++d) if (d != m && read.offset.coefficients[d]) elements *= static_cast<double>(nest.dims[d].extent);
+    row += elements * bytes;
+  }
+  const double most = std::min(model::local_part_of_l2 * static_cast<double>(target.l2) / row, rows / (choice.cost / model::worth_a_turn));
+  const auto step = static_cast<std::int64_t>(most / static_cast<double>(leaf.rows)) * leaf.rows;
+  return Loop{leaf.m(), std::max(step, leaf.rows)};
+}
+
 // Loops of a group of one statement: outer dimensions until there are enough turns, else blocks of m or n.
-std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
+std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const Target& target) {
   if (choice.cost < 2 * model::worth_a_turn) return {};
+  if (const auto rows = folded_rows_first(nest, choice, target); rows && rows->step < nest.dims[*nest.dim(rows->index)].extent) return {*rows};
+  const bool folded = choice.leaf.is<forms::Reduce>();
   std::vector<Loop> loops;
   double turns = 1;
   for (const std::string& name : choice.leaf.outer) {
@@ -42,12 +69,12 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
   }
   // Blocks of m, or of n where m is too short to share.
   for (const bool rows : {true, false}) {
-    const std::string& blocked = rows || choice.leaf.is<forms::Reduce>() ? choice.leaf.m() : choice.leaf.n;
+    const std::string& blocked = rows || folded ? choice.leaf.m() : choice.leaf.n;
     if (turns >= model::enough_turns || blocked.empty()) continue;
     const std::int64_t extent = nest.dims[*nest.dim(blocked)].extent;
     const std::int64_t unit = rows ? choice.leaf.rows : choice.leaf.lanes * choice.leaf.vectors;
-    const auto wanted = static_cast<std::int64_t>(std::clamp(choice.cost / model::worth_a_turn / turns, 1.0, model::largest_share));
-    std::int64_t step = std::max((extent + wanted - 1) / wanted, rows ? std::min(model::least_rows_of_turn, extent) : 1);
+    const auto wanted = static_cast<std::int64_t>(std::clamp(choice.cost / model::worth_a_turn / turns, 1.0, folded ? model::most_turns : model::largest_share));
+    std::int64_t step = std::max((extent + wanted - 1) / wanted, rows && !folded ? std::min(model::least_rows_of_turn, extent) : 1);
     step = (step + unit - 1) / unit * unit;
     if (step >= extent) continue;
     loops.push_back({blocked, step});
@@ -144,7 +171,7 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
   const Facts all = facts(nest, {}, target);
   Choice whole = choose_leaf(all, node);
   if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, target);
-  group.loops = has_threads(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole);
+  group.loops = has_threads(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole, target);
   for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
   const Facts turn = facts(nest, group.loops, target);
   add_leaf(group, why, choose_leaf(turn, node));

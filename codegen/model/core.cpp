@@ -17,6 +17,7 @@ constexpr double block_start = 10;                     // cycles around a block:
 constexpr double map_start = 3;                         // the same where nothing is folded, so that no block waits for another: copies of 4 elements took 3.5
 constexpr double scaled_factor = 16;                   // operations of a factor whose product has a scale (codegen/product.h)
 constexpr double fold_of_lanes = 12;                   // cycles to fold the lanes of one output
+constexpr double fold_of_row = 1.5;                    // shuffles and additions, in vector multiply-adds, of one of several rows that are folded together
 constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
 constexpr double branch_of_row = 1;                    // cycles of a loop over one value
 constexpr double found = 10;                           // cycles: a row found by its number
@@ -121,18 +122,19 @@ class Core {
     return outside * all_m * all_n * (walk_.filled * steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
   }
 
+  // Blocks of rows of m: what does not move with m is loaded once for all of them, and their lanes are folded together.
   double reduce() const {
-    double outputs = 1, rows = 1;
+    double outputs = 1, steps = 1;
     for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
-      if (d == n_) continue;
-      const auto extent = static_cast<double>(nest_.dims[d].extent);
-      outputs *= nest_.dims[d].reduction ? 1 : extent;
-      rows *= nest_.dims[d].reduction ? extent : 1;
+      if (d == n_ || d == m_) continue;
+      (nest_.dims[d].reduction ? steps : outputs) *= static_cast<double>(nest_.dims[d].extent);
     }
     const auto lanes = static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes)), v = static_cast<double>(std::max<std::int64_t>(1, leaf_.vectors));
+    const double rows = m_ ? extent_in_turn(*m_) : 1, blocks = std::ceil(rows / static_cast<double>(leaf_.rows)), r = rows / blocks, all = m_ ? outputs * blocks * turns(*m_) : outputs;
     const double vectors = n_ ? std::ceil(static_cast<double>(nest_.dims[*n_].extent) / lanes) : 1;
-    const double step = std::max({operations_ * operation(), loads(1, 1, true), machine_.step / v});
-    return walk_.filled * outputs * rows * (vectors * step + branch_of_row * v) + outputs * (fold_of_lanes + block_start);
+    const double step = std::max({r * operations_ * operation(), loads(r, 1, true), machine_.step / v});
+    const double fold = r > 1 ? r * (fold_of_row * operation() + (v - 1) * operation()) + fold_of_lanes / 2 + (std::abs(stride(nest_.target, m_)) > 1 ? r * machine_.gathered : 0) : fold_of_lanes;
+    return walk_.filled * all * steps * (vectors * step + branch_of_row * v) + all * (fold + block_start);
   }
 
   // One element after the other; lanes of another dimension go side by side.

@@ -88,6 +88,7 @@ Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
   }
   const std::int64_t across = leaf.lanes * leaf.vectors;
   if (leaf.is<forms::Reduce>()) {
+    walker.loop({leaf.m()}, leaf.rows);
     for (const std::string& name : k) walker.loop({name}, 1);
     walker.loop({leaf.n}, across);
   } else if (const auto* scan = leaf.as<forms::Scan>()) {

@@ -285,7 +285,7 @@ class Groups {
     }
     if (leaf.is<forms::Reduce>()) leaf.n = take(sums);
     else if (!outputs.empty() && !random_.chance(6)) leaf.n = take(outputs);
-    if (leaf.block() && !outputs.empty() && !random_.chance(3)) leaf.set_m(take(outputs));
+    if ((leaf.block() || (leaf.is<forms::Reduce>() && !group.threads)) && !outputs.empty() && !random_.chance(3)) leaf.set_m(take(outputs));
     leaf.outer = outputs, leaf.k = sums;
     sizes(group, nest, leaf);
     return leaf;
@@ -293,7 +293,7 @@ class Groups {
 
   void sizes(const Group& group, const codegen::Nest& nest, Compute& leaf) {
     const bool block = !leaf.m().empty() || leaf.is<forms::Scan>();
-    leaf.rows = block ? random_.between(1, leaf.is<forms::Scan>() ? 8 : 6) : 1;
+    leaf.rows = block ? random_.between(1, leaf.is<forms::Scan>() ? 8 : leaf.is<forms::Reduce>() ? 20 : 6) : 1;
     if (group.threads) {
       leaf.lanes = group.threads;
       leaf.vectors = leaf.is<forms::Reduce>() ? random_.between(1, 4) : 1;
@@ -305,7 +305,7 @@ class Groups {
     if (contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) contract->chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
     if (auto* map = leaf.as<forms::Map>()) map->stream = random_.chance(4);
     if (contract && random_.chance(3)) contract->ahead = random_.between(1, 40), contract->ahead_by_blocks = random_.chance(2);
-    if (!leaf.m().empty() && !leaf.n.empty()) leaf.block()->m_inner = !random_.chance(3);
+    if (leaf.block() && !leaf.m().empty() && !leaf.n.empty()) leaf.block()->m_inner = !random_.chance(3);
   }
 
   const codegen::Plan& plan_;

@@ -232,6 +232,38 @@ TEST_CASE("folds over lanes") {
   }
 }
 
+TEST_CASE("rows that are folded together have the bits of rows that are folded one by one, side by side in their order") {
+  const auto check = [](auto element, DType type, const char* target) {
+    using Element = decltype(element);
+    for (const int lanes : {2, 8, 16, 32})
+      for (const int rows : {1, 2, 3, 5, 8, 12, 16, 32})
+        for (const Aggregation how : {Aggregation::Sum, Aggregation::Max}) {
+          if (rows > lanes) continue;
+          std::mt19937 engine(static_cast<unsigned>(rows));
+          std::vector<Element> x(static_cast<std::size_t>(rows * lanes)), together(static_cast<std::size_t>(lanes), 77), alone = together;
+          for (Element& one : x) one = static_cast<Element>(static_cast<double>(engine() % 1000) / (tilec::lang::is_float(type) ? 300 : 30) - 1);
+          Body vector{registers("r", type, rows)};
+          for (int i = 0; i < rows; ++i) {
+            const Expr in = at("X", n(i * lanes) + l, type);
+            vector.push_back(Stmt{Fold{"f" + std::to_string(i), how, in, "l"}});
+            vector.push_back(store("Z", n(i), Variable{"f" + std::to_string(i), type}));
+            vector.push_back(store("r", n(i), in));
+          }
+          vector.push_back(Stmt{FoldRows{"r", how, rows}});
+          vector.push_back(when(less(l, n(rows)), {store("Y", l, at("r", n(0), type))}));
+          Run(kernel({{"X", type}, {"Y", type, Direction::Out}, {"Z", type, Direction::Out}}, {loop("l", Kind::Vector, n(lanes), vector)}), target)(x.data(), together.data(), alone.data());
+          INFO(rows, " rows of ", lanes, " lanes of ", tilec::lang::name(type), " for ", target);
+          CHECK(together == alone);
+        }
+  };
+  for (const char* target : {"cpu", narrow_cpu}) {
+    check(float(), DType::F32, target);
+    check(double(), DType::F64, target);
+    check(std::int32_t(), DType::I32, target);
+    check(std::int8_t(), DType::I8, target);
+  }
+}
+
 TEST_CASE("registers are values through loops and conditions") {
   // (a, b) = (b, a + b), n times, skipping every third turn; c is never stored, d copies it.
   const Expr a = at("a", n(0), DType::I64), b = at("b", n(0), DType::I64);
