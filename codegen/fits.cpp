@@ -175,7 +175,8 @@ class LeafFit {
     }
     const TensorId id = nest_.target.tensor;
     const bool read_here = std::any_of(plan_.program.nodes.begin(), plan_.program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
-    if (leaf_.stream && (leaf_.form != LeafForm::Map || has_threads(target_) || !is_output(plan_.program, id) || read_here)) return fmt::format("only a `map` whose result nobody here reads is streamed, and `{}` is none", name());
+    const bool once = leaf_.form == LeafForm::Map || (leaf_.form == LeafForm::Contract && !leaf_.chunk && !leaf_.taps);
+    if (leaf_.stream && (!once || has_threads(target_) || !is_output(plan_.program, id) || read_here)) return fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and `{}` is none", name());
     if (leaf_.depth > 0 && leaf_ != chosen_) return std::string("a staged leaf has one form only");
     if (leaf_.depth > 0 && (!group_.loops.empty() || group_.body.size() > 1)) return std::string("a staged leaf stands alone, without loops");
     if (leaf_.ahead > 0 && (leaf_.form != LeafForm::Contract || has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` on a CPU that has a `k`");
@@ -250,7 +251,8 @@ Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen,
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
   if (has_threads(target)) for_threads(leaf, turn, target);
   if (chosen.form == LeafForm::Fill) leaf.form = LeafForm::Fill;
-  leaf.stream = chosen.stream;
+  leaf.stream = chosen.stream && !leaf.chunk && !leaf.taps;
+  if (leaf.stream) widen_for_streams(leaf, turn);
   return leaf;
 }
 

@@ -523,6 +523,13 @@ Choice choose_leaf(const Facts& f, int node) {
   return best;
 }
 
+void widen_for_streams(Compute& leaf, const Facts& f) {
+  if (leaf.form != LeafForm::Contract || leaf.rows <= blocks::streamed_rows) return;
+  const std::int64_t wide = f.extent[*f.nest.dim(leaf.n)] / leaf.lanes, room = (f.registers - 2) / (blocks::streamed_rows + 1);  // a splat, the columns' vectors
+  leaf.rows = blocks::streamed_rows;
+  leaf.vectors = std::max(leaf.vectors, std::min({wide, room, blocks::most_vectors}));
+}
+
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides) {
   const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
   for (const Loop& loop : group.loops)

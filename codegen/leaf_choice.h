@@ -41,6 +41,8 @@ struct Choice {
   double torn = 0;                                     // of the cost, what it takes to write a large result in short runs
 };
 Choice choose_leaf(const Facts& f, int node);
+// Blocks of a contraction whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.
+void widen_for_streams(Compute& leaf, const Facts& f);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
 // A leaf chosen for lanes, made one for threads.

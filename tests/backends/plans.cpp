@@ -300,7 +300,7 @@ class Groups {
     leaf.lanes = leaf.n.empty() ? 1 : random_.pick({1, 2, 4, 8, 16, 16, 16, 32});
     leaf.vectors = leaf.n.empty() ? 1 : random_.between(1, 4);
     if (leaf.form == LeafForm::Contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) leaf.chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
-    leaf.stream = leaf.form == LeafForm::Map && random_.chance(4);
+    leaf.stream = (leaf.form == LeafForm::Map || (leaf.form == LeafForm::Contract && !leaf.chunk && !leaf.taps)) && random_.chance(4);
     if (leaf.form == LeafForm::Contract && random_.chance(3)) leaf.ahead = random_.between(1, 40), leaf.ahead_by_blocks = random_.chance(2);
     leaf.m_inner = leaf.m.empty() || leaf.n.empty() || !random_.chance(3);
   }
