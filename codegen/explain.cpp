@@ -252,7 +252,7 @@ std::string explain_blocks(const Compute& leaf, const Why::Leaf& why) {
   std::vector<std::string> others;
   double own = 0;
   for (const Weighed& one : why.blocks) {
-    if (one.m == leaf.m) own = one.cycles;
+    if (one.m == leaf.m()) own = one.cycles;
     else others.push_back(fmt::format("{} {}", one.m.empty() ? "without rows" : fmt::format("{} of {} by {}", plural(static_cast<double>(one.rows), "row", "rows"), one.m, plural(static_cast<double>(one.vectors), "vector", "vectors")), cycles(one.cycles)));
   }
   return fmt::format("       why: the block takes {}; {}\n", cycles(own), list(others, 3));
@@ -260,32 +260,34 @@ std::string explain_blocks(const Compute& leaf, const Why::Leaf& why) {
 
 std::string block_of(const Compute& leaf) {
   const std::string columns = leaf.vectors > 1 || leaf.rows == 1 ? fmt::format("{} of {}", plural(static_cast<double>(leaf.vectors), "vector", "vectors"), leaf.n.empty() ? "one" : leaf.n) : leaf.n;
-  return leaf.m.empty() ? columns : fmt::format("{} of {} by {}", plural(static_cast<double>(leaf.rows), "row", "rows"), leaf.m, columns);
+  return leaf.m().empty() ? columns : fmt::format("{} of {} by {}", plural(static_cast<double>(leaf.rows), "row", "rows"), leaf.m(), columns);
+}
+
+// How a leaf of each form runs. `side`: its lanes in words.
+std::string explain_form(const Compute& leaf, const std::string& side) {
+  if (leaf.is<forms::Fill>()) return fmt::format("its fill into every element first, {}", side);
+  if (leaf.is<forms::Map>()) return fmt::format("element by element, {}, in blocks of {}", side, block_of(leaf));
+  if (leaf.is<forms::Reduce>()) return fmt::format("{}, {} at a time, folded into one at the end of each element", side, plural(static_cast<double>(leaf.vectors), "vector", "vectors"));
+  if (const auto* scan = leaf.as<forms::Scan>()) return fmt::format("a scan: each element along {} goes on from the one before, {}", scan->along, side);
+  if (leaf.is<forms::Gather>()) return fmt::format("rows are copied from where the index says, {}", side);
+  if (leaf.is<forms::Scatter>()) return "rows are added to where the index says, in the order of the index: the same result each time, no atomics";
+  if (leaf.is<forms::Sort>()) return "positions sorted, a row at a time";
+  if (const auto* staged = leaf.as<forms::Staged>())
+    return fmt::format("tiles of {} by {} outputs of {} and {} a block; {} steps of {} at a time through shared memory", leaf.rows * leaf.lanes, leaf.vectors * leaf.lanes, staged->m, leaf.n, staged->depth, fmt::join(leaf.k, ", "));
+  return fmt::format("{}; sums of a block of {} stay in registers while {} runs", side, block_of(leaf), leaf.k.empty() ? "the fold" : fmt::format("{}", fmt::join(leaf.k, ", ")));
 }
 
 std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf& why, bool threads) {
   const std::string name = target_name(plan.program, plan.program.nodes[static_cast<std::size_t>(leaf.node)]);
   const std::string side = leaf.lanes > 1 ? fmt::format("{} {} side by side over {}", leaf.lanes, threads ? "threads" : "lanes", leaf.n) : "one element at a time";
-  std::string text = fmt::format("     {}: ", name);
-  switch (leaf.form) {
-    case LeafForm::Fill: text += fmt::format("its fill into every element first, {}", side); break;
-    case LeafForm::Map: text += fmt::format("element by element, {}, in blocks of {}", side, block_of(leaf)); break;
-    case LeafForm::Reduce: text += fmt::format("{}, {} at a time, folded into one at the end of each element", side, plural(static_cast<double>(leaf.vectors), "vector", "vectors")); break;
-    case LeafForm::Scan: text += fmt::format("a scan: each element along {} goes on from the one before, {}", leaf.along, side); break;
-    case LeafForm::Gather: text += fmt::format("rows are copied from where the index says, {}", side); break;
-    case LeafForm::Scatter: text += "rows are added to where the index says, in the order of the index: the same result each time, no atomics"; break;
-    case LeafForm::Sort: text += "positions sorted, a row at a time"; break;
-    case LeafForm::Contract:
-      text += leaf.depth > 0 ? fmt::format("tiles of {} by {} outputs of {} and {} a block; {} steps of {} at a time through shared memory", leaf.rows * leaf.lanes, leaf.vectors * leaf.lanes, leaf.m, leaf.n, leaf.depth, fmt::join(leaf.k, ", "))
-                             : fmt::format("{}; sums of a block of {} stay in registers while {} runs", side, block_of(leaf), leaf.k.empty() ? "the fold" : fmt::format("{}", fmt::join(leaf.k, ", ")));
-      break;
-  }
+  std::string text = fmt::format("     {}: {}", name, explain_form(leaf, side));
   if (!leaf.outer.empty()) text += fmt::format("; around it {}", fmt::join(leaf.outer, ", "));
-  if (leaf.chunk > 0) text += fmt::format("; {} of {} at a time, added up in the target: what lanes read stays in cache, and a long sum stays exact", leaf.chunk, leaf.k.front());
-  if (leaf.taps > 0) text += fmt::format("; one value of {} at a time, added up in the target: the blocks of each have exact bounds", fmt::join(std::vector(leaf.k.begin(), leaf.k.begin() + leaf.taps), ", "));
-  if (leaf.turned) text += fmt::format("; what lies side by side along {} is read or written so, and transposed in registers", leaf.m);
-  if (leaf.ahead > 0) text += fmt::format("; rows that lie far apart are asked for {} before they are read", plural(static_cast<double>(leaf.ahead), leaf.ahead_by_blocks ? "block" : "step", leaf.ahead_by_blocks ? "blocks" : "steps"));
-  if (leaf.stream) text += "; stored past the cache, as nobody reads it here";
+  const auto* contract = leaf.as<forms::Contract>();
+  if (contract && contract->chunk > 0) text += fmt::format("; {} of {} at a time, added up in the target: what lanes read stays in cache, and a long sum stays exact", contract->chunk, leaf.k.front());
+  if (contract && contract->taps > 0) text += fmt::format("; one value of {} at a time, added up in the target: the blocks of each have exact bounds", fmt::join(std::vector(leaf.k.begin(), leaf.k.begin() + contract->taps), ", "));
+  if (leaf.block() && leaf.block()->turned) text += fmt::format("; what lies side by side along {} is read or written so, and transposed in registers", leaf.m());
+  if (contract && contract->ahead > 0) text += fmt::format("; rows that lie far apart are asked for {} before they are read", plural(static_cast<double>(contract->ahead), contract->ahead_by_blocks ? "block" : "step", contract->ahead_by_blocks ? "blocks" : "steps"));
+  if (leaf.streams()) text += "; stored past the cache, as nobody reads it here";
   return text + "\n" + explain_lanes(leaf, why) + explain_blocks(leaf, why);
 }
 
@@ -328,7 +330,7 @@ std::string explain_group(const Plan& plan, std::size_t k, const model::Predicti
   std::vector<std::string> names, locals;
   for (const Compute& leaf : group.body) names.push_back(target_name(plan.program, plan.program.nodes[static_cast<std::size_t>(leaf.node)]));
   for (const TensorId id : group.locals) locals.push_back(plan.program.tensor(id).name);
-  std::string text = fmt::format("  {}. {}{}\n", k + 1, fmt::join(names, ", "), names.size() > 1 ? ": one launch" : group.body.front().form == LeafForm::Fill ? ": fill" : "");
+  std::string text = fmt::format("  {}. {}{}\n", k + 1, fmt::join(names, ", "), names.size() > 1 ? ": one launch" : group.body.front().is<forms::Fill>() ? ": fill" : "");
   text += explain_loops(group, why, threads);
   text += "     predicted: " + explain_prediction(prediction, target);
   if (!locals.empty()) text += fmt::format("     {} of a turn stay in cache and are never in memory as a whole\n", fmt::join(locals, ", "));

@@ -83,10 +83,10 @@ class LeafFit {
       if (!dim(loop.index) && group_.body.size() > 1) continue;  // of extent 1
       if (!dim(loop.index)) return fmt::format("`{}` is no dimension of `{}`; it has {}", loop.index, name(), dims());
       const auto& s = std::get<poly::Statement>(plan_.program.nodes[static_cast<std::size_t>(leaf_.node)]);
-      if (leaf_.form != LeafForm::Fill && group_.body.size() > 1 && part_of_turn(s, loop, strides_)) {
-        if (loop.walk && (leaf_.form != LeafForm::Contract && leaf_.form != LeafForm::Reduce)) return fmt::format("parts of a turn of `{}` are added up by a `contract` or a `reduce`", loop.index);
+      if (!leaf_.is<forms::Fill>() && group_.body.size() > 1 && part_of_turn(s, loop, strides_)) {
+        if (loop.walk && !leaf_.is<forms::Contract>() && !leaf_.is<forms::Reduce>()) return fmt::format("parts of a turn of `{}` are added up by a `contract` or a `reduce`", loop.index);
         const bool cut = loop.walk || (!leaf_.k.empty() && leaf_.k.front() == loop.index);
-        if (cut && (leaf_.chunk || leaf_.taps)) return fmt::format("parts of a turn of `{}` cannot be added up in `{}`", loop.index, name());
+        if (cut && contract_ && (contract_->chunk || contract_->taps)) return fmt::format("parts of a turn of `{}` cannot be added up in `{}`", loop.index, name());
         if (loop.walk && !adds()) return fmt::format("parts of a turn of `{}` cannot be added up in `{}`", loop.index, name());
         continue;
       }
@@ -106,7 +106,8 @@ class LeafFit {
     };
     std::vector<std::string> all = leaf_.outer;
     all.insert(all.end(), leaf_.k.begin(), leaf_.k.end());
-    for (const std::string* one : {&leaf_.along, &leaf_.m, &leaf_.n}) all.push_back(*one);
+    if (const auto* scan = leaf_.as<forms::Scan>()) all.push_back(scan->along);
+    all.insert(all.end(), {leaf_.m(), leaf_.n});
     for (const std::string& index : all) if (Misfit why = walk(index)) return why;
     for (const Dim& d : nest_.dims) if (!walked.count(d.name)) return fmt::format("nothing walks `{}` of `{}`", d.name, name());
     return std::nullopt;
@@ -116,30 +117,26 @@ class LeafFit {
   Misfit roles() const {
     for (const std::string& index : leaf_.outer) if (reduces(index)) return fmt::format("`{}` is reduced and stands behind `over`", index);
     for (const std::string& index : leaf_.k) if (!reduces(index)) return fmt::format("`{}` is not reduced and stands behind `k`", index);
-    if (!leaf_.m.empty() && reduces(leaf_.m)) return fmt::format("`{}` is reduced and stands behind `m`", leaf_.m);
-    if (!leaf_.n.empty() && reduces(leaf_.n) != (leaf_.form == LeafForm::Reduce)) return reduces(leaf_.n) ? fmt::format("lanes over `{}`, which is reduced, are those of `reduce`", leaf_.n) : fmt::format("`reduce` has its lanes over what is reduced, not over `{}`", leaf_.n);
-    if (leaf_.form != LeafForm::Scan && !leaf_.along.empty()) return std::string("`along` belongs to `scan`");
+    if (!leaf_.m().empty() && reduces(leaf_.m())) return fmt::format("`{}` is reduced and stands behind `m`", leaf_.m());
+    if (!leaf_.n.empty() && reduces(leaf_.n) != leaf_.is<forms::Reduce>()) return reduces(leaf_.n) ? fmt::format("lanes over `{}`, which is reduced, are those of `reduce`", leaf_.n) : fmt::format("`reduce` has its lanes over what is reduced, not over `{}`", leaf_.n);
     return std::nullopt;
   }
 
   Misfit form() const {
-    switch (leaf_.form) {
-      case LeafForm::Fill: return std::nullopt;        // place_of has compared it
-      case LeafForm::Map: return folds() ? Misfit(fmt::format("`{}` folds, so its leaf is no `map`", name())) : std::nullopt;
-      case LeafForm::Contract: return folds() ? std::nullopt : Misfit(fmt::format("`{}` folds nothing, so its leaf is a `map`", name()));
-      case LeafForm::Reduce: return leaf_.n.empty() ? Misfit("`reduce` has no index `n` for its lanes") : leaf_.m.empty() ? std::nullopt : Misfit("`reduce` has no index `m`");
-      case LeafForm::Scan: return scan();
-      default: return fmt::format("`{}` has another form", name());
-    }
+    if (leaf_.is<forms::Fill>()) return std::nullopt;  // place_of has compared it
+    if (leaf_.is<forms::Map>()) return folds() ? Misfit(fmt::format("`{}` folds, so its leaf is no `map`", name())) : std::nullopt;
+    if (contract_ || leaf_.is<forms::Staged>()) return folds() ? std::nullopt : Misfit(fmt::format("`{}` folds nothing, so its leaf is a `map`", name()));
+    if (leaf_.is<forms::Reduce>()) return leaf_.n.empty() ? Misfit("`reduce` has no index `n` for its lanes") : std::nullopt;
+    if (const auto* of = leaf_.as<forms::Scan>()) return scan(of->along);
+    return fmt::format("`{}` has another form", name());
   }
 
-  Misfit scan() const {
+  Misfit scan(const std::string& along) const {
     const auto scan = scan_of(nest_);
     if (!scan) return fmt::format("`{}` is no scan", name());
-    if (leaf_.along != nest_.dims[scan->along].name || leaf_.k != std::vector{nest_.dims[scan->over].name})
+    if (along != nest_.dims[scan->along].name || leaf_.k != std::vector{nest_.dims[scan->over].name})
       return fmt::format("`{}` is a scan along `{}` of `k {}`", name(), nest_.dims[scan->along].name, nest_.dims[scan->over].name);
-    for (const Loop& loop : group_.loops) if (loop.index == leaf_.along) return fmt::format("turns over `{}` would begin the scan again", loop.index);
-    if (!leaf_.m.empty()) return std::string("`scan` has no index `m`");
+    for (const Loop& loop : group_.loops) if (loop.index == along) return fmt::format("turns over `{}` would begin the scan again", loop.index);
     if (!leaf_.n.empty() && in_rows(leaf_.n)) return fmt::format("which points there are depends on `{}`, so its lanes cannot scan together", leaf_.n);
     const bool one = !scan->steady() || has_scale(nest_.aggregation, compute_type(nest_.value->type()));
     if (one && leaf_.rows != 1) return fmt::format("`{}` takes one step at a time: its block has one row", name());
@@ -150,52 +147,63 @@ class LeafFit {
     if (leaf_.lanes > 1 && !has_threads(target_) && (!std::has_single_bit(static_cast<std::uint64_t>(leaf_.lanes)) || leaf_.lanes > most_lanes)) return fmt::format("{} lanes are no power of two up to {}", leaf_.lanes, most_lanes);
     if (leaf_.rows > most_rows || leaf_.vectors > most_vectors || leaf_.rows * leaf_.vectors > most_accumulators) return fmt::format("a block of {}x{} is beyond {}x{} or {} accumulators", leaf_.rows, leaf_.vectors, most_rows, most_vectors, most_accumulators);
     if (leaf_.n.empty() && !has_threads(target_) && (leaf_.lanes > 1 || leaf_.vectors > 1)) return std::string("without an index `n` there is one lane and one vector");
-    if (leaf_.m.empty() && leaf_.rows > 1 && leaf_.form != LeafForm::Scan) return std::string("without an index `m` a block has one row");
-    if (!leaf_.m.empty() && !leaf_.n.empty() && share_a_row(leaf_.m, leaf_.n)) return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", leaf_.m, leaf_.n);
+    if (leaf_.m().empty() && leaf_.rows > 1 && !leaf_.is<forms::Scan>()) return std::string("without an index `m` a block has one row");
+    if (blocked() && share_a_row(leaf_.m(), leaf_.n)) return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", leaf_.m(), leaf_.n);
     return std::nullopt;
   }
 
   // Chunks, streamed stores, staging, the order of blocks.
   Misfit parts() const {
-    const bool adds = this->adds();
-    if (leaf_.taps > 0) {
-      if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds || outputs_share_rows(nest_)) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `taps`", name());
-      if (static_cast<std::size_t>(leaf_.taps) > leaf_.k.size()) return fmt::format("`k` has {} indices, not {} that could be taps", leaf_.k.size(), leaf_.taps);
-      if (!group_.tile.empty()) return std::string("a box has no `taps`");
-      if (leaf_.chunk > 0) return std::string("a leaf has `taps` or a `chunk`");
-    }
-    if (leaf_.turned) {
-      const bool block = (leaf_.form == LeafForm::Map || leaf_.form == LeafForm::Contract || leaf_.form == LeafForm::Fill) && !leaf_.m.empty() && !leaf_.n.empty();
-      if (!block || has_threads(target_) || leaf_.rows > leaf_.lanes) return std::string("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
-    }
-    if (leaf_.chunk > 0) {
-      if (!group_.tile.empty()) return std::string("a box has no `chunk`: `tile` says how much is folded before the next one");
-      if (leaf_.form != LeafForm::Contract || has_threads(target_) || !adds) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `chunk`", name());
-      if (leaf_.k.empty() || leaf_.chunk >= dim(leaf_.k.front())->extent) return fmt::format("a chunk of {} is not shorter than the first of `k`", leaf_.chunk);
-    }
+    if (contract_)
+      for (const auto& check : {&LeafFit::taps, &LeafFit::chunk, &LeafFit::ahead})
+        if (Misfit why = (this->*check)()) return why;
+    const forms::Block* block = leaf_.block();
+    if (block && block->turned && (!blocked() || has_threads(target_) || leaf_.rows > leaf_.lanes)) return std::string("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
+    if (block && !block->m_inner && (has_threads(target_) || !blocked())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
     const TensorId id = nest_.target.tensor;
-    const bool read_here = std::any_of(plan_.program.nodes.begin(), plan_.program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
-    const bool once = leaf_.form == LeafForm::Map || (leaf_.form == LeafForm::Contract && !leaf_.chunk && !leaf_.taps);
-    if (leaf_.stream && (!once || has_threads(target_) || !is_output(plan_.program, id) || read_here)) return fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and `{}` is none", name());
-    if (leaf_.depth > 0 && leaf_ != chosen_) return std::string("a staged leaf has one form only");
-    if (leaf_.depth > 0 && (!group_.loops.empty() || group_.body.size() > 1)) return std::string("a staged leaf stands alone, without loops");
-    if (leaf_.ahead > 0 && (leaf_.form != LeafForm::Contract || has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` on a CPU that has a `k`");
-    if (leaf_.ahead > most_ahead) return fmt::format("{} is too far ahead: {} at most", leaf_.ahead, most_ahead);
-    if (!leaf_.m_inner && (has_threads(target_) || leaf_.m.empty() || leaf_.n.empty())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
-    return std::nullopt;
+    const auto reads_it = [&](const poly::Node& n) { return reads(n, id); };
+    const auto& nodes = plan_.program.nodes;
+    const bool again = contract_ && (contract_->chunk || contract_->taps);
+    if (leaf_.streams() && (again || has_threads(target_) || !is_output(plan_.program, id) || std::any_of(nodes.begin(), nodes.end(), reads_it)))
+      return fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and `{}` is none", name());
+    if (!leaf_.is<forms::Staged>()) return std::nullopt;
+    if (leaf_ != chosen_) return std::string("a staged leaf has one form only");
+    return group_.loops.empty() && group_.body.size() == 1 ? std::nullopt : Misfit("a staged leaf stands alone, without loops");
+  }
+
+  Misfit taps() const {
+    if (contract_->taps == 0) return std::nullopt;
+    if (has_threads(target_) || !adds() || outputs_share_rows(nest_)) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `taps`", name());
+    if (static_cast<std::size_t>(contract_->taps) > leaf_.k.size()) return fmt::format("`k` has {} indices, not {} that could be taps", leaf_.k.size(), contract_->taps);
+    if (!group_.tile.empty()) return std::string("a box has no `taps`");
+    return contract_->chunk == 0 ? std::nullopt : Misfit("a leaf has `taps` or a `chunk`");
+  }
+
+  Misfit chunk() const {
+    if (contract_->chunk == 0) return std::nullopt;
+    if (!group_.tile.empty()) return std::string("a box has no `chunk`: `tile` says how much is folded before the next one");
+    if (has_threads(target_) || !adds()) return fmt::format("parts of the sum of `{}` cannot be added up in its memory, so it has no `chunk`", name());
+    const bool shorter = !leaf_.k.empty() && contract_->chunk < dim(leaf_.k.front())->extent;
+    return shorter ? std::nullopt : Misfit(fmt::format("a chunk of {} is not shorter than the first of `k`", contract_->chunk));
+  }
+
+  Misfit ahead() const {
+    if (contract_->ahead > 0 && (has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` on a CPU that has a `k`");
+    return contract_->ahead <= most_ahead ? std::nullopt : Misfit(fmt::format("{} is too far ahead: {} at most", contract_->ahead, most_ahead));
   }
 
   // Elements are numbered over the threads of a block, or the block folds or scans together.
   Misfit threads() const {
-    if (leaf_.depth > 0) return std::nullopt;
+    if (leaf_.is<forms::Staged>()) return std::nullopt;
     for (const Loop& loop : group_.loops) if (loop.step != 1) return fmt::format("a block of threads has one `{}`, not {}", loop.index, loop.step);
-    if (leaf_.form == LeafForm::Scan) return leaf_ == chosen_ ? std::nullopt : Misfit("the scan of a block of threads has one form only");
+    if (leaf_.is<forms::Scan>()) return leaf_ == chosen_ ? std::nullopt : Misfit("the scan of a block of threads has one form only");
     if (leaf_.lanes != group_.threads) return fmt::format("the lanes are the {} threads of a block", group_.threads);
-    const std::int64_t vectors = leaf_.form == LeafForm::Reduce ? 4 : 1;
+    const std::int64_t vectors = leaf_.is<forms::Reduce>() ? 4 : 1;
     if (leaf_.vectors > vectors || leaf_.rows > 8) return fmt::format("a thread has a block of 8x{} at most", vectors);
     return std::nullopt;
   }
 
+  bool blocked() const { return !leaf_.m().empty() && !leaf_.n.empty(); }
   bool share_a_row(const std::string& a, const std::string& b) const {
     const std::size_t x = *nest_.dim(a), y = *nest_.dim(b);
     return std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return row.form.coefficients[x] && row.form.coefficients[y]; });
@@ -211,6 +219,7 @@ class LeafFit {
   const Group& group_;
   const Compute& leaf_;
   const Compute& chosen_;
+  const forms::Contract* contract_ = leaf_.as<forms::Contract>();
   const Strides& strides_;
   const Target& target_;
   const Nest nest_;
@@ -246,13 +255,14 @@ Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen,
   const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan.program.nodes[static_cast<std::size_t>(chosen.node)]);
   if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return chosen;
   Nest nest = leaf_nest(plan.program, group, chosen, strides);
-  nest.adds = chosen.form != LeafForm::Fill && group.tile.empty() && may_add(plan.program, group, chosen.node, nest, strides);
+  nest.adds = !chosen.is<forms::Fill>() && group.tile.empty() && may_add(plan.program, group, chosen.node, nest, strides);
   const Facts turn = facts(nest, group.tile.empty() ? group.loops : origins(group), target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
   if (has_threads(target)) for_threads(leaf, turn, target);
-  if (chosen.form == LeafForm::Fill) leaf.form = LeafForm::Fill;
-  leaf.stream = chosen.stream && !leaf.chunk && !leaf.taps;
-  if (leaf.stream) widen_for_streams(leaf, turn);
+  if (chosen.is<forms::Fill>()) leaf.form = forms::Fill{*leaf.block()};
+  const auto* contract = leaf.as<forms::Contract>();
+  if (chosen.streams() && leaf.is<forms::Map>()) leaf.set_streams();
+  if (chosen.streams() && contract && !contract->chunk && !contract->taps) leaf.set_streams(), widen_for_streams(leaf, turn);
   return leaf;
 }
 

@@ -256,7 +256,7 @@ class Scatter : public Indirect {
         append(body, owned(batch, {}, number, ranges, Expr(std::int64_t{0}), Expr(1)));
         return body;
       });
-    const std::int64_t width = n_ < 0 ? 1 : extent(static_cast<std::size_t>(n_)), columns = leaf_.chunk ? leaf_.chunk : width, blocks = ceil_div(width, columns);
+    const std::int64_t width = n_ < 0 ? 1 : extent(static_cast<std::size_t>(n_)), chunk = leaf_.as<forms::Scatter>()->columns, columns = chunk ? chunk : width, blocks = ceil_div(width, columns);
     const auto serial = dims_where(nest_, [&](const Dim& d) { return is_rest(d) && d.name != leaf_.n; });
     return turns(product(nest_, batch) * ranges * blocks, 1, [&](const Expr& item) {
       Body body;
@@ -348,7 +348,7 @@ TensorId sums_of(const poly::Intrinsic& scatter) { return scatter.targets.back()
 
 Compute gather_leaf(const poly::Program& program, const Nest& nest, int node, const Target& target) {
   Compute leaf;
-  leaf.form = LeafForm::Gather, leaf.node = node;
+  leaf.form = forms::Gather{}, leaf.node = node;
   if (has_threads(target)) {
     leaf.lanes = threads_of_a_block;
     return leaf;
@@ -368,7 +368,7 @@ Compute gather_leaf(const poly::Program& program, const Nest& nest, int node, co
 
 Compute scatter_leaf(const poly::Program& program, const Nest& nest, int node, const Target& target) {
   Compute leaf;
-  leaf.form = LeafForm::Scatter, leaf.node = node;
+  leaf.form = forms::Scatter{}, leaf.node = node;
   const auto rest = dims_where(nest, is_rest), batch = dims_where(nest, [](const Dim& d) { return !is_row(d) && !is_rest(d) && !is_index(d); });
   const std::int64_t extent = std::max<std::int64_t>(1, nest.dims[*nest.dim("v")].extent), batches = product(nest, batch);
   if (has_threads(target)) {
@@ -384,7 +384,7 @@ Compute scatter_leaf(const poly::Program& program, const Nest& nest, int node, c
   const std::int64_t turns = ceil_div(turns_for((2 * terms + sums) * static_cast<double>(std::max<std::int64_t>(1, product(nest, rest))), model::scatter_turns), std::max<std::int64_t>(1, batches));
   const std::int64_t width = leaf.n.empty() ? 1 : nest.dims[*nest.dim(leaf.n)].extent;
   if (turns == 1) return leaf;
-  if (width >= model::wide_scatter * leaf.lanes) leaf.chunk = ceil_div(ceil_div(width, turns), model::scattered_vectors * leaf.lanes) * model::scattered_vectors * leaf.lanes;
+  if (width >= model::wide_scatter * leaf.lanes) leaf.form = forms::Scatter{ceil_div(ceil_div(width, turns), model::scattered_vectors * leaf.lanes) * model::scattered_vectors * leaf.lanes};
   else leaf.rows = ceil_div(extent, std::min(turns, extent));
   return leaf;
 }

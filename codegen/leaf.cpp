@@ -45,7 +45,9 @@ class Leaf {
       if (!d) throw InternalError("the plan names a dimension `" + name + "` that its statement lacks");
       return static_cast<int>(*d);
     };
-    m_ = find(leaf.m);
+    m_ = find(leaf.m());
+    if (leaf.block()) block_ = *leaf.block();
+    if (const auto* contract = leaf.as<forms::Contract>()) contract_ = *contract;
     n_ = find(leaf.n);
     for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
@@ -79,7 +81,7 @@ class Leaf {
   }
 
   Body outer(std::size_t level) {
-    if (level == outer_.size()) return leaf_.form == LeafForm::Reduce ? dot() : leaf_.taps ? taps() : leaf_.chunk ? chunks() : all_blocks();
+    if (level == outer_.size()) return leaf_.is<forms::Reduce>() ? dot() : contract_.taps ? taps() : contract_.chunk ? chunks() : all_blocks();
     const std::size_t d = outer_[level];
     return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
   }
@@ -89,7 +91,7 @@ class Leaf {
     Body body;
     if (row) body = with_views([&] { return hoisted(std::nullopt); });
     if (hoisted_.empty()) body.clear();
-    append(body, blocks(leaf_.m_inner ? n_ : m_, leaf_.m_inner ? m_ : n_, {}));
+    append(body, blocks(block_.m_inner ? n_ : m_, block_.m_inner ? m_ : n_, {}));
     if (row) hoisted_.clear();
     return body;
   }
@@ -125,12 +127,12 @@ class Leaf {
   // A long reduction a part at a time, so that what the blocks read of the operands stays in cache: later parts add to the target.
   Body chunks() {
     const std::size_t d = k_.front();
-    const std::int64_t extent = nest_.dims[d].extent, turns = (extent + leaf_.chunk - 1) / leaf_.chunk;
+    const std::int64_t extent = nest_.dims[d].extent, turns = (extent + contract_.chunk - 1) / contract_.chunk;
     if (flag_ || type_ != target_type_) throw InternalError("the plan folds a reduction in parts that cannot be added up in its target");
     const std::string index = names_.fresh(nest_.dims[d].name + "_c"), first = names_.fresh(nest_.dims[d].name + "_c0");
-    points_.limit(d, {var(first), minimum(var(first) + Expr(leaf_.chunk), Expr(extent))});
+    points_.limit(d, {var(first), minimum(var(first) + Expr(contract_.chunk), Expr(extent))});
     later_ = less(Expr(std::int64_t{0}), var(index));
-    Body inside{stmt(Let{first, var(index) * Expr(leaf_.chunk)})};
+    Body inside{stmt(Let{first, var(index) * Expr(contract_.chunk)})};
     append(inside, all_blocks());
     later_.reset();
     points_.limit(d, {Expr(std::int64_t{0}), Expr(extent)});
@@ -142,12 +144,12 @@ class Leaf {
   Body taps() {
     if (flag_ || type_ != target_type_) throw InternalError("the plan adds up values of a reduction in a target that cannot hold them");
     std::int64_t count = 1;
-    for (std::int64_t t = 0; t < leaf_.taps; ++t) count *= nest_.dims[k_[static_cast<std::size_t>(t)]].extent;
+    for (std::int64_t t = 0; t < contract_.taps; ++t) count *= nest_.dims[k_[static_cast<std::size_t>(t)]].extent;
     cleared_ = true;
     Body body = all_blocks();
     cleared_ = false;
     later_ = Constant{DType::Bool, 1, 0};
-    folded_from_ = static_cast<std::size_t>(leaf_.taps);
+    folded_from_ = static_cast<std::size_t>(contract_.taps);
     append(body, each_tap(0, count <= model::blocks::few_taps));
     folded_from_ = 0;
     later_.reset();
@@ -260,7 +262,7 @@ class Leaf {
     const Expr count = range.hi - range.lo;
     const std::string& stem = nest_.dims[static_cast<std::size_t>(m_)].name;
     // Fewer vectors than planned (an edge of n) leave registers for more rows.
-    const bool edge = !leaf_.turned && tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
+    const bool edge = !block_.turned && tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
     const std::int64_t block = edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, model::blocks::edge_rows) : leaf_.rows;
     const auto rows_at = [&](const Expr& first, const Expr& turns, std::int64_t rows) {
       return serial(stem + "_b", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
@@ -274,7 +276,7 @@ class Leaf {
     if (is_const(count)) {
       const std::int64_t extent = const_or(count, 0);
       if (extent <= 0) return {};
-      if (leaf_.turned) {                              // whole squares
+      if (block_.turned) {                              // whole squares
         Body body = rows_at(range.lo, Expr(extent / block), block);
         if (extent % block) append(body, rows_at(range.lo + Expr(extent / block * block), Expr(1), extent % block));
         return body;
@@ -445,7 +447,7 @@ class Leaf {
   // Step u of the innermost reduction d asks for what a later step, or the same step of a later block, reads of them.
   Body asked_ahead(std::size_t d, const Expr& u) {
     Body body;
-    if (!leaf_.ahead) return body;
+    if (!contract_.ahead) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       const Form& f = nest_.reads[r].offset;
       const std::int64_t bytes = lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype), further = further_on(f, d);
@@ -457,10 +459,10 @@ class Leaf {
   }
   // How far the elements of that later step lie behind those of this one.
   std::int64_t further_on(const Form& f, std::size_t d) const {
-    if (!leaf_.ahead_by_blocks) return f.coefficients[d] * leaf_.ahead;
+    if (!contract_.ahead_by_blocks) return f.coefficients[d] * contract_.ahead;
     const std::int64_t along_m = in_m(f) ? f.coefficients[static_cast<std::size_t>(m_)] * tile_.rows : 0;
     const std::int64_t along_n = in_n(f) ? f.coefficients[static_cast<std::size_t>(n_)] * tile_.vectors * leaf_.lanes : 0;
-    return leaf_.ahead * (along_n && (!along_m || !leaf_.m_inner) ? along_n : along_m);
+    return contract_.ahead * (along_n && (!along_m || !block_.m_inner) ? along_n : along_m);
   }
 
   Body with_views(const std::function<Body()>& inside) {
@@ -608,7 +610,7 @@ class Leaf {
   // ---- squares: rows of m whose elements lie side by side are read along m, written along m, and transposed in between
 
   bool turns(const Form& f) const {
-    return leaf_.turned && tile_.blocked_m && tile_.blocked_n && !lane_.empty() && !tile_.guarded && f.coefficients[static_cast<std::size_t>(m_)] == 1 &&
+    return block_.turned && tile_.blocked_m && tile_.blocked_n && !lane_.empty() && !tile_.guarded && f.coefficients[static_cast<std::size_t>(m_)] == 1 &&
            std::abs(f.coefficients[static_cast<std::size_t>(n_)]) > 1;
   }
 
@@ -650,7 +652,7 @@ class Leaf {
         const Expr offset = along_m(f, v, l);
         Expr x = Load{square, Expr(l), held};
         if (add) x = combine(nest_.aggregation, Load{view, offset, target_type_}, x);
-        body.push_back(of_square(stmt(Store{view, offset, stored(x), leaf_.stream ? Hint::Streaming : Hint::Plain}), v, l));
+        body.push_back(of_square(stmt(Store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain}), v, l));
       }
     }
     return body;
@@ -694,7 +696,7 @@ class Leaf {
         const Expr offset = inside_tile(nest_.target.offset, i, v);
         Expr x = result(body, i, v);
         if (add) x = combine(nest_.aggregation, Load{view, offset, target_type_}, x);  // parts are added up only where no flag is
-        Stmt store = stmt(Store{view, offset, stored(x), leaf_.stream ? Hint::Streaming : Hint::Plain});
+        Stmt store = stmt(Store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain});
         if (masked(v)) body.push_back(stmt(If{mask(v), {std::move(store)}, {}}));
         else body.push_back(std::move(store));
       }
@@ -815,6 +817,8 @@ class Leaf {
 
   const Nest& nest_;
   const Compute& leaf_;
+  forms::Block block_;                                 // those of its form; of others, that they have none of it
+  forms::Contract contract_;
   const Storage& storage_;
   const Surroundings& around_;
   Names& names_;

@@ -369,7 +369,7 @@ std::int64_t chunk_of(const Facts& f, const Compute& leaf) {
   double steps = 1;
   for (const std::string& name : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(name)]);
   const double width = static_cast<double>(leaf.vectors * leaf.lanes * std::max(4, lang::bytes(f.nest.value->type())));
-  const bool leaves_cache = !leaf.m.empty() && steps * width >= blocks::panel_part_of_l2 * static_cast<double>(f.l2) && f.extent[*f.nest.dim(leaf.m)] >= blocks::panel_reuse * leaf.rows;
+  const bool leaves_cache = !leaf.m().empty() && steps * width >= blocks::panel_part_of_l2 * static_cast<double>(f.l2) && f.extent[*f.nest.dim(leaf.m())] >= blocks::panel_reuse * leaf.rows;
   const bool inexact = f.nest.value->type() == DType::F32 && steps >= exact_enough;
   if (leaf.k.empty() || (!leaves_cache && !inexact)) return 0;
   const std::size_t first = *f.nest.dim(leaf.k.front());
@@ -392,9 +392,8 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   const Nest& nest = f.nest;
   Choice choice{Compute{}, 0, {}, 0};
   Compute& leaf = choice.leaf;
-  leaf.form = LeafForm::Scan;
   leaf.node = node;
-  leaf.along = nest.dims[scan.along].name;
+  leaf.form = forms::Scan{nest.dims[scan.along].name};
   leaf.k = {nest.dims[scan.over].name};
   const double ops = scan.all_but_one ? model::scans::all_but_one * f.ops : scan.decays ? model::scans::decaying * f.ops : f.ops;
   double best = 1 + ops;                               // cycles per element
@@ -435,7 +434,7 @@ std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::op
   // Copies reorder: a dimension that is close to unit stride in some tensor goes inside, so that the line it shares is still in a cache.
   const auto apart = [&](std::size_t d) {
     std::int64_t least = std::abs(stride(nest.target, d));
-    if (leaf.form == LeafForm::Map && leaf.turned)
+    if (leaf.is<forms::Map>() && leaf.block()->turned)
       for (const FlatAccess& read : nest.reads) if (stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
     return least;
   };
@@ -450,25 +449,25 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
   Compute& leaf = choice.leaf;
   leaf.node = node;
   if (lane && nest.dims[*lane].reduction) {
-    leaf.form = LeafForm::Reduce;
+    leaf.form = forms::Reduce{};
     leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / f.width, 1, blocks::reduced_vectors);
   } else {
     const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
-    leaf.form = has_reduction ? LeafForm::Contract : LeafForm::Map;
+    if (has_reduction) leaf.form = forms::Contract{};
     leaf.rows = m ? block.rows : 1;
     leaf.vectors = block.vectors;
-    leaf.turned = block.form == BlockForm::Turned;
+    leaf.set_m(m ? nest.dims[*m].name : "");
+    leaf.block()->turned = block.form == BlockForm::Turned;
     // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
-    leaf.m_inner = !block.rows_outside && !(leaf.turned && leaf.form == LeafForm::Map && stride(nest.target, *lane) == 1);
+    leaf.block()->m_inner = !block.rows_outside && (has_reduction || !leaf.block()->turned || stride(nest.target, *lane) != 1);
   }
   leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
   leaf.n = lane ? nest.dims[*lane].name : "";
-  leaf.m = m ? nest.dims[*m].name : "";
   std::vector<std::size_t> k = reduction_order(f, lane);
   if (block.form == BlockForm::Taps) {
     const std::vector<std::size_t> taps = taps_of(f, *lane, m);
     std::stable_partition(k.begin(), k.end(), [&](std::size_t d) { return std::find(taps.begin(), taps.end(), d) != taps.end(); });
-    leaf.taps = static_cast<std::int64_t>(taps.size());
+    leaf.as<forms::Contract>()->taps = static_cast<std::int64_t>(taps.size());
   }
   leaf.k = names(nest, k);
   leaf.outer = names(nest, outer_dims(f, leaf, lane, m));
@@ -515,8 +514,10 @@ Choice choose_leaf(const Facts& f, int node) {
     best.again = block.again;
     best.torn = block.torn;
   }
-  if (f.adds && best.leaf.form == LeafForm::Contract && !best.leaf.taps) best.leaf.chunk = chunk_of(f, best.leaf);
-  if (f.squares && best.leaf.form == LeafForm::Contract) look_ahead(f, best.leaf);
+  if (auto* contract = best.leaf.as<forms::Contract>()) {
+    if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);
+    if (f.squares) look_ahead(f, best.leaf, *contract);
+  }
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);
@@ -524,7 +525,7 @@ Choice choose_leaf(const Facts& f, int node) {
 }
 
 void widen_for_streams(Compute& leaf, const Facts& f) {
-  if (leaf.form != LeafForm::Contract || leaf.rows <= blocks::streamed_rows) return;
+  if (!leaf.is<forms::Contract>() || leaf.rows <= blocks::streamed_rows) return;
   const std::int64_t wide = f.extent[*f.nest.dim(leaf.n)] / leaf.lanes, room = (f.registers - 2) / (blocks::streamed_rows + 1);  // a splat, the columns' vectors
   leaf.rows = blocks::streamed_rows;
   leaf.vectors = std::max(leaf.vectors, std::min({wide, room, blocks::most_vectors}));
@@ -583,10 +584,10 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
       const std::int64_t stride_n = std::abs(stride(nest.target, n)), stride_best = best ? std::abs(stride(nest.target, best_n)) : 0;
       if (best && (stride_n > stride_best || (stride_n == stride_best && filled(m) <= filled(best_m)))) continue;
       best.emplace();
-      best->n = nest.dims[n].name, best->m = nest.dims[m].name, best_n = n, best_m = m;
+      best->n = nest.dims[n].name, best_n = n, best_m = m;
     }
   if (!best) return std::nullopt;
-  best->form = LeafForm::Contract;
+  best->form = forms::Staged{nest.dims[best_m].name, 16};
   best->node = node;
   best->k = k;
   const std::int64_t rows = (f.extent[best_m] + model::threads::tile - 1) / model::threads::tile, columns = (f.extent[best_n] + model::threads::tile - 1) / model::threads::tile;
@@ -600,7 +601,7 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
   best->outer = names(nest, outer);
   best->rows = best->vectors = f.extent[best_m] >= model::threads::tile && f.extent[best_n] >= model::threads::tile && blocks >= model::threads::tiles_of_a_multiprocessor * target.multiprocessors ? 8 : 4;
-  best->lanes = best->depth = 16;
+  best->lanes = 16;
   return best;
 }
 
@@ -628,9 +629,9 @@ void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
 }  // namespace
 
 void for_threads(Compute& leaf, const Facts& f, const Target& target) {
-  if (leaf.form == LeafForm::Scan) return scan_for_threads(leaf, f, target);
+  if (leaf.is<forms::Scan>()) return scan_for_threads(leaf, f, target);
   leaf.lanes = threads_of_a_block;
-  if (leaf.form == LeafForm::Reduce) {
+  if (leaf.is<forms::Reduce>()) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
     leaf.vectors = std::clamp<std::int64_t>(extent / threads_of_a_block, 1, blocks::reduced_vectors);
     return;
@@ -640,9 +641,9 @@ void for_threads(Compute& leaf, const Facts& f, const Target& target) {
   double elements = 1;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.nest.dims[d].reduction) elements *= static_cast<double>(f.extent[d]);
   while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < model::threads::wanted_of_a_multiprocessor * target.multiprocessors) leaf.rows /= 2;
-  if (leaf.m.empty() || leaf.rows > 1) return;
-  leaf.outer.push_back(leaf.m);
-  leaf.m.clear();
+  if (leaf.m().empty() || leaf.rows > 1) return;
+  leaf.outer.push_back(leaf.m());
+  leaf.set_m("");
 }
 
 }  // namespace tilec::codegen

@@ -98,7 +98,8 @@ class GroupLowering {
     };
     for (std::size_t l = 0; l < nests_.size(); ++l) {
       for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
-      const bool adds = group_.body[l].chunk || group_.body[l].taps || !group_.tile.empty() || (walked_ && part(group_.body[l], *walked_));
+      const auto* contract = group_.body[l].as<forms::Contract>();
+      const bool adds = (contract && (contract->chunk || contract->taps)) || !group_.tile.empty() || (walked_ && part(group_.body[l], *walked_));
       add(nests_[l].target.tensor, adds || alone() ? Direction::InOut : Direction::Out);
     }
     if (const poly::Intrinsic* intrinsic = alone())
@@ -193,7 +194,7 @@ class GroupLowering {
   }
   std::optional<PartOfTurn> part(const Compute& leaf, const Loop& loop) const {
     const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
-    return s && leaf.form != LeafForm::Fill && group_.body.size() > 1 ? part_of_turn(*s, loop, turn_strides(plan_.program, group_, strides_, s->target.tensor)) : std::nullopt;
+    return s && !leaf.is<forms::Fill>() && group_.body.size() > 1 ? part_of_turn(*s, loop, turn_strides(plan_.program, group_, strides_, s->target.tensor)) : std::nullopt;
   }
 
   // A local holds a part of a turn of each loop's dimension, and all of the others.
@@ -243,26 +244,26 @@ class GroupLowering {
 
   Body one_leaf(std::size_t l, const Surroundings& around) { return spelled(nests_[l], group_.body[l], around); }
   Body spelled(const Nest& nest, const Compute& leaf, const Surroundings& around) {
-    return leaf.form == LeafForm::Scan ? spell_scan(nest, leaf, storage_, around, names_) : spell_leaf(nest, leaf, storage_, around, names_);
+    return leaf.is<forms::Scan>() ? spell_scan(nest, leaf, storage_, around, names_) : spell_leaf(nest, leaf, storage_, around, names_);
   }
 
   // SIMT: a reduction over threads is one leaf a block; of any other, the elements (or blocks of m) that the group's loops leave
   // are numbered, unit stride last, and each thread takes some.
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
-    if (leaf.depth) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
-    if (leaf.form == LeafForm::Reduce || (leaf.form == LeafForm::Scan && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
+    if (leaf.is<forms::Staged>()) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
+    if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
     const Nest& nest = nests_[l];
     Surroundings around = surroundings(l);
     struct Digit { std::size_t dim; std::int64_t count, step; };
     std::vector<Digit> digits;
     std::int64_t total = 1;
     std::vector<std::string> order = leaf.outer;
-    if (!leaf.m.empty()) order.push_back(leaf.m);
+    if (!leaf.m().empty()) order.push_back(leaf.m());
     if (!leaf.n.empty()) order.push_back(leaf.n);
     for (const std::string& name : order) {
       const std::size_t d = *nest.dim(name);
-      const std::int64_t step = name == leaf.m ? leaf.rows : 1;
+      const std::int64_t step = name == leaf.m() ? leaf.rows : 1;
       digits.push_back({d, (nest.dims[d].extent + step - 1) / step, step});
       total = (poly::Exact(total) * digits.back().count).get();
     }
@@ -282,7 +283,7 @@ class GroupLowering {
     Compute one = leaf;
     one.outer.clear();
     one.n.clear();
-    if (leaf.rows == 1) one.m.clear();
+    if (leaf.rows == 1) one.set_m("");
     append(inside, spelled(nest, one, around));
     if (total == 0) return {};
     const auto take = [&](const Expr& first) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <type_traits>
+#include <utility>
 
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
@@ -25,27 +27,24 @@ namespace {
 
 using lang::InternalError;
 
-constexpr std::pair<LeafForm, const char*> form_names[] = {
-    {LeafForm::Contract, "contract"}, {LeafForm::Map, "map"}, {LeafForm::Reduce, "reduce"}, {LeafForm::Scan, "scan"}, {LeafForm::Fill, "fill"},
-    {LeafForm::Gather, "gather"},     {LeafForm::Scatter, "scatter"}, {LeafForm::Sort, "sort"}};
-
 std::string print(const poly::Program& program, const Compute& leaf) {
-  std::string line;
-  for (const auto& [form, text] : form_names) if (form == leaf.form) line = text;
-  line += " " + program.tensor(target_of(program, leaf.node)).name;
+  std::string line = fmt::format("{} {}", word_of(leaf.form), program.tensor(target_of(program, leaf.node)).name);
+  const auto number = [&](const char* key, std::int64_t value) { if (value) line += fmt::format("  {} {}", key, value); };
   if (!leaf.outer.empty()) line += fmt::format("  over {}", fmt::join(leaf.outer, " "));
-  if (!leaf.along.empty()) line += "  along " + leaf.along;
-  if (!leaf.m.empty()) line += "  m " + leaf.m;
+  if (const auto* scan = leaf.as<forms::Scan>()) line += "  along " + scan->along;
+  if (!leaf.m().empty()) line += "  m " + leaf.m();
   if (!leaf.n.empty()) line += "  n " + leaf.n;
   if (!leaf.k.empty()) line += fmt::format("  k {}", fmt::join(leaf.k, " "));
   line += fmt::format("  block {}x{}  lanes {}", leaf.rows, leaf.vectors, leaf.lanes);
-  if (leaf.chunk) line += fmt::format("  chunk {}", leaf.chunk);
-  if (leaf.taps) line += fmt::format("  taps {}", leaf.taps);
-  if (leaf.depth) line += fmt::format("  stage {}", leaf.depth);
-  if (leaf.turned) line += "  turned";
-  if (leaf.stream) line += "  streamed";
-  if (!leaf.m_inner) line += "  rows outside";
-  if (leaf.ahead) line += fmt::format("  ahead {} {}", leaf.ahead, leaf.ahead_by_blocks ? "blocks" : "steps");
+  const auto* contract = leaf.as<forms::Contract>();
+  if (contract) number("chunk", contract->chunk), number("taps", contract->taps);
+  if (const auto* scatter = leaf.as<forms::Scatter>()) number("chunk", scatter->columns);
+  if (const auto* sort = leaf.as<forms::Sort>()) number("chunk", sort->part);
+  if (const auto* staged = leaf.as<forms::Staged>()) number("stage", staged->depth);
+  if (leaf.block() && leaf.block()->turned) line += "  turned";
+  if (leaf.streams()) line += "  streamed";
+  if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
+  if (contract && contract->ahead) line += fmt::format("  ahead {} {}", contract->ahead, contract->ahead_by_blocks ? "blocks" : "steps");
   return line;
 }
 
@@ -70,7 +69,8 @@ class LeafReader {
     form();
     node();
     while (!fault_ && line_.more()) part();
-    if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span()};
+    if (depth_) stage();
+    if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span(), misfit_};
     fault = *fault_;
     return std::nullopt;
   }
@@ -78,12 +78,16 @@ class LeafReader {
  private:
   void refuse(lang::Span span, std::string what) { if (!fault_) fault_ = {span, std::move(what)}; }
 
+  // A part that is well said, of a leaf of another form.
+  void unfit(std::string what) { if (misfit_.empty()) misfit_ = std::move(what); }
+
   void form() {
     const lang::Span span = line_.here();
     const std::string word = line_.next();
-    const auto known = std::find_if(std::begin(form_names), std::end(form_names), [&](const auto& f) { return word == f.second; });
-    if (known == std::end(form_names)) refuse(span, "`" + word + "` is no form of a leaf: contract, map, reduce, scan, fill, gather, scatter or sort");
-    else leaf_.form = known->first;
+    const LeafForm all[] = {forms::Contract{}, forms::Map{}, forms::Reduce{}, forms::Scan{}, forms::Fill{}, forms::Gather{}, forms::Scatter{}, forms::Sort{}};
+    const auto known = std::find_if(std::begin(all), std::end(all), [&](const LeafForm& form) { return word == word_of(form); });
+    if (known == std::end(all)) refuse(span, "`" + word + "` is no form of a leaf: contract, map, reduce, scan, fill, gather, scatter or sort");
+    else leaf_.form = *known;
   }
 
   void node() {
@@ -106,18 +110,18 @@ class LeafReader {
     const bool loops = key == "over" || key == "along" || key == "m" || key == "n" || key == "k";
     (loops ? loops_ : block_) = true;
     if (key == "over") leaf_.outer = line_.list();
-    else if (key == "along") leaf_.along = one(key);
-    else if (key == "m") leaf_.m = one(key);
+    else if (key == "along") along(one(key));
+    else if (key == "m") rows_of(one(key));
     else if (key == "n") leaf_.n = one(key);
     else if (key == "k") leaf_.k = line_.list();
-    else if (key == "rows" && line_.peek() == "outside") leaf_.m_inner = false, line_.next();
-    else if (key == "turned") leaf_.turned = true;
-    else if (key == "streamed") leaf_.stream = true;
+    else if (key == "rows" && line_.peek() == "outside") line_.next(), rows_outside();
+    else if (key == "turned") turned();
+    else if (key == "streamed") streamed();
     else if (key == "block") block();
     else if (key == "lanes") number(key, leaf_.lanes);
-    else if (key == "stage") number(key, leaf_.depth);
-    else if (key == "chunk") number(key, leaf_.chunk);
-    else if (key == "taps") number(key, leaf_.taps);
+    else if (key == "stage") number(key, depth_);
+    else if (key == "chunk") chunk(key);
+    else if (key == "taps") taps(key);
     else if (key == "ahead") ahead(key);
     else refuse(span, "`" + key + "` is no part of a leaf");
   }
@@ -131,12 +135,63 @@ class LeafReader {
     leaf_.rows = *rows, leaf_.vectors = *vectors;
   }
 
+  void along(const std::string& index) {
+    if (auto* scan = leaf_.as<forms::Scan>()) scan->along = index;
+    else unfit("`along` belongs to `scan`");
+  }
+
+  void rows_of(const std::string& index) {
+    if (!leaf_.set_m(index)) unfit(fmt::format("`{}` has no index `m`", word_of(leaf_.form)));
+  }
+
+  void rows_outside() {
+    if (auto* block = leaf_.block()) block->m_inner = false;
+    else unfit("`rows outside` are those of a block of `m` and `n` on a CPU");
+  }
+
+  void turned() {
+    if (auto* block = leaf_.block()) block->turned = true;
+    else unfit("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
+  }
+
+  void streamed() {
+    if (!leaf_.set_streams()) unfit(fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and this is a `{}`", word_of(leaf_.form)));
+  }
+
+  void chunk(const std::string& key) {
+    std::int64_t none = 0;
+    auto* contract = leaf_.as<forms::Contract>();
+    auto* scatter = leaf_.as<forms::Scatter>();
+    auto* sort = leaf_.as<forms::Sort>();
+    number(key, contract ? contract->chunk : scatter ? scatter->columns : sort ? sort->part : none);
+    if (none) unfit("`chunk` belongs to `contract`, `scatter` or `sort`");
+  }
+
+  void taps(const std::string& key) {
+    std::int64_t none = 0;
+    auto* contract = leaf_.as<forms::Contract>();
+    number(key, contract ? contract->taps : none);
+    if (none) unfit("`taps` are those of the sum of a `contract`");
+  }
+
+  // A staged leaf is a contract that has nothing else.
+  void stage() {
+    forms::Contract plain;
+    plain.m = leaf_.m();
+    if (!leaf_.is<forms::Contract>()) unfit("`stage` belongs to `contract`");
+    else if (*leaf_.as<forms::Contract>() != plain) unfit("a staged leaf has one form only");
+    else leaf_.form = forms::Staged{plain.m, depth_};
+  }
+
   void ahead(const std::string& key) {
-    number(key, leaf_.ahead);
+    forms::Contract other;
+    auto* contract = leaf_.is<forms::Contract>() ? leaf_.as<forms::Contract>() : &other;
+    number(key, contract->ahead);
     const lang::Span span = line_.here();
     const std::string unit = line_.next();
-    leaf_.ahead_by_blocks = unit == "blocks";
+    contract->ahead_by_blocks = unit == "blocks";
     if (unit != "blocks" && unit != "steps") refuse(span, "`ahead` counts `steps` or `blocks`");
+    if (contract == &other) unfit("`ahead` belongs to a `contract` on a CPU that has a `k`");
   }
 
   void number(const std::string& key, std::int64_t& to) {
@@ -150,6 +205,8 @@ class LeafReader {
   const poly::Program& program_;
   Compute leaf_;
   bool loops_ = false, block_ = false;                 // something of them is said
+  std::int64_t depth_ = 0;                             // of a staged leaf
+  std::string misfit_;
   std::optional<PlanFault> fault_;
 };
 
@@ -199,13 +256,45 @@ std::optional<GivenGroup> parse_head(PlanLine line, const poly::Program& program
 // The leaf of an Intrinsic has its form and stands alone; a Reshape is a map of its elements.
 void verify(const poly::Program& program, const poly::Intrinsic& intrinsic, const Group& group, const Compute& leaf) {
   const std::string& name = program.tensor(intrinsic.targets.front()).name;
-  if (leaf.form != form_of(intrinsic.op)) throw InternalError("plan: the leaf of `" + name + "` has another form than what makes it");
+  if (leaf.form.index() != form_of(intrinsic.op).index()) throw InternalError("plan: the leaf of `" + name + "` has another form than what makes it");
   if (intrinsic.op == poly::IntrinsicOp::Reshape) return;
   if (group.body.size() != 1 || !group.loops.empty()) throw InternalError("plan: `" + name + "` does not stand alone in its group");
   if (leaf.rows < 1 || leaf.vectors < 1 || leaf.lanes < 1) throw InternalError("plan: the leaf of `" + name + "` has a block of nothing");
 }
 
 }  // namespace
+
+// Each form has a Block, an m alone or neither.
+const forms::Block* Compute::block() const {
+  return std::visit([](const auto& one) -> const forms::Block* {
+    if constexpr (std::is_base_of_v<forms::Block, std::decay_t<decltype(one)>>) return &one;
+    else return nullptr;
+  }, form);
+}
+
+forms::Block* Compute::block() { return const_cast<forms::Block*>(std::as_const(*this).block()); }
+
+const std::string& Compute::m() const {
+  static const std::string none;
+  if (const auto* staged = as<forms::Staged>()) return staged->m;
+  return block() ? block()->m : none;
+}
+
+bool Compute::set_streams() {
+  if (auto* map = as<forms::Map>()) return map->stream = true;
+  auto* contract = as<forms::Contract>();
+  return contract && (contract->stream = true);
+}
+bool Compute::set_m(const std::string& m) {
+  auto* staged = as<forms::Staged>();
+  if (!staged && !block()) return false;
+  (staged ? staged->m : block()->m) = m;
+  return true;
+}
+
+const char* word_of(const LeafForm& form) {
+  return std::visit([](const auto& one) { return one.word; }, form);
+}
 
 TensorId target_of(const poly::Program& program, int node) {
   const poly::Node& n = program.nodes.at(static_cast<std::size_t>(node));
@@ -218,7 +307,7 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&node))
     return intrinsic->op == poly::IntrinsicOp::Reshape ? reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]) : intrinsic_nest(program, *intrinsic, strides);
   const auto& s = std::get<poly::Statement>(node);
-  if (leaf.form == LeafForm::Fill) return fill_nest(program, s, strides);
+  if (leaf.is<forms::Fill>()) return fill_nest(program, s, strides);
   if (!group.tile.empty()) return tile_nest(program, group, leaf.node, strides);
   std::set<std::string> keep;
   if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
@@ -263,12 +352,12 @@ std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loo
 
 LeafForm form_of(poly::IntrinsicOp op) {
   switch (op) {
-    case poly::IntrinsicOp::Reshape: return LeafForm::Map;
-    case poly::IntrinsicOp::Gather: return LeafForm::Gather;
-    case poly::IntrinsicOp::Scatter: return LeafForm::Scatter;
-    case poly::IntrinsicOp::Sort: return LeafForm::Sort;
+    case poly::IntrinsicOp::Reshape: return forms::Map{};
+    case poly::IntrinsicOp::Gather: return forms::Gather{};
+    case poly::IntrinsicOp::Scatter: return forms::Scatter{};
+    case poly::IntrinsicOp::Sort: return forms::Sort{};
   }
-  return LeafForm::Map;
+  return forms::Map{};
 }
 
 std::string print(const Plan& plan) {
@@ -329,7 +418,10 @@ std::optional<std::vector<Group>> parse_groups(const std::string& text, const po
   std::vector<Group> groups;
   for (const GivenGroup& one : *given) {
     groups.push_back(one.group);
-    for (const GivenLeaf& leaf : one.leaves) groups.back().body.push_back(leaf.leaf);
+    for (const GivenLeaf& leaf : one.leaves) {
+      groups.back().body.push_back(leaf.leaf);
+      if (!leaf.misfit.empty()) { message = leaf.misfit; return std::nullopt; }
+    }
   }
   return groups;
 }
@@ -340,7 +432,7 @@ void verify(const Plan& plan, const Strides& strides) {
     for (const Compute& leaf : group.body) {
       const auto* s = std::get_if<poly::Statement>(&plan.program.nodes.at(static_cast<std::size_t>(leaf.node)));
       if (!s) verify(plan.program, std::get<poly::Intrinsic>(plan.program.nodes[static_cast<std::size_t>(leaf.node)]), group, leaf);
-      if (leaf.form == LeafForm::Fill || !s) { leaves[leaf.node] += leaf.form != LeafForm::Fill; continue; }
+      if (leaf.is<forms::Fill>() || !s) { leaves[leaf.node] += !leaf.is<forms::Fill>(); continue; }
       ++leaves[leaf.node];
       const Nest nest = leaf_nest(plan.program, group, leaf, strides);
       std::set<std::string> walked;
@@ -352,8 +444,8 @@ void verify(const Plan& plan, const Strides& strides) {
       };
       for (const auto& name : leaf.outer) walk(name);
       for (const auto& name : leaf.k) walk(name);
-      walk(leaf.along);
-      walk(leaf.m);
+      if (const auto* scan = leaf.as<forms::Scan>()) walk(scan->along);
+      walk(leaf.m());
       walk(leaf.n);
       for (const Loop& loop : group.loops) {
         const auto d = nest.dim(loop.index);

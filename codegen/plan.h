@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "codegen/nest.h"
@@ -26,30 +27,93 @@
 
 namespace tilec::codegen {
 
-// Contract, Map: lanes over an output dimension n, a block of `rows` x `vectors` accumulators, reductions inside.
-// Reduce: lanes over the reduction dimension n; one output element a time. Fill: every element of the target gets its fill.
-// Scan: partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows` elements a
-// step, on a GPU `rows` to each of `lanes` threads (1: a thread for each scan).
-// Gather, Scatter, Sort: of the Intrinsic of that name, alone in their group, which has no loops: `rows` a turn owns, lanes over n;
-// `chunk`: columns of a Scatter or elements of a sorted row that one turn or thread has, 0: all.
-enum class LeafForm { Contract, Map, Reduce, Scan, Fill, Gather, Scatter, Sort };
+// How a leaf runs, with what only leaves of this form have; `word` is its name in a plan.
+namespace forms {
 
-struct Compute {
-  LeafForm form = LeafForm::Map;
-  int node = -1;                                       // position in Program::nodes
-  std::vector<std::string> outer;                      // serial, outermost first
-  std::string m, n;                                    // empty: none
-  std::string along;                                   // of a Scan: each of its elements goes on from the one before
-  std::vector<std::string> k;                          // reductions, innermost last (of Reduce: without n)
-  std::int64_t rows = 1, vectors = 1, lanes = 1;
-  std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block; 0: all
-  std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, one value at a time: what they bound is exact
-  std::int64_t depth = 0;                              // simt: how much of a reduction is staged in shared memory a turn; 0: none
-  bool stream = false;                                 // stores go past the cache: nobody reads the target soon
+// Blocks of `rows` of m by `vectors` of n.
+struct Block {
+  std::string m;                                       // empty: none
   bool turned = false;                                 // accesses with unit stride along m go through squares transposed in registers
   bool m_inner = true;                                 // blocks of m run inside blocks of n
+  bool operator==(const Block&) const = default;
+};
+struct Map : Block {
+  static constexpr const char* word = "map";
+  bool stream = false;                                 // stores go past the cache: nobody reads the target soon
+  bool operator==(const Map&) const = default;
+};
+// Reductions inside of a block of accumulators.
+struct Contract : Block {
+  static constexpr const char* word = "contract";
+  std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block; 0: all
+  std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, one value at a time: what they bound is exact
   std::int64_t ahead = 0;                              // rows of operands that lie far apart are asked for so many steps, or blocks, before they are read
   bool ahead_by_blocks = false;
+  bool stream = false;                                 // as of a map, where each element is written once
+  bool operator==(const Contract&) const = default;
+};
+// simt: a Contract whose operands go through shared memory, `depth` of the reduction a turn.
+struct Staged {
+  static constexpr const char* word = "contract";
+  std::string m;
+  std::int64_t depth = 0;
+  bool operator==(const Staged&) const = default;
+};
+// Lanes over the reduction dimension n; one output element a time.
+struct Reduce {
+  static constexpr const char* word = "reduce";
+  bool operator==(const Reduce&) const = default;
+};
+// Partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows` elements a
+// step, on a GPU `rows` to each of `lanes` threads (1: a thread for each scan).
+struct Scan {
+  static constexpr const char* word = "scan";
+  std::string along;                                   // each of its elements goes on from the one before
+  bool operator==(const Scan&) const = default;
+};
+// Every element of the target gets its fill.
+struct Fill : Block {
+  static constexpr const char* word = "fill";
+  bool operator==(const Fill&) const = default;
+};
+// Gather, Scatter, Sort: of the Intrinsic of that name, alone in their group, which has no loops: `rows` a turn owns, lanes over n.
+struct Gather {
+  static constexpr const char* word = "gather";
+  bool operator==(const Gather&) const = default;
+};
+struct Scatter {
+  static constexpr const char* word = "scatter";
+  std::int64_t columns = 0;                            // that one turn has; 0: all
+  bool operator==(const Scatter&) const = default;
+};
+struct Sort {
+  static constexpr const char* word = "sort";
+  std::int64_t part = 0;                               // elements of a row that one turn or thread has; 0: all
+  bool operator==(const Sort&) const = default;
+};
+
+}  // namespace forms
+
+using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
+
+// A leaf: what all forms have, and its form.
+struct Compute {
+  int node = -1;                                       // position in Program::nodes
+  std::vector<std::string> outer;                      // serial, outermost first
+  std::string n;                                       // of the lanes; empty: none
+  std::vector<std::string> k;                          // reductions, innermost last (of Reduce: without n)
+  std::int64_t rows = 1, vectors = 1, lanes = 1;
+  LeafForm form;
+
+  template <typename Form> bool is() const { return std::holds_alternative<Form>(form); }
+  template <typename Form> const Form* as() const { return std::get_if<Form>(&form); }
+  template <typename Form> Form* as() { return std::get_if<Form>(&form); }
+  const forms::Block* block() const;                   // null: its form has none
+  forms::Block* block();
+  const std::string& m() const;                        // empty: none
+  bool set_m(const std::string& m);                    // false: its form has none
+  bool streams() const { return is<forms::Map>() ? as<forms::Map>()->stream : is<forms::Contract>() && as<forms::Contract>()->stream; }
+  bool set_streams();                                  // false: its form cannot
   bool operator==(const Compute&) const = default;
 };
 struct Loop {
@@ -96,7 +160,12 @@ std::string print(const Plan& plan);
 // Reads back the groups that print wrote, over the same Program, and passes over directives. Null with a message when a line is not a plan's.
 
 // A group as a text says it: `loops` of a leaf are all its indices, `block` is what follows them; what is not said is chosen.
-struct GivenLeaf { Compute leaf; bool loops = false, block = false; lang::Span span; };
+struct GivenLeaf {
+  Compute leaf;
+  bool loops = false, block = false;
+  lang::Span span;
+  std::string misfit;                                  // the first part that its form has not; empty: none
+};
 struct GivenGroup {
   Group group;                                         // its body is `leaves`
   std::vector<GivenLeaf> leaves;
@@ -108,6 +177,7 @@ std::optional<std::vector<Group>> parse_groups(const std::string& text, const po
 // Throws InternalError: a leaf names a dimension its nest lacks, a statement has no leaf or two, a local is read outside its group.
 void verify(const Plan& plan, const Strides& strides);
 
+const char* word_of(const LeafForm& form);
 LeafForm form_of(poly::IntrinsicOp op);
 TensorId target_of(const poly::Program& program, int node);
 // What a leaf covers; indices that a group of several leaves loops over are dimensions of their own. Locals lie as the turn holds them.

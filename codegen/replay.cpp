@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "codegen/fits.h"
 #include "codegen/leaf_choice.h"
@@ -125,7 +126,7 @@ class Replay {
     for (std::size_t g = plan_.groups.size(); g-- > 0;) {
       const Group& group = plan_.groups[g];
       if (given.leaves.empty() ? group.name != given.group.name : group.body.size() != given.leaves.size()) continue;
-      const auto same = [](const Compute& a, const GivenLeaf& b) { return a.node == b.leaf.node && (a.form == LeafForm::Fill) == (b.leaf.form == LeafForm::Fill); };
+      const auto same = [](const Compute& a, const GivenLeaf& b) { return a.node == b.leaf.node && a.is<forms::Fill>() == b.leaf.is<forms::Fill>(); };
       if (given.leaves.empty() || std::equal(group.body.begin(), group.body.end(), given.leaves.begin(), same)) return g;
     }
     return std::nullopt;
@@ -133,20 +134,26 @@ class Replay {
 
   // A leaf with what is chosen for these loops where it says nothing.
   std::optional<Compute> completed(const GivenLeaf& given, const Group& group, const Group& chosen, std::size_t l) {
-    if (given.loops && given.block) return given.leaf;
-    if (given.loops) {
-      diagnostics_.report(given.span, messages::plan_group, group.name, "a leaf that says its indices also says its `block` and `lanes`");
+    const auto refused = [&](const std::string& why) -> std::optional<Compute> {
+      diagnostics_.report(given.span, messages::plan_group, group.name, why);
       return std::nullopt;
-    }
-    Compute leaf = group.loops == chosen.loops && given.leaf.form == chosen.body[l].form ? chosen.body[l] : chosen_leaf(plan_, group, chosen.body[l], fused_.strides, target_);
-    if (given.block) {
-      const Compute& said = given.leaf;
-      leaf.rows = said.rows, leaf.vectors = said.vectors, leaf.lanes = said.lanes, leaf.chunk = said.chunk, leaf.depth = said.depth, leaf.stream = said.stream, leaf.turned = said.turned, leaf.taps = said.taps, leaf.m_inner = said.m_inner;
-      leaf.ahead = said.ahead, leaf.ahead_by_blocks = said.ahead_by_blocks;
-    }
-    if (leaf.form == given.leaf.form) return leaf;
-    diagnostics_.report(given.span, messages::plan_group, group.name, "a leaf of another form than the chosen one says its indices and its `block` and `lanes`");
-    return std::nullopt;
+    };
+    if (!given.misfit.empty()) return refused(given.misfit);
+    if (given.loops && given.block) return given.leaf;
+    if (given.loops) return refused("a leaf that says its indices also says its `block` and `lanes`");
+    Compute leaf = group.loops == chosen.loops && same_word(given.leaf, chosen.body[l]) ? chosen.body[l] : chosen_leaf(plan_, group, chosen.body[l], fused_.strides, target_);
+    if (!same_word(leaf, given.leaf)) return refused("a leaf of another form than the chosen one says its indices and its `block` and `lanes`");
+    return given.block ? sized(given.leaf, leaf) : leaf;
+  }
+
+  static bool same_word(const Compute& a, const Compute& b) { return std::string_view(word_of(a.form)) == word_of(b.form); }
+
+  // What is said, over the indices of what is chosen.
+  static Compute sized(Compute said, const Compute& chosen) {
+    said.outer = chosen.outer, said.n = chosen.n, said.k = chosen.k;
+    said.set_m(chosen.m());
+    if (const auto* scan = chosen.as<forms::Scan>()) said.form = *scan;
+    return said;
   }
 
   Plan& plan_;

@@ -25,7 +25,7 @@ namespace {
 // Loops of a block when the leaf is a reduction or scan over threads: every output dimension.
 std::vector<Loop> block_loops(const Compute& leaf) {
   std::vector<Loop> loops;
-  if (leaf.form == LeafForm::Reduce || (leaf.form == LeafForm::Scan && leaf.lanes > 1)) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
+  if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
   return loops;
 }
 
@@ -42,7 +42,7 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice) {
   }
   // Blocks of m, or of n where m is too short to share.
   for (const bool rows : {true, false}) {
-    const std::string& blocked = rows ? choice.leaf.m : choice.leaf.form == LeafForm::Reduce ? choice.leaf.m : choice.leaf.n;
+    const std::string& blocked = rows || choice.leaf.is<forms::Reduce>() ? choice.leaf.m() : choice.leaf.n;
     if (turns >= model::enough_turns || blocked.empty()) continue;
     const std::int64_t extent = nest.dims[*nest.dim(blocked)].extent;
     const std::int64_t unit = rows ? choice.leaf.rows : choice.leaf.lanes * choice.leaf.vectors;
@@ -143,7 +143,7 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
     }
   const Facts all = facts(nest, {}, target);
   Choice whole = choose_leaf(all, node);
-  if (has_threads(target) && whole.leaf.form == LeafForm::Scan) for_threads(whole.leaf, all, target);
+  if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, target);
   group.loops = has_threads(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole);
   for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
   const Facts turn = facts(nest, group.loops, target);
@@ -156,7 +156,8 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const Nest nest = fill_nest(fused.program, s, fused.strides);
   Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
   place(group, why, nest, node, target);
-  group.body.front().form = LeafForm::Fill;
+  Compute& leaf = group.body.front();
+  leaf.form = forms::Fill{*leaf.block()};
   return group;
 }
 
@@ -171,20 +172,22 @@ bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
 
 // Whether a contraction writes each element once, row after row, and so soon after the one before that the memory decides.
 bool writes_once(const Compute& leaf, const Nest& nest, std::int64_t bytes) {
-  if (leaf.form != LeafForm::Contract || leaf.chunk || leaf.taps || leaf.turned || !nest.rows.empty() || (leaf.m_inner && !leaf.m.empty())) return false;
+  const auto* contract = leaf.as<forms::Contract>();
+  if (!contract || contract->chunk || contract->taps || contract->turned || !nest.rows.empty() || (contract->m_inner && !contract->m.empty())) return false;
   double steps = 1;
   for (const Dim& dim : nest.dims) if (dim.reduction) steps *= static_cast<double>(dim.extent);
   return steps <= model::streamed_steps && whole_lines(nest, leaf, bytes);
 }
 
 // A result that is half of the last cache or more, and an output that nobody here reads, is stored past the cache.
-bool streams(const poly::Program& program, const Compute& leaf, const Nest& nest, const Target& target) {
+void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const Target& target) {
   const TensorId id = nest.target.tensor;
-  if (has_threads(target) || !is_output(program, id)) return false;
-  if (leaf.form != LeafForm::Map && !writes_once(leaf, nest, element_bytes(program, id))) return false;
-  if (leaf.turned && !whole_lines(nest, leaf, element_bytes(program, id))) return false;
-  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return false;
-  return std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
+  const auto* map = leaf.as<forms::Map>();
+  if (has_threads(target) || !is_output(program, id)) return;
+  if (!map && !writes_once(leaf, nest, element_bytes(program, id))) return;
+  if (map && map->turned && !whole_lines(nest, leaf, element_bytes(program, id))) return;
+  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return;
+  if (std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); })) leaf.set_streams();
 }
 
 // The group of a Gather, Scatter or Sort.
@@ -240,8 +243,8 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, nest, node, target);
-      group.body.back().stream = streams(program, group.body.back(), nest, target);
-      if (group.body.back().stream) widen_for_streams(group.body.back(), facts(nest, group.loops, target));
+      stream(group.body.back(), program, nest, target);
+      if (group.body.back().streams()) widen_for_streams(group.body.back(), facts(nest, group.loops, target));
       continue;
     }
     Nest nest = leaf_nest(program, group, group.body[l], fused.strides);
@@ -253,7 +256,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     group.body[l] = std::move(choice.leaf);
     why.leaves.push_back(std::move(choice.why));
     if (has_threads(target)) for_threads(group.body[l], turn, target);
-    group.body[l].stream = streams(program, group.body[l], nest, target);
+    stream(group.body[l], program, nest, target);
   }
   return group;
 }

@@ -45,7 +45,7 @@ class Sort {
   Body spell() {
     if (rows_of(nest_) * length_ == 0) return {};
     if (group_.threads) return block_per_row();
-    return leaf_.chunk ? parts_of_rows() : whole_rows();
+    return part_ ? parts_of_rows() : whole_rows();
   }
 
  private:
@@ -64,17 +64,17 @@ class Sort {
 
   // Every pass is a parallel loop of its own over rows and parts.
   Body parts_of_rows() {
-    Body all = each_part([&](const Expr& first) { return sorted_chunk(first, leaf_.chunk); });
-    std::int64_t width = leaf_.chunk;
+    Body all = each_part([&](const Expr& first) { return sorted_chunk(first, part_); });
+    std::int64_t width = part_;
     for (bool back = false; width < length_ || back; width *= 2, back = !back)
       append(all, each_part([&](const Expr& first) { return merged_part(back ? second_ : first_, back ? first_ : second_, first, Expr(width), log_up(width) + 1); }));
     return all;
   }
 
   template <class Inside> Body each_part(const Inside& inside) {
-    const std::int64_t parts = ceil_div(length_, leaf_.chunk);
+    const std::int64_t parts = ceil_div(length_, part_);
     const std::string turn = names_.fresh("p"), row = names_.fresh("row"), first = names_.fresh("first");
-    Body body{stmt(Let{row, Operation{Op::Div, {var(turn), Expr(parts)}, DType::I64}}), stmt(Let{first, Expr(Operation{Op::Mod, {var(turn), Expr(parts)}, DType::I64}) * Expr(leaf_.chunk)})};
+    Body body{stmt(Let{row, Operation{Op::Div, {var(turn), Expr(parts)}, DType::I64}}), stmt(Let{first, Expr(Operation{Op::Mod, {var(turn), Expr(parts)}, DType::I64}) * Expr(part_)})};
     append(body, views_of_row(var(row), true));
     append(body, inside(var(first)));
     return {stmt(For{turn, Kind::Parallel, Expr(rows_of(nest_) * parts), {}, std::move(body)})};
@@ -86,9 +86,9 @@ class Sort {
     const bool global = sort_.targets.size() > 1;
     Body body = global ? Body{} : buffers(Memory::Shared);
     append(body, views_of_row(var(row), global));
-    append(body, each_thread([&](const Expr& first) { return sorted_chunk(first, leaf_.chunk); }));
-    if (const int passes = log_up(ceil_div(length_, leaf_.chunk)); passes > 0) {
-      Body turn{stmt(Let{width, Operation{Op::Shl, {Expr(leaf_.chunk), var(pass) * Expr(2)}, DType::I64}})};
+    append(body, each_thread([&](const Expr& first) { return sorted_chunk(first, part_); }));
+    if (const int passes = log_up(ceil_div(length_, part_)); passes > 0) {
+      Body turn{stmt(Let{width, Operation{Op::Shl, {Expr(part_), var(pass) * Expr(2)}, DType::I64}})};
       const int steps = log_up(length_) + 1;
       append(turn, each_thread([&](const Expr& first) { return merged_part(first_, second_, first, var(width), steps); }));
       append(turn, each_thread([&](const Expr& first) { return merged_part(second_, first_, first, var(width) * Expr(2), steps); }));
@@ -99,7 +99,7 @@ class Sort {
 
   template <class Inside> Body each_thread(const Inside& inside) {
     const std::string thread = names_.fresh("t"), first = names_.fresh("first");
-    Body body{stmt(Let{first, var(thread) * Expr(leaf_.chunk)})};
+    Body body{stmt(Let{first, var(thread) * Expr(part_)})};
     body.push_back(stmt(If{less(var(first), Expr(length_)), inside(var(first)), {}}));
     return {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(body)}), stmt(Barrier{})};
   }
@@ -187,7 +187,7 @@ class Sort {
     const std::string low = names_.fresh("low"), middle = names_.fresh("middle"), high = names_.fresh("high"), count = names_.fresh("count");
     const Expr both = width * Expr(2);
     Body body{stmt(Let{low, first - Expr(Operation{Op::Mod, {first, both}, DType::I64})}), stmt(Let{middle, minimum(var(low) + width, Expr(length_))}),
-              stmt(Let{high, minimum(var(low) + both, Expr(length_))}), stmt(Let{count, minimum(Expr(leaf_.chunk), Expr(length_) - first)})};
+              stmt(Let{high, minimum(var(low) + both, Expr(length_))}), stmt(Let{count, minimum(Expr(part_), Expr(length_) - first)})};
     const Merge merge{var(low), var(middle), var(high)};
     const std::string taken = names_.fresh("taken");
     append(body, split(from, merge, first - var(low), steps, taken));
@@ -231,6 +231,7 @@ class Sort {
   const Nest& nest_;
   const Group& group_;
   const Compute& leaf_;
+  const std::int64_t part_ = leaf_.as<forms::Sort>()->part;
   const Storage& storage_;
   const poly::Intrinsic& sort_;
   Names& names_;
@@ -253,15 +254,15 @@ bool sorts_in_global_memory(const Nest& nest, lang::DType keys, const Target& ta
 
 Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, const Target& target) {
   Compute leaf;
-  leaf.form = LeafForm::Sort, leaf.node = node;
+  leaf.form = forms::Sort{}, leaf.node = node;
   const std::int64_t length = length_of(nest), rows = rows_of(nest);
   if (has_threads(target)) {
-    leaf.chunk = std::int64_t{1} << log_up(ceil_div(std::max<std::int64_t>(1, length), block_threads(length, target)));
+    leaf.form = forms::Sort{std::int64_t{1} << log_up(ceil_div(std::max<std::int64_t>(1, length), block_threads(length, target)))};
     leaf.lanes = block_threads(length, target);
     return leaf;
   }
   if (sorts_in_global_memory(nest, program.tensor(nest.reads[0].tensor).dtype, target)) {
-    leaf.chunk = model::longest_sorted_whole / 2;                         // an even number of passes sorts it
+    leaf.form = forms::Sort{model::longest_sorted_whole / 2};             // an even number of passes sorts it
     return leaf;
   }
   const double cycles = model::sorted_element * static_cast<double>(length) * (log_up(length) + 2);

@@ -40,7 +40,7 @@ class Staged {
  public:
   Staged(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t threads)
       : nest_(nest), leaf_(leaf), storage_(storage), names_(names), points_(nest), threads_(threads), type_(compute_type(nest.value->type())) {
-    const auto roles = staging_of(nest, leaf.m, leaf.n, leaf.k);
+    const auto roles = staging_of(nest, leaf.m(), leaf.n, leaf.k);
     if (!roles) throw InternalError("the plan stages a statement that is no contraction of two factors");
     roles_ = *roles;
     height_ = threads / leaf.lanes * leaf.rows;
@@ -52,8 +52,8 @@ class Staged {
     Body body = coordinates();
     as_ = names_.fresh("As");
     bs_ = names_.fresh("Bs");
-    body.push_back(stmt(Allocate{as_, type_, leaf_.depth * height_, Memory::Shared}));
-    body.push_back(stmt(Allocate{bs_, type_, leaf_.depth * width_, Memory::Shared}));
+    body.push_back(stmt(Allocate{as_, type_, depth_ * height_, Memory::Shared}));
+    body.push_back(stmt(Allocate{bs_, type_, depth_ * width_, Memory::Shared}));
     thread_ = names_.fresh("l");
     body.push_back(stmt(For{thread_, Kind::Thread, i64(threads_), {}, one_thread()}));
     return {stmt(For{block_, Kind::Block, i64(blocks_), {}, std::move(body)})};
@@ -75,7 +75,7 @@ class Staged {
       return var(name);
     };
     n0_ = digit(leaf_.n + "_0", (extent(roles_.n) + width_ - 1) / width_, width_);
-    m0_ = digit(leaf_.m + "_0", (extent(roles_.m) + height_ - 1) / height_, height_);
+    m0_ = digit(leaf_.m() + "_0", (extent(roles_.m) + height_ - 1) / height_, height_);
     for (std::size_t o = leaf_.outer.size(); o-- > 0;) {
       const std::size_t d = *nest_.dim(leaf_.outer[o]);
       points_.fix(d, digit(leaf_.outer[o], extent(d), 1));
@@ -133,15 +133,15 @@ class Staged {
     const Interval range = points_.bounds(roles_.depth);
     const bool known = is_const(range.lo) && is_const(range.hi);
     Body before, inside;
-    Expr lo = range.lo, turns = ceil_divide(range.hi - range.lo, leaf_.depth);
+    Expr lo = range.lo, turns = ceil_divide(range.hi - range.lo, depth_);
     k_end_ = range.hi;
     if (!known) {
       const std::string begin = names_.fresh(stem + "_lo"), end = names_.fresh(stem + "_end"), count = names_.fresh(stem + "_n");
-      before = {stmt(Let{begin, range.lo}), stmt(Let{end, range.hi}), stmt(Let{count, ceil_divide(var(end) - var(begin), leaf_.depth)})};
+      before = {stmt(Let{begin, range.lo}), stmt(Let{end, range.hi}), stmt(Let{count, ceil_divide(var(end) - var(begin), depth_)})};
       lo = var(begin), k_end_ = var(end), turns = var(count);
     }
-    ragged_ = !known || (const_or(range.hi, 0) - const_or(range.lo, 0)) % leaf_.depth != 0;
-    k0_ = lo + var(index) * i64(leaf_.depth);
+    ragged_ = !known || (const_or(range.hi, 0) - const_or(range.lo, 0)) % depth_ != 0;
+    k0_ = lo + var(index) * i64(depth_);
     append(inside, stage(as_, roles_.by_m, roles_.m, m0_, height_));
     append(inside, stage(bs_, roles_.by_n, roles_.n, n0_, width_));
     inside.push_back(stmt(Barrier{}));
@@ -157,11 +157,11 @@ class Staged {
   Body stage(const std::string& shared, const poly::Expr& factor, std::size_t d, const Expr& first, std::int64_t side) {
     bool depth_first = false;                          // the staged reduction has the unit stride
     each_read(factor, [&](int r) { depth_first = depth_first || std::abs(nest_.reads[static_cast<std::size_t>(r)].offset.coefficients[roles_.depth]) == 1; });
-    const std::int64_t total = leaf_.depth * side;
+    const std::int64_t total = depth_ * side;
     const std::string turn = names_.fresh("u"), e = names_.fresh("e"), k = names_.fresh("kk"), x = names_.fresh("x"), value = names_.fresh("s");
     Body inside{stmt(Let{e, var(thread_) + var(turn) * i64(threads_)})};
-    inside.push_back(stmt(Let{k, depth_first ? remainder(var(e), leaf_.depth) : quotient(var(e), side)}));
-    inside.push_back(stmt(Let{x, depth_first ? quotient(var(e), leaf_.depth) : remainder(var(e), side)}));
+    inside.push_back(stmt(Let{k, depth_first ? remainder(var(e), depth_) : quotient(var(e), side)}));
+    inside.push_back(stmt(Let{x, depth_first ? quotient(var(e), depth_) : remainder(var(e), side)}));
     Expr there = less(first + var(x), i64(extent(d)));
     if (ragged_) there = both(there, less(k0_ + var(k), k_end_));
     if (d == roles_.m) if (const auto part = takes_part(first + var(x))) there = both(there, *part);
@@ -197,7 +197,7 @@ class Staged {
     // Rows take part or not for the whole staged range: where all of a block's rows do, none is asked.
     const std::optional<Expr> first = takes_part(m0_ + row(0));
     const std::string k = names_.fresh("k");
-    const auto loop = [&](bool ask) { return stmt(For{k, Kind::Serial, i64(leaf_.depth), {}, products(k, ask)}); };
+    const auto loop = [&](bool ask) { return stmt(For{k, Kind::Serial, i64(depth_), {}, products(k, ask)}); };
     if (!first) return {loop(false)};
     Body body;
     parts_.clear();
@@ -253,6 +253,7 @@ class Staged {
 
   const Nest& nest_;
   const Compute& leaf_;
+  const std::int64_t depth_ = leaf_.as<forms::Staged>()->depth;
   const Storage& storage_;
   Names& names_;
   Ranges points_;

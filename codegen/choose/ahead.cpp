@@ -14,10 +14,10 @@ namespace {
 // The extents that one turn sees, and what a step of the block does there.
 class Steps {
  public:
-  Steps(const Facts& f, const Compute& leaf)
-      : f_(f), leaf_(leaf), n_(position(leaf.n)), m_(position(leaf.m)), innermost_(*f.nest.dim(leaf.k.back())), bytes_(lang::bytes(f.nest.value->type())) {
+  Steps(const Facts& f, const Compute& leaf, std::int64_t chunk)
+      : f_(f), leaf_(leaf), n_(position(leaf.n)), m_(position(leaf.m())), innermost_(*f.nest.dim(leaf.k.back())), bytes_(lang::bytes(f.nest.value->type())) {
     for (const std::string& k : leaf.k) steps_ *= static_cast<double>(extent(*f.nest.dim(k)));
-    if (leaf.chunk) steps_ *= static_cast<double>(leaf.chunk) / static_cast<double>(extent(*f.nest.dim(leaf.k.front())));
+    if (chunk) steps_ *= static_cast<double>(chunk) / static_cast<double>(extent(*f.nest.dim(leaf.k.front())));
   }
 
   // Lines of a step that are worth asking for, of all reads; 0: none is.
@@ -75,15 +75,15 @@ class Steps {
 
 }  // namespace
 
-void look_ahead(const Facts& f, Compute& leaf) {
+void look_ahead(const Facts& f, const Compute& leaf, forms::Contract& contract) {
   if (leaf.k.empty() || leaf.n.empty()) return;
-  const Steps steps(f, leaf);
+  const Steps steps(f, leaf, contract.chunk);
   const double lines = steps.lines();
   if (lines == 0) return;
   const double block = steps.steps() * steps.cycles(), by_blocks = std::clamp(std::ceil(model::ahead::in_flight / block), 1.0, static_cast<double>(model::ahead::most_blocks));
-  leaf.ahead_by_blocks = steps.blocks_along() > by_blocks && steps.steps() * lines * model::line * by_blocks <= model::ahead::share_of_l2 * static_cast<double>(f.l2);
+  contract.ahead_by_blocks = steps.blocks_along() > by_blocks && steps.steps() * lines * model::line * by_blocks <= model::ahead::share_of_l2 * static_cast<double>(f.l2);
   const double by_steps = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
-  leaf.ahead = static_cast<std::int64_t>(leaf.ahead_by_blocks ? by_blocks : 2 * by_steps <= steps.innermost() ? by_steps : 0);
+  contract.ahead = static_cast<std::int64_t>(contract.ahead_by_blocks ? by_blocks : 2 * by_steps <= steps.innermost() ? by_steps : 0);
 }
 
 }  // namespace tilec::codegen

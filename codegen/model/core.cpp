@@ -33,7 +33,7 @@ double operations_of(const poly::Expr& value, const Machine& machine) {
 class Core {
  public:
   Core(const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine)
-      : program_(program), nest_(nest), leaf_(leaf), walk_(walk), machine_(machine), n_(nest.dim(leaf.n)), m_(nest.dim(leaf.m)) {
+      : program_(program), nest_(nest), leaf_(leaf), walk_(walk), machine_(machine), n_(nest.dim(leaf.n)), m_(nest.dim(leaf.m())) {
     bytes_ = nest.value ? static_cast<double>(lang::bytes(compute_type(nest.value->type()))) : 4;
     operations_ = nest.value ? operations_of(*nest.value, machine) : 0;
     const auto* product = nest.value ? nest.value->as<poly::Apply>() : nullptr;
@@ -42,14 +42,9 @@ class Core {
   }
 
   double cycles() const {
-    switch (leaf_.form) {
-      case LeafForm::Sort: return sorted_element * points() * std::log2(std::max(2.0, rows()));
-      case LeafForm::Gather: case LeafForm::Scatter: return rows_found();
-      case LeafForm::Scan: return scan();
-      case LeafForm::Reduce: return reduce();
-      case LeafForm::Contract: case LeafForm::Map: case LeafForm::Fill: return blocks();
-    }
-    return 0;
+    if (leaf_.is<forms::Sort>()) return sorted_element * points() * std::log2(std::max(2.0, rows()));
+    if (leaf_.is<forms::Gather>() || leaf_.is<forms::Scatter>()) return rows_found();
+    return leaf_.is<forms::Scan>() ? scan() : leaf_.is<forms::Reduce>() ? reduce() : blocks();
   }
 
  private:
@@ -84,7 +79,7 @@ class Core {
     const std::int64_t apart = std::abs(stride(access, n_));
     const double whole = std::max(machine_.pipe, width(access)) / per_cycle;
     if (apart <= 1) return whole;
-    if (leaf_.turned && m_ && std::abs(stride(access, m_)) == 1) return whole + std::log2(static_cast<double>(leaf_.lanes)) * operation();
+    if (m_ && leaf_.block() && leaf_.block()->turned && std::abs(stride(access, m_)) == 1) return whole + std::log2(static_cast<double>(leaf_.lanes)) * operation();
     if (apart <= 4) return 2 * static_cast<double>(apart) * whole;
     return machine_.gathered * static_cast<double>(leaf_.lanes);
   }
@@ -114,8 +109,9 @@ class Core {
       if (nest_.dims[d].reduction) steps *= extent;
       else if (d != n_ && d != m_) outside *= extent;
     }
-    if (!leaf_.k.empty() && leaf_.chunk > 0) visits *= std::ceil(static_cast<double>(nest_.dims[*nest_.dim(leaf_.k.front())].extent) / static_cast<double>(leaf_.chunk));
-    for (std::int64_t t = 0; t < leaf_.taps; ++t) visits *= static_cast<double>(nest_.dims[*nest_.dim(leaf_.k[static_cast<std::size_t>(t)])].extent);
+    const auto* contract = leaf_.as<forms::Contract>();
+    if (contract && !leaf_.k.empty() && contract->chunk > 0) visits *= std::ceil(static_cast<double>(nest_.dims[*nest_.dim(leaf_.k.front())].extent) / static_cast<double>(contract->chunk));
+    for (std::int64_t t = 0; contract && t < contract->taps; ++t) visits *= static_cast<double>(nest_.dims[*nest_.dim(leaf_.k[static_cast<std::size_t>(t)])].extent);
     const double rows = m_ ? extent_in_turn(*m_) : 1, of_m = std::ceil(rows / static_cast<double>(leaf_.rows)), all_m = m_ ? of_m * turns(*m_) : 1;
     const double columns = n_ ? std::ceil(extent_in_turn(*n_) / lanes) : 1, of_n = std::ceil(columns / static_cast<double>(leaf_.vectors)), all_n = n_ ? of_n * turns(*n_) : 1;
     const double r = rows / of_m, v = columns / of_n;

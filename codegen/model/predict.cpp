@@ -39,7 +39,7 @@ class Predictor {
       for (const Compute& leaf : group.body) {
         Nest nest = leaf_nest(plan.program, group, leaf, strides);
         Walk loops = walk(nest, group, leaf);
-        traffic.leaves.push_back({std::move(nest), std::move(loops), leaf.stream});
+        traffic.leaves.push_back({std::move(nest), std::move(loops), leaf.streams()});
       }
       touched_.push_back(traffic.touched(false));
       bytes_.push_back(traffic.bytes(false));

@@ -79,26 +79,29 @@ Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
   walker.made().shared = walker.made().loops.size();
   for (const std::string& name : leaf.outer) walker.loop({name}, 1);
   std::vector<std::string> k = leaf.k;
-  if (leaf.form == LeafForm::Contract && leaf.chunk > 0 && !k.empty()) walker.loop({k.front()}, leaf.chunk);
-  for (std::int64_t t = 0; t < leaf.taps && !k.empty(); ++t) {
-    walker.loop({k.front()}, 1);
-    k.erase(k.begin());
+  if (const auto* contract = leaf.as<forms::Contract>()) {
+    if (contract->chunk > 0 && !k.empty()) walker.loop({k.front()}, contract->chunk);
+    for (std::int64_t t = 0; t < contract->taps && !k.empty(); ++t) {
+      walker.loop({k.front()}, 1);
+      k.erase(k.begin());
+    }
   }
   const std::int64_t across = leaf.lanes * leaf.vectors;
-  if (leaf.form == LeafForm::Reduce) {
+  if (leaf.is<forms::Reduce>()) {
     for (const std::string& name : k) walker.loop({name}, 1);
     walker.loop({leaf.n}, across);
-  } else if (leaf.form == LeafForm::Scan) {
+  } else if (const auto* scan = leaf.as<forms::Scan>()) {
     walker.loop({leaf.n}, across);
-    k.push_back(leaf.along);                           // the fold goes on where the element before it stopped
+    k.push_back(scan->along);                          // the fold goes on where the element before it stopped
     walker.loop(k, 1);
   } else {
-    if (!leaf.m_inner) walker.loop({leaf.m}, leaf.rows);
+    const bool m_inner = !leaf.block() || leaf.block()->m_inner;
+    if (!m_inner) walker.loop({leaf.m()}, leaf.rows);
     walker.loop({leaf.n}, across);
-    if (leaf.m_inner) walker.loop({leaf.m}, leaf.rows);
+    if (m_inner) walker.loop({leaf.m()}, leaf.rows);
     for (const std::string& name : k) walker.loop({name}, 1);
   }
-  walker.made().filled = leaf.form == LeafForm::Scan ? 1 : filled_part(nest);
+  walker.made().filled = leaf.is<forms::Scan>() ? 1 : filled_part(nest);
   return std::move(walker.made());
 }
 

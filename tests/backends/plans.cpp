@@ -22,7 +22,7 @@ namespace {
 using namespace tilec::codegen::directives;
 using codegen::Compute;
 using codegen::Group;
-using codegen::LeafForm;
+namespace forms = codegen::forms;
 using codegen::RewriteStage;
 using poly::Statement;
 
@@ -269,40 +269,44 @@ class Groups {
     outputs = shuffled(outputs, random_), sums = shuffled(sums, random_);
     Compute leaf;
     leaf.node = was.node;
-    const auto scan = was.form == LeafForm::Fill ? std::nullopt : codegen::scan_of(nest);
-    leaf.form = was.form == LeafForm::Fill ? was.form : scan && !random_.chance(3) ? LeafForm::Scan : sums.empty() ? LeafForm::Map : random_.chance(3) ? LeafForm::Reduce : LeafForm::Contract;
+    const auto scan = was.is<forms::Fill>() ? std::nullopt : codegen::scan_of(nest);
+    if (was.is<forms::Fill>()) leaf.form = forms::Fill{};
+    else if (scan && !random_.chance(3)) leaf.form = forms::Scan{nest.dims[scan->along].name};
+    else if (!sums.empty() && random_.chance(3)) leaf.form = forms::Reduce{};
+    else if (!sums.empty()) leaf.form = forms::Contract{};
     const auto take = [&](std::vector<std::string>& from) {
       const std::string name = from.back();
       from.pop_back();
       return name;
     };
-    if (leaf.form == LeafForm::Scan) {
-      leaf.along = nest.dims[scan->along].name;
-      std::erase(outputs, leaf.along);
+    if (const auto* form = leaf.as<forms::Scan>()) {
+      std::erase(outputs, form->along);
       sums = {nest.dims[scan->over].name};
     }
-    if (leaf.form == LeafForm::Reduce) leaf.n = take(sums);
+    if (leaf.is<forms::Reduce>()) leaf.n = take(sums);
     else if (!outputs.empty() && !random_.chance(6)) leaf.n = take(outputs);
-    if (leaf.form != LeafForm::Reduce && leaf.form != LeafForm::Scan && !outputs.empty() && !random_.chance(3)) leaf.m = take(outputs);
+    if (leaf.block() && !outputs.empty() && !random_.chance(3)) leaf.set_m(take(outputs));
     leaf.outer = outputs, leaf.k = sums;
     sizes(group, nest, leaf);
     return leaf;
   }
 
   void sizes(const Group& group, const codegen::Nest& nest, Compute& leaf) {
-    const bool block = !leaf.m.empty() || leaf.form == LeafForm::Scan;
-    leaf.rows = block ? random_.between(1, leaf.form == LeafForm::Scan ? 8 : 6) : 1;
+    const bool block = !leaf.m().empty() || leaf.is<forms::Scan>();
+    leaf.rows = block ? random_.between(1, leaf.is<forms::Scan>() ? 8 : 6) : 1;
     if (group.threads) {
       leaf.lanes = group.threads;
-      leaf.vectors = leaf.form == LeafForm::Reduce ? random_.between(1, 4) : 1;
+      leaf.vectors = leaf.is<forms::Reduce>() ? random_.between(1, 4) : 1;
       return;
     }
     leaf.lanes = leaf.n.empty() ? 1 : random_.pick({1, 2, 4, 8, 16, 16, 16, 32});
     leaf.vectors = leaf.n.empty() ? 1 : random_.between(1, 4);
-    if (leaf.form == LeafForm::Contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) leaf.chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
-    leaf.stream = (leaf.form == LeafForm::Map || (leaf.form == LeafForm::Contract && !leaf.chunk && !leaf.taps)) && random_.chance(4);
-    if (leaf.form == LeafForm::Contract && random_.chance(3)) leaf.ahead = random_.between(1, 40), leaf.ahead_by_blocks = random_.chance(2);
-    leaf.m_inner = leaf.m.empty() || leaf.n.empty() || !random_.chance(3);
+    auto* contract = leaf.as<forms::Contract>();
+    if (contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) contract->chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
+    const bool once = leaf.is<forms::Map>() || (contract && !contract->chunk && !contract->taps);
+    if (once && random_.chance(4)) leaf.set_streams();
+    if (contract && random_.chance(3)) contract->ahead = random_.between(1, 40), contract->ahead_by_blocks = random_.chance(2);
+    if (!leaf.m().empty() && !leaf.n.empty()) leaf.block()->m_inner = !random_.chance(3);
   }
 
   const codegen::Plan& plan_;

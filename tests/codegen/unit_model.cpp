@@ -88,7 +88,7 @@ TEST_CASE("bytes that must move are those of inputs and outputs") {
 TEST_CASE("a result is fetched and sent back, unless it is stored past the cache") {
   CHECK(predicted(doubled, {{"N", 1 << 20}}).of.sum.bytes.memory == 12.0 * (1 << 20));
   const Predicted large = predicted(doubled, {{"N", 1 << 24}});
-  REQUIRE(large.plan.groups.at(0).body.at(0).stream);
+  REQUIRE(large.plan.groups.at(0).body.at(0).streams());
   CHECK(large.of.sum.bytes.memory == 8.0 * (1 << 24));
 }
 

@@ -1,7 +1,11 @@
 // Plans print, parse back to the same value, and say what the scheduler is expected to see in a program.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "codegen/pipeline.h"
 #include "lang/parse.h"
@@ -73,13 +77,45 @@ TEST_CASE("a line that is no plan is named") {
   CHECK(message_of("group C\n  parallel i by 0\n").find("`i`") != std::string::npos);
 }
 
+TEST_CASE("a leaf has no parts of another form") {
+  const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
+  const std::map<std::string, std::vector<std::string>> forms_of = {
+      {"along i", {"scan"}}, {"m i", {"contract", "map", "fill"}}, {"turned", {"contract", "map", "fill"}}, {"rows outside", {"contract", "map", "fill"}},
+      {"streamed", {"map", "contract"}}, {"chunk 4", {"contract", "scatter", "sort"}}, {"taps 1", {"contract"}}, {"stage 16", {"contract"}}, {"ahead 3 steps", {"contract"}}};
+  for (const char* form : {"contract", "map", "reduce", "scan", "fill", "gather", "scatter", "sort"})
+    for (const auto& [part, forms] : forms_of) {
+      const std::string line = fmt::format("group C\n  {} C  n j  {}", form, part);
+      CAPTURE(line);
+      std::string message;
+      const bool read = codegen::parse_groups(line, plan.program, message).has_value();
+      CHECK(read == (std::find(forms.begin(), forms.end(), form) != forms.end()));
+      CHECK(message.empty() == read);
+      // A line that cannot be read has another diagnostic than one that does not fit, and neither hides the other.
+      codegen::PlanFault fault;
+      const auto given = codegen::parse_groups(codegen::lines_of(line), plan.program, fault);
+      REQUIRE(given);
+      CHECK(given->front().leaves.front().misfit == message);
+      CHECK_FALSE(codegen::parse_groups(line + "  conjured", plan.program, message));
+      CHECK(message.find("`conjured`") != std::string::npos);
+    }
+}
+
+TEST_CASE("a staged leaf has nothing else of a contract") {
+  const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
+  for (const char* line : {"chunk 4  stage 16", "stage 16  chunk 4", "stage 16  rows outside", "ahead 2 blocks  stage 16"}) {
+    std::string message;
+    CHECK_FALSE(codegen::parse_groups(fmt::format("group C\n  contract C  m i  n j  k k  {}", line), plan.program, message));
+    CHECK(message == "a staged leaf has one form only");
+  }
+}
+
 TEST_CASE("lanes run over the output's unit stride, rows over an index the other operand lacks") {
   const codegen::Plan plan = plan_of(matmul, {{"M", 512}, {"N", 512}, {"K", 512}});
   REQUIRE(plan.groups.size() == 1);
   const codegen::Compute& leaf = plan.groups[0].body[0];
-  CHECK(leaf.form == codegen::LeafForm::Contract);
+  CHECK(leaf.is<codegen::forms::Contract>());
   CHECK(leaf.n == "j");
-  CHECK(leaf.m == "i");
+  CHECK(leaf.m() == "i");
   CHECK(leaf.k == std::vector<std::string>{"k"});
   CHECK(leaf.rows * leaf.vectors >= 10);
   CHECK(leaf.rows * leaf.vectors + leaf.vectors + 1 <= 31);

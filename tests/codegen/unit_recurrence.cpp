@@ -116,7 +116,7 @@ std::string windows(int steps) {
 
 bool has_fill(const codegen::Plan& plan) {
   for (const codegen::Group& group : plan.groups)
-    for (const codegen::Compute& leaf : group.body) if (leaf.form == codegen::LeafForm::Fill) return true;
+    for (const codegen::Compute& leaf : group.body) if (leaf.is<codegen::forms::Fill>()) return true;
   return false;
 }
 

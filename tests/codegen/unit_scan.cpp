@@ -35,7 +35,7 @@ Stages compiled(const std::string& text, const Sizes& sizes, const char* target 
 
 int scans(const Plan& plan) {
   int count = 0;
-  for (const Group& group : plan.groups) for (const Compute& leaf : group.body) count += leaf.form == LeafForm::Scan;
+  for (const Group& group : plan.groups) for (const Compute& leaf : group.body) count += leaf.is<forms::Scan>();
   return count;
 }
 int scans(const std::string& statement) {
