@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -250,11 +251,13 @@ std::string explain_lanes(const Compute& leaf, const Why::Leaf& why) {
 std::string explain_blocks(const Compute& leaf, const Why::Leaf& why) {
   if (why.blocks.size() < 2) return {};
   std::vector<std::string> others;
-  double own = 0;
+  double own = std::numeric_limits<double>::infinity();
   for (const Weighed& one : why.blocks) {
-    if (one.m == leaf.m()) own = one.cycles;
+    if (one.n != leaf.n) continue;
+    if (one.m == leaf.m()) own = std::min(own, one.cycles);
     else others.push_back(fmt::format("{} {}", one.m.empty() ? "without rows" : fmt::format("{} of {} by {}", plural(static_cast<double>(one.rows), "row", "rows"), one.m, plural(static_cast<double>(one.vectors), "vector", "vectors")), cycles(one.cycles)));
   }
+  if (own == std::numeric_limits<double>::infinity() || others.empty()) return {};
   return fmt::format("       why: the block takes {}; {}\n", cycles(own), list(others, 3));
 }
 

@@ -262,8 +262,10 @@ class Leaf {
     const Expr count = range.hi - range.lo;
     const std::string& stem = nest_.dims[static_cast<std::size_t>(m_)].name;
     // Fewer vectors than planned (an edge of n) leave registers for more rows.
-    const bool edge = !block_.turned && tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
-    const std::int64_t block = edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, model::blocks::edge_rows) : leaf_.rows;
+    const bool squares = block_.turned && leaf_.rows == leaf_.lanes;
+    const bool edge = !squares && tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
+    const std::int64_t most_rows = block_.turned ? std::min(leaf_.lanes, model::blocks::edge_rows) : model::blocks::edge_rows;
+    const std::int64_t block = edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, most_rows) : leaf_.rows;
     const auto rows_at = [&](const Expr& first, const Expr& turns, std::int64_t rows) {
       return serial(stem + "_b", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
         Tile t = tile;
@@ -276,7 +278,7 @@ class Leaf {
     if (is_const(count)) {
       const std::int64_t extent = const_or(count, 0);
       if (extent <= 0) return {};
-      if (block_.turned) {                              // whole squares
+      if (squares) {
         Body body = rows_at(range.lo, Expr(extent / block), block);
         if (extent % block) append(body, rows_at(range.lo + Expr(extent / block * block), Expr(1), extent % block));
         return body;

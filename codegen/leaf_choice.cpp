@@ -128,6 +128,13 @@ bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
   return f.squares && lanes_for(f, f.extent[n]) >= 4 && (can(f.nest.target) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), can));
 }
 
+// Sums of so many rows that are stored through squares, where what they read stays as it lies.
+bool turns_sums(const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows) {
+  return m && f.squares && rows >= blocks::least_of_square && rows <= lanes_for(f, f.extent[n]) && turns(f.nest.target, n, *m) && std::abs(stride(f.nest.target, n)) > blocks::shuffled_apart &&
+         std::any_of(f.nest.dims.begin(), f.nest.dims.end(), [](const Dim& d) { return d.reduction; }) &&
+         std::none_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return turns(read, n, *m); });
+}
+
 // Reductions that a row couples with n or m: taken one value at a time outside the blocks, they leave exact bounds.
 std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
   std::vector<std::size_t> taps;
@@ -277,12 +284,13 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
       if (static_cast<double>(rows * vectors * f.ops) > blocks::spelled_out && rows * vectors > 1) continue;
       if (steps <= 1 && rows > 1 && !by_n && !apart) continue;  // nothing is reused: plain rows
+      const bool squares = turned ? rows > 1 && turns(f.nest.target, n, *m) : turns_sums(f, n, m, rows);
       const auto cycles = [&](double r, double v) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
         const double panel = streamed * static_cast<double>(lanes) * 4 * steps > blocks::panel_of_l1 ? blocks::vector_of_l2 * streamed : 0;
         const double step = std::max({r * v * f.ops / pipes, loads / pipes, panel, f.ops ? model::latency : 1.0});
-        const double spread = scattered || (turned && turns(f.nest.target, n, *m)) ? apart_cycles(f.nest.target, r, v) : 0.0;
+        const double spread = squares ? square * v : scattered ? apart_cycles(f.nest.target, r, v) + r * v * static_cast<double>(lanes) * blocks::scattered : 0.0;
         return steps * (step + blocks::of_load * loads + (m ? 0.0 : blocks::paged_row) * paged + gather_cycles(r, v)) + spread + stores * r * v + blocks::start;
       };
       Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
@@ -457,7 +465,7 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
     leaf.rows = m ? block.rows : 1;
     leaf.vectors = block.vectors;
     leaf.set_m(m ? nest.dims[*m].name : "");
-    leaf.block()->turned = block.form == BlockForm::Turned;
+    leaf.block()->turned = block.form == BlockForm::Turned || (block.form == BlockForm::Plain && turns_sums(f, *lane, m, block.rows));
     // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
     leaf.block()->m_inner = !block.rows_outside && (has_reduction || !leaf.block()->turned || stride(nest.target, *lane) != 1);
   }
@@ -472,6 +480,22 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
   leaf.k = names(nest, k);
   leaf.outer = names(nest, outer_dims(f, leaf, lane, m));
   return choice;
+}
+
+// The rows and the block with lanes over n.
+std::pair<std::optional<std::size_t>, Block> blocked(const Facts& f, std::size_t n, std::vector<Weighed>& weighed) {
+  const auto name = [&](std::size_t d) { return f.nest.dims[d].name; };
+  std::optional<std::size_t> m;
+  Block block = alone(f, n);
+  weighed.push_back({name(n), "", 1, block.vectors, block.cost});
+  each_block(f, n, [&](std::size_t d, const Block& with) {
+    weighed.push_back({name(n), name(d), with.rows, with.vectors, with.cost});
+    const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
+    // Rows of one dimension fetch alike, however they are read.
+    const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
+    if (now < before * (first_taps ? blocks::much_less : blocks::less)) block = with, m = d;
+  });
+  return {m, block};
 }
 
 }  // namespace
@@ -499,20 +523,18 @@ Choice choose_leaf(const Facts& f, int node) {
   if (!lane) best = with_lanes(f, node, lane, std::nullopt, Block{}, points(f) * (f.ops + 2));
   else if (nest.dims[*lane].reduction) best = with_lanes(f, node, lane, std::nullopt, Block{}, lanes.front().first);
   else {
-    std::optional<std::size_t> m;
-    Block block = alone(f, *lane);
-    why.blocks.push_back({nest.dims[*lane].name, "", 1, block.vectors, block.cost});
-    each_block(f, *lane, [&](std::size_t d, const Block& with) {
-      why.blocks.push_back({nest.dims[*lane].name, nest.dims[d].name, with.rows, with.vectors, with.cost});
-      const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
-      // Rows of one dimension fetch alike, however they are read.
-      const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
-      if (now < before * (first_taps ? blocks::much_less : blocks::less)) block = with, m = d;
-    });
-    order_blocks(f, *lane, m, block);
-    best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first + block.again + block.torn, block.cost));
-    best.again = block.again;
-    best.torn = block.torn;
+    const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
+    std::optional<double> least;
+    for (const auto& [cycles, n] : lanes) {
+      if (nest.dims[n].reduction || cycles > (folds ? blocks::near_lanes : 1) * lanes.front().first) continue;
+      auto [m, block] = blocked(f, n, why.blocks);
+      order_blocks(f, n, m, block);
+      if (least && block.cost >= blocks::other_lanes * *least) continue;
+      least = block.cost;
+      best = with_lanes(f, node, n, m, block, block.form == BlockForm::Taps ? block.cost : std::min(cycles + block.again + block.torn, block.cost));
+      best.again = block.again;
+      best.torn = block.torn;
+    }
   }
   if (auto* contract = best.leaf.as<forms::Contract>()) {
     if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);

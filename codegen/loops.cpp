@@ -316,12 +316,15 @@ class Verifier {
   struct Inside { bool vector = false; std::int64_t lanes = 0; };
 
   template <class... Arguments> void require(bool holds, fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
-    if (!holds) throw lang::InternalError(fmt::format("Loops, `{}`: {}", where_, fmt::format(text, std::forward<Arguments>(arguments)...)));
+    if (!holds) throw wrong(text, std::forward<Arguments>(arguments)...);
+  }
+  template <class... Arguments> lang::InternalError wrong(fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
+    return lang::InternalError(fmt::format("Loops, `{}`: {}", where_, fmt::format(text, std::forward<Arguments>(arguments)...)));
   }
 
   const Memory_& memory(const std::string& name) const {
     const Memory_* found = memory_.find(name);
-    require(found != nullptr, "`{}` is no view here", name);
+    if (!found) throw wrong("`{}` is no view here", name);
     return *found;
   }
 

@@ -54,7 +54,7 @@ Expr rounded(const Expr& value, DType half) { return Convert{Expr(Convert{value,
 
 Expr cast(const Expr& value, const poly::Expr& of, DType to) {
   const DType from = of.type();
-  const Expr seen = is_half(from) && !is_rounded(of) ? rounded(value, from) : value;
+  Expr seen = is_half(from) && !is_rounded(of) ? rounded(value, from) : value;
   if (from == to) return seen;
   return is_half(to) ? rounded(seen, to) : convert(seen, to);
 }

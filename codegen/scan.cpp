@@ -553,6 +553,7 @@ Refusal apply(Rewriting& r, const directives::Blocks& directive) {
   const auto scan = scan_of(s);
   if (!scan || scan->further) return fmt::format("`{}` is no scan, or its terms are sums", directive.tensor);
   if (!scan->steady() || scan->all_but_one || has_scale(s.aggregation, compute_type(s.value.type()))) return fmt::format("`{}` does not take one more value for each element", directive.tensor);
+  if (scan->decays) return fmt::format("`{}` decays: what is before a block changes from one element to the next", directive.tensor);
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (extent(s, k) < 1) return fmt::format("`{}` has no value", directive.tensor);
   if (directive.size < 1 || directive.size >= extent(s, scan->along)) return fmt::format("blocks of {} are not shorter than the {} elements of `{}`, or are empty", directive.size, extent(s, scan->along), directive.tensor);
   if (!starts_blocks(s, *scan, directive.size)) return "a block would start without a value of its own";

@@ -144,7 +144,7 @@ class Sort {
 
   // Whether the left one of two keys goes first: it does unless the right one is strictly before it.
   Expr left_first(const Expr& left, const Expr& right) const {
-    const Expr ordered = Operation{descending_ ? Op::Ge : Op::Le, {left, right}, DType::Bool};
+    Expr ordered = Operation{descending_ ? Op::Ge : Op::Le, {left, right}, DType::Bool};
     if (!lang::is_float(type_)) return ordered;
     return Operation{Op::Or, {ordered, Expr(Operation{Op::IsNan, {descending_ ? left : right}, DType::Bool})}, DType::Bool};
   }

@@ -82,11 +82,11 @@ std::optional<Target> target_named(std::string_view text) {
   const std::string_view arch = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
   if (colon != std::string_view::npos && arch.empty()) return std::nullopt;
 
+  const bool is_number = std::all_of(arch.begin(), arch.end(), [](char c) { return c >= '0' && c <= '9'; });
   std::optional<Target> target;
   if (kind == "cpu") target = cpu(arch);
   else if (kind == "cuda") target = cuda(arch.empty() ? "sm_80" : arch);
-  else if (kind == "opencl" && std::all_of(arch.begin(), arch.end(), [](char c) { return c >= '0' && c <= '9'; })) target = Target();
-  else if (kind == "reference" && arch.empty()) target = Target();
+  else if ((kind == "opencl" && is_number) || (kind == "reference" && arch.empty())) target = Target();
   if (!target) return std::nullopt;
   target->family = kind == "cpu" ? Family::Cpu : kind == "cuda" ? Family::Cuda : kind == "opencl" ? Family::OpenCl : Family::Reference;
   target->name = text;

@@ -420,7 +420,7 @@ std::string Size::print(bool as_calls) const {
   std::string text;
   for (const auto& term : order) {
     auto part = print_term(term, as_calls);
-    if (text.empty() && term.coefficient == -1 && !as_calls && is_division(term)) part = "(" + part + ")";
+    if (text.empty() && term.coefficient == -1 && !as_calls && is_division(term)) part.insert(0, "(").append(")");
     const bool negative = term.coefficient < 0;
     text += text.empty() ? (negative ? "-" : "") : negative ? " - " : " + ";
     text += part;

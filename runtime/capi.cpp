@@ -142,7 +142,7 @@ void need_list(const void* list, std::size_t count, const char* function, const 
 }
 
 std::vector<std::string> names_of(const char* const* list, std::size_t count, const char* function, const char* parameter) {
-  need_list(list, count, function, parameter);
+  need_list(static_cast<const void*>(list), count, function, parameter);
   std::vector<std::string> names;
   for (std::size_t k = 0; k < count; ++k) names.emplace_back(&need(list[k], function, fmt::format("{}[{}]", parameter, k)));
   return names;
@@ -239,7 +239,7 @@ std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   key += fmt::format("{}, {}, room {}\n", r.pair ? "pair" : "one", r.plan ? "planned" : "chosen", r.room.value_or(-1));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
-  for (const auto& [name, value] : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", name, v); }, value);
+  for (const auto& define : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", define.name, v); }, define.value);
   return key;
 }
 
@@ -389,7 +389,7 @@ const std::vector<std::string>& function_names(std::string text) {
 }
 
 // Null when the text, or one that it imports, is at fault.
-std::shared_ptr<const runtime::Loaded> loaded_from(lang::Source source, const std::vector<std::string>& include, std::vector<lang::Source>& sources, lang::Diagnostics& diagnostics) {
+std::shared_ptr<const runtime::Loaded> loaded_from(const lang::Source& source, const std::vector<std::string>& include, std::vector<lang::Source>& sources, lang::Diagnostics& diagnostics) {
   std::optional<lang::File> file = lang::load(source, runtime::find_in(include), sources, diagnostics);
   return file ? shared_file(sources, std::move(*file)) : nullptr;
 }
@@ -524,8 +524,8 @@ template <class Run> tilec_status run_kernel(const tilec_kernel* kernel, const v
   try {
     const tilec_kernel& k = need(kernel, function, "kernel");
     if (!k.caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
-    need_list(inputs, k.inputs.size(), function, "inputs");
-    need_list(outputs, k.outputs.size(), function, "outputs");
+    need_list(static_cast<const void*>(inputs), k.inputs.size(), function, "inputs");
+    need_list(static_cast<const void*>(outputs), k.outputs.size(), function, "outputs");
     run(*k.caller, const_cast<void* const*>(inputs));
     if (!last.text.empty()) last = {};
     return TILEC_OK;
@@ -680,12 +680,12 @@ const char* tilec_function_name(const char* text, size_t length, size_t position
 }
 
 tilec_status tilec_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** gradient) {
-  constexpr const char* function = "tilec_gradient";
+  static constexpr const char* function = "tilec_gradient";
   return guarded([&] { return derivative_of(program, derivative_from({of, of_count}, {wrt, wrt_count}, function), gradient, function); });
 }
 
 tilec_status tilec_value_and_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** both) {
-  constexpr const char* function = "tilec_value_and_gradient";
+  static constexpr const char* function = "tilec_value_and_gradient";
   return guarded([&] {
     codegen::Derivative derivative = derivative_from({of, of_count}, {wrt, wrt_count}, function);
     derivative.values = true;
@@ -694,7 +694,7 @@ tilec_status tilec_value_and_gradient(const tilec_program* program, const char* 
 }
 
 tilec_status tilec_jvp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, tilec_program** tangent) {
-  constexpr const char* function = "tilec_jvp";
+  static constexpr const char* function = "tilec_jvp";
   return guarded([&] {
     codegen::Derivative derivative = derivative_from({of, of_count}, {wrt, wrt_count}, function);
     derivative.forward = true;
@@ -722,7 +722,7 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
 }
 
 tilec_status tilec_with_plan(const tilec_program* program, const char* plan, size_t length, tilec_program** planned) {
-  constexpr const char* function = "tilec_with_plan";
+  static constexpr const char* function = "tilec_with_plan";
   return guarded([&] { return with_plan(program, text_of(plan, length, function), planned, function); });
 }
 
@@ -867,7 +867,7 @@ tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of,
 }
 
 tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward) {
-  constexpr const char* function = "tilec_load_vjp";
+  static constexpr const char* function = "tilec_load_vjp";
   return guarded([&] {
     static_cast<void>(need(bytes, function, "bytes"));
     static_cast<void>(need(forward, function, "forward"));

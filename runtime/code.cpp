@@ -18,8 +18,8 @@ void sincos(double, double*, double*) noexcept;
 void sincosf(float, float*, float*) noexcept;
 #ifdef __x86_64__
 // Of libgcc: f16 on CPUs without F16C. Their types have no name in C++20; only their addresses are wanted.
-void __extendhfsf2();
-void __truncsfhf2();
+void __extendhfsf2();  // NOLINT(bugprone-reserved-identifier)
+void __truncsfhf2();  // NOLINT(bugprone-reserved-identifier)
 #endif
 }
 

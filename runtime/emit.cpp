@@ -103,7 +103,7 @@ std::string emit_cpu(std::string_view stage, const codegen::Lowered& package, co
 }
 
 std::string emit_cuda(std::string_view stage, const codegen::Lowered& package, const codegen::Target& target) {
-  const std::string source = codegen::simt::emit(kernels_of(package), codegen::simt::Dialect::Cuda);
+  std::string source = codegen::simt::emit(kernels_of(package), codegen::simt::Dialect::Cuda);
   if (stage == "cuda") return source;
   const CudaObject object = compile_cuda(source, target.arch, stage == "ptx" ? CudaOutput::Ptx : CudaOutput::Cubin);
   return stage == "ptx" ? object.ptx : object.cubin;

@@ -27,8 +27,8 @@ class DeviceModule final : public Module {
   // After fork() the device belongs to the parent: its memory is not ours to release.
   ~DeviceModule() override {
     if (generation() == generation_) return;
-    while (auto memory = spare_.take()) static_cast<void>(memory.release());
-    new std::shared_ptr<const Kernels>(std::move(kernels_));
+    while (auto memory = spare_.take()) static_cast<void>(memory.release());  // NOLINT(bugprone-unused-return-value)
+    new std::shared_ptr<const Kernels>(std::move(kernels_));                  // NOLINT(bugprone-unhandled-exception-at-new)
   }
 
   void run(void* const* in, void* const* out) const override {

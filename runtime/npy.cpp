@@ -111,8 +111,9 @@ Tensor tensor_of(const Header& header, std::uint64_t held, const std::function<s
 }
 
 Tensor parse_npy(std::string_view file, const std::string& path) {
-  const auto [header, elements] = split(file, path);
-  return tensor_of(header, elements.size(), [&](char* to, std::size_t bytes) {
+  const auto parts = split(file, path);
+  const std::string_view elements = parts.second;
+  return tensor_of(parts.first, elements.size(), [&](char* to, std::size_t bytes) {
     std::memcpy(to, elements.data(), bytes);
     return bytes;
   }, path);
@@ -165,9 +166,10 @@ Tensor read_npy(const std::string& path) {
   constexpr std::size_t longest_header = 1 << 16;
   DataFile file(path);
   const std::string start = file.read(longest_header);
-  const auto [header, elements] = split(start, path);
+  const auto parts = split(start, path);
+  const std::string_view elements = parts.second;
   const std::uint64_t length = start.size() - elements.size(), held = std::max<std::uint64_t>(file.size(), start.size()) - length;
-  return tensor_of(header, held, [&](char* to, std::size_t bytes) {
+  return tensor_of(parts.first, held, [&](char* to, std::size_t bytes) {
     const std::size_t here = std::min(bytes, elements.size());
     std::memcpy(to, elements.data(), here);
     return here + file.read(to + here, bytes - here);

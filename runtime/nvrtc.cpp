@@ -157,7 +157,7 @@ Api find_compiler() {
   void* library = open_library(name, a.missing);
   if (!library) return a;
   a.missing.clear();
-#define X(function, type) a.function = reinterpret_cast<Pointer<type>>(dlsym(library, #function)); if (!a.function) a.missing = name + " has no " #function;
+#define X(function, type) a.function = reinterpret_cast<Pointer<type>>(dlsym(library, #function)); if (!a.function) a.missing = name + " has no " #function;  // NOLINT(bugprone-macro-parentheses)
   TILEC_NVRTC_FUNCTIONS(X)
 #undef X
   int minor = 0;

@@ -30,7 +30,7 @@ using codegen::Launch;
   X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clFinish)
 
 struct Api {
-#define X(name) decltype(&::name) name = nullptr;
+#define X(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses)
   TILEC_OPENCL_FUNCTIONS(X)
 #undef X
   std::string missing;                                 // empty: all functions are there
@@ -282,7 +282,7 @@ void OpenCl::start(const Compiled& step, std::span<const Memory> memory) {
   if (std::any_of(step.launch.grid, step.launch.grid + 3, [](std::int64_t n) { return n == 0; })) return;
   for (std::size_t i = 0; i < step.launch.buffers.size(); ++i) {
     auto buffer = static_cast<cl_mem>(memory[static_cast<std::size_t>(step.launch.buffers[i])].get());
-    check(api().clSetKernelArg(step.kernel, static_cast<cl_uint>(i), sizeof buffer, &buffer), "clSetKernelArg", q_->description);
+    check(api().clSetKernelArg(step.kernel, static_cast<cl_uint>(i), sizeof(cl_mem), static_cast<const void*>(&buffer)), "clSetKernelArg", q_->description);
   }
   const auto threads = static_cast<std::size_t>(step.launch.threads);
   const std::size_t local[3] = {threads, 1, 1};

@@ -42,7 +42,7 @@ int thread_count() {
 
 using Turn = void (*)(void* arguments, std::int64_t i, std::int64_t worker);
 
-class Pool {
+class Pool {  // NOLINT(clang-analyzer-optin.performance.Padding)
  public:
   explicit Pool(int threads) : threads_(threads) {
     for (int t = 1; t < threads; ++t) std::thread([this, t] { work(t); }).detach();

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "runtime/error.h"
@@ -207,14 +208,14 @@ bool Callable::names_differ(lang::Diagnostics& diagnostics) const {
   const auto differ = [&](const auto& all, std::string_view what, auto target) {
     for (auto one = all.begin(); one != all.end(); ++one)
       for (auto other = all.begin(); other != one; ++other) {
-        const lang::Name &name = target(*one).name, &earlier = target(*other).name;
+        const lang::Name &name = std::invoke(target, *one).name, &earlier = std::invoke(target, *other).name;
         if (name.text != earlier.text || name.spelled() == earlier.spelled()) continue;
-        diagnostics.report(target(*one).span, messages::given_twice, what, name.text).label(target(*other).span, "the other").hint("names of a function that is called lose their marks: rename one");
+        diagnostics.report(std::invoke(target, *one).span, messages::given_twice, what, name.text).label(std::invoke(target, *other).span, "the other").hint("names of a function that is called lose their marks: rename one");
         return false;
       }
     return true;
   };
-  return differ(function_->inputs, "input", [](const lang::Input& i) -> const lang::Target& { return i.target; }) && differ(function_->results, "output", [](const lang::Target& t) -> const lang::Target& { return t; });
+  return differ(function_->inputs, "input", &lang::Input::target) && differ(function_->results, "output", std::identity());
 }
 
 std::optional<poly::Program> Callable::outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {

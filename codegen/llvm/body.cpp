@@ -318,21 +318,22 @@ void BodyEmitter::statement(const If& s) {
 }
 
 void BodyEmitter::masked(Value* condition, const Body& statements) {
-  const auto* constant = llvm::dyn_cast<llvm::Constant>(condition);
-  if (constant && constant->isNullValue()) return;
-  if (constant && constant->isAllOnesValue()) return body(statements);
-  Value *outer_mask = mask_, *outer_any = any_;
-  mask_ = mask_ ? builder_.CreateAnd(mask_, condition) : condition;
+  const bool constant = llvm::isa<llvm::Constant>(condition);
+  Value* known = constant && known_ ? builder_.CreateAnd(known_, condition) : constant && !mask_ ? condition : nullptr;
+  if (const auto* lanes = llvm::dyn_cast_or_null<llvm::Constant>(known ? known : condition)) {
+    if (lanes->isNullValue()) return;
+    if (lanes->isAllOnesValue()) return body(statements);
+  }
+  Value *outer_mask = mask_, *outer_known = known_, *outer_any = any_;
+  mask_ = known ? unknown(known) : mask_ ? builder_.CreateAnd(mask_, unknown(condition)) : condition;
+  known_ = known;
   any_ = nullptr;
-  if (!llvm::isa<llvm::Constant>(mask_)) {             // a constant mask here has some lane
+  if (!known) {                                        // a known mask has some lane
     Value* bits = builder_.CreateBitCast(mask_, builder_.getIntNTy(static_cast<unsigned>(lanes_)));
     any_ = builder_.CreateICmpNE(bits, constant_integer(bits->getType(), 0));
-  } else if (llvm::cast<llvm::Constant>(mask_)->isNullValue()) {
-    mask_ = outer_mask, any_ = outer_any;
-    return;
   }
   body(statements);
-  mask_ = outer_mask, any_ = outer_any;
+  mask_ = outer_mask, known_ = outer_known, any_ = outer_any;
 }
 
 namespace {

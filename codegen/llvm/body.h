@@ -76,7 +76,8 @@ class BodyEmitter {
   Lanes operation(const Operation& o);
   std::optional<Lanes> affine(Op op, const std::vector<Lanes>& v);
   std::optional<Lanes> affine_compare(Op op, const Lanes& x, const Lanes& y);
-  llvm::Value* unknown(llvm::Value* number);
+  llvm::Value* unknown(llvm::Value* mask);
+  llvm::Type* mask_element();
   llvm::Value* first_lanes(llvm::Value* count, bool inside);  // mask: lane < count
   Lanes load(const Load& l);
   llvm::Value* scalar(const Lanes& v) const;
@@ -137,7 +138,9 @@ class BodyEmitter {
   std::vector<bool> is_vector_;                        // of registers_
   int lanes_ = 0;                                      // 0: outside Vector
   llvm::Value* mask_ = nullptr;                        // null: all lanes
+  llvm::Value* known_ = nullptr;                       // mask_ as a constant
   llvm::Value* any_ = nullptr;                         // some lane of mask_; null: known
+  llvm::Value* unknown_zero_ = nullptr;                // see unknown()
   llvm::Value* nowhere_ = nullptr;                     // a readable place for loads of which no lane happens
   std::int64_t stack_bytes_ = 0;
   int bases_ = 1 << 20;                                // fresh bases of what is allocated here

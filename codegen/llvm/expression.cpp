@@ -109,6 +109,9 @@ Lanes BodyEmitter::operation(const Operation& o) {
   const bool varies = std::any_of(v.begin(), v.end(), [](const Lanes& x) { return !is_uniform(x); });
   std::vector<Value*> operands;
   for (const Lanes& x : v) operands.push_back(varies ? vector(x) : x.value);
+  // A mask that is known in part.
+  if (o.type == DType::Bool && v.back().type == DType::Bool && !std::all_of(operands.begin(), operands.end(), llvm::IsaPred<llvm::Constant>))
+    for (Value*& operand : operands) operand = unknown(operand);
   return {o.type, apply(builder_, o.op, v.back().type, operands)};
 }
 
@@ -160,22 +163,29 @@ std::optional<Lanes> BodyEmitter::affine_compare(Op op, const Lanes& x, const La
   return Lanes{DType::Bool, first_lanes(count, op == Op::Lt || op == Op::Le)};
 }
 
-// The number, but LLVM does not know it. LLVM 19 splits a mask whose last lanes it knows to be off into vectors of AVX2, and loads all lanes of
-// a vector that is off as a whole: behind the end of the tensor.
-Value* BodyEmitter::unknown(Value* number) {
-  llvm::BasicBlock& entry = builder_.GetInsertBlock()->getParent()->getEntryBlock();
-  auto* same = llvm::InlineAsm::get(llvm::FunctionType::get(number->getType(), {number->getType()}, false), "", "=r,0", false);
-  return Builder(&entry, entry.getFirstInsertionPt()).CreateCall(same, {number});
+// The mask, but LLVM does not know it. LLVM 19 cuts a mask of which it knows lanes to be off into vectors of AVX2, and loads all lanes of a
+// vector that is off as a whole: behind the end of the tensor.
+Value* BodyEmitter::unknown(Value* mask) {
+  const auto* known = llvm::dyn_cast<llvm::Constant>(mask);
+  if (!known || !mask->getType()->isVectorTy() || known->isNullValue() || known->isAllOnesValue() || around_.vector_bytes >= 64) return mask;
+  if (!unknown_zero_) {
+    llvm::BasicBlock& entry = builder_.GetInsertBlock()->getParent()->getEntryBlock();
+    auto* same = llvm::InlineAsm::get(llvm::FunctionType::get(builder_.getInt32Ty(), {builder_.getInt32Ty()}, false), "", "=r,0", false);
+    unknown_zero_ = Builder(&entry, entry.getFirstInsertionPt()).CreateCall(same, {builder_.getInt32(0)});
+  }
+  Type* narrow = mask_element();
+  return builder_.CreateICmpNE(builder_.CreateZExt(mask, llvm::FixedVectorType::get(narrow, static_cast<unsigned>(lanes_))), splat(builder_.CreateTrunc(unknown_zero_, narrow)));
 }
 
+// What lanes are compared as: not more bits than a mask needs where many of them share a vector.
+Type* BodyEmitter::mask_element() { return lanes_ > 16 && lanes_ < 128 ? builder_.getInt8Ty() : builder_.getInt32Ty(); }
+
 Value* BodyEmitter::first_lanes(Value* count, bool inside) {
-  const auto* known = llvm::dyn_cast<ConstantInt>(count);
-  if (known && known->getSExtValue() > 0 && known->getSExtValue() < lanes_ && around_.vector_bytes < 64) count = unknown(count);
   Value* most = builder_.getInt64(static_cast<std::uint64_t>(lanes_));
   Value* zero = builder_.getInt64(0);
   count = builder_.CreateSelect(builder_.CreateICmpSLT(count, zero), zero, count);
   count = builder_.CreateSelect(builder_.CreateICmpSGT(count, most), most, count);
-  Type* narrow = lanes_ > 16 && lanes_ < 128 ? builder_.getInt8Ty() : builder_.getInt32Ty();
+  Type* narrow = mask_element();
   Value* limit = splat(builder_.CreateTrunc(count, narrow));
   return inside ? builder_.CreateICmpULT(iota(narrow), limit) : builder_.CreateICmpUGE(iota(narrow), limit);
 }

@@ -22,8 +22,10 @@ int weight(const llvm::Instruction& instruction) {
 bool is_long(const llvm::Function& function) {
   int count = 0;
   for (const llvm::BasicBlock& block : function)
-    for (const llvm::Instruction& instruction : block)
-      if ((count += weight(instruction)) > long_function) return true;
+    for (const llvm::Instruction& instruction : block) {
+      count += weight(instruction);
+      if (count > long_function) return true;
+    }
   return false;
 }
 

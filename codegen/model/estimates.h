@@ -26,6 +26,8 @@ inline constexpr std::int64_t shuffled_apart = 4;      // elements: neighbours t
 inline constexpr double gathered_lane = 0.5;           // cycles: one element a cycle, of which half waits for nothing
 inline constexpr double scattered_lane = 1.5;          // cycles of a lane of a scan that is loaded or stored alone
 inline constexpr double line_of_lane = 4;              // cycles: a gather touches a line for each lane, from the second cache
+inline constexpr double scattered = 2.5;               // cycles of a lane that is stored alone, above one that is loaded: 16 lanes take 55, gathered 44
+inline constexpr std::int64_t least_of_square = 4;     // rows from which on a square of registers is stored sooner than its lanes one by one
 inline constexpr double masked = 3;                    // a vector with a mask over one without
 inline constexpr double fold_of_lanes = 12;            // cycles to fold the lanes of one output; of a block of threads, as many of one thread:
 inline constexpr double fold_of_threads = 400;
@@ -54,6 +56,8 @@ inline constexpr std::int64_t short_loop = 8;          // values: of a reduction
 inline constexpr std::int64_t unrolled_steps = 4, unrolled_block = 64;  // of the innermost reduction: its steps, and its accumulators in all of them
 inline constexpr std::int64_t reduced_vectors = 4;     // accumulators of a fold of lanes: they hide `latency`
 inline constexpr double much_less = 0.35;              // of the cost, what taps must come to: they write the target once for each value (docs/decisions/layouts_by_cost.md)
+inline constexpr double near_lanes = 1.25;             // times the least cost of lanes, without blocks: such lanes are weighed with their blocks
+inline constexpr double other_lanes = 0.9;             // of the cost with the first of them, what others must come to
 inline constexpr double less = 0.98;                   // of the cost, what another block must come to
 inline constexpr double tie = 0.001;                   // of the cost: such blocks take equally long, and the wider strip is taken
 inline constexpr double panel_part_of_l2 = 0.375;      // beyond it a panel is cut into chunks, where there are

@@ -52,11 +52,12 @@ Leads row_candidates(const Program& program, const Statement& s, const Strides& 
   const std::size_t rank = s.target.element.size();
   // A reduction down the unit stride of what it reads wants lanes over its last output dimension, many at a time.
   const auto last = plain_index(s.target.element.back());
-  const bool down = reduces(s) && last && std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {
+  const auto is_down = [&](const Access& read) {
     std::int64_t stride = 0;
     for (std::size_t d = 0; d < read.element.size(); ++d) stride += read.element[d].coefficients[*last].get() * strides[static_cast<std::size_t>(read.tensor)][d];
     return read.element.size() > 1 && stride == 1;
-  });
+  };
+  const bool down = reduces(s) && last && std::any_of(s.reads.begin(), s.reads.end(), is_down);
   if ((down || (rank > 1 && reuses(s))) && leads.back().dim == rank - 1) leads.pop_back();
   return leads;
 }
@@ -225,7 +226,8 @@ class Rows {
         if (is_output_index(*member.statement, member.rows[r])) continue;
         sums = true;
         const std::int64_t size = r + 1 < extents.size() ? 1 : part_size(extents);
-        copies *= static_cast<double>((extents[r] + size - 1) / size);
+        const std::int64_t turns = (extents[r] + size - 1) / size;
+        copies *= static_cast<double>(turns);
       }
       if (sums) parts += 2 * copies * elements(program_, member.statement->target.tensor) * lang::bytes(member.statement->value.type());
     }
@@ -412,7 +414,7 @@ class Rows {
     }
     const auto whole = [&](const std::vector<std::size_t>& rows) { return std::all_of(rows.begin(), rows.end(), [&](std::size_t r) { return is_output_index(*all.front().statement, all.front().rows[r]); }); };
     for (std::size_t count = apart.size(); count > 0; --count) {
-      const std::vector<std::size_t> rows(apart.begin(), apart.begin() + static_cast<std::ptrdiff_t>(count));
+      std::vector<std::size_t> rows(apart.begin(), apart.begin() + static_cast<std::ptrdiff_t>(count));
       if (fits_cache(only(all, rows), saved)) return rows;
     }
     const bool last = !every.empty() && (apart.empty() || apart.back() != every.back()) && apart.size() + 1 >= every.size();

@@ -354,7 +354,7 @@ Refusal apply(Rewriting& r, const directives::Share& directive) {
   const auto found = shared(r, directive);
   if (const auto* why = std::get_if<std::string>(&found)) return *why;
   const auto& together = std::get<Shared>(found);
-  if (const Refusal why = out_of_order(r.program, together.set.nodes)) return *why;
+  if (Refusal why = out_of_order(r.program, together.set.nodes)) return why;
   note(r, together.set);
   std::vector<Statement> behind = divide(r, together);
   rename_rows(r.program, together.set);

@@ -94,6 +94,17 @@ void tile(Rewriting& r, const std::vector<std::size_t>& nodes, std::vector<std::
   r.tiles.push_back(std::move(made));
 }
 
+namespace {
+
+// Elements of the box of all outputs.
+double reached(const Statement& s) {
+  double count = 1;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) count *= static_cast<double>(extent(s, k));
+  return count;
+}
+
+}  // namespace
+
 Refusal apply(Rewriting& r, const directives::Tile& directive) {
   std::vector<std::size_t> nodes;
   std::optional<std::size_t> sum;
@@ -105,7 +116,7 @@ Refusal apply(Rewriting& r, const directives::Tile& directive) {
     if (!nodes.empty() && *n != nodes.back() + 1) return fmt::format("`{}` does not follow `{}`", name, directive.tensors[nodes.size() - 1]);
     if (reduces(s)) {
       if (sum) return fmt::format("`{}` and `{}` both fold", name, target_name(r.program, std::get<Statement>(r.program.nodes[*sum])));
-      sum = *n;
+      sum = n;
     }
     nodes.push_back(*n);
   }
@@ -113,6 +124,7 @@ Refusal apply(Rewriting& r, const directives::Tile& directive) {
   if (!sum) return std::string("nothing of it folds");
   const auto& s = std::get<Statement>(r.program.nodes[*sum]);
   if (!may_tile(r.program, r.strides, s)) return fmt::format("parts of `{}` cannot be added up in its memory", target_name(r.program, s));
+  if (nodes.back() != *sum && reached(s) < elements(r.program, s.target.tensor)) return fmt::format("no box of `{}` has the elements without a point, which its copy reads", target_name(r.program, s));
   const std::vector<std::size_t> most = tiled_with(r.program, *sum);
   for (const std::size_t n : nodes)
     if (std::find(most.begin(), most.end(), n) == most.end()) return fmt::format("`{}` is no copy that belongs to `{}` alone", target_name(r.program, std::get<Statement>(r.program.nodes[n])), target_name(r.program, s));

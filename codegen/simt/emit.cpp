@@ -464,9 +464,7 @@ void Kernel::statement(const Fold& x) {
   const Value over = speller_.value(Variable{x.over, DType::I64}, scope_);
   const std::string type = value.type == DType::I64 ? scalars_.index() : scalars_.type(value.type);
   const std::string result = names_.fresh(x.name);
-  if (guarded_) {                                      // the one thread of a Thread loop of extent 1
-    say("const {} {} = {};", type, result, bare(value.text));
-  } else if (threads_ == 1) {
+  if (guarded_ || threads_ == 1) {                     // guarded: the one thread of a Thread loop of extent 1
     say("const {} {} = {};", type, result, bare(value.text));
   } else if (over.range && over.range->high + 1 != threads_) {
     throw InternalError(fmt::format("loops: `{}`: a Fold over `{}`, which is no Thread loop", function_.name, x.over));

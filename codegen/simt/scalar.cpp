@@ -227,7 +227,7 @@ std::string Scalars::common_bits(DType t, const char* op) const {
 // Vendors allow these f32 functions 3 to 16 ulp. In double they are rounded once; a device without doubles has its own.
 std::string Scalars::by_double(Op op, std::size_t count) const {
   const std::string name(lang::info(op).name), more = count == 2 ? ", b" : "", wide = count == 2 ? ", (double)b" : "";
-  const std::string precise = fmt::format("return (float){}((double)a{});", name, wide);
+  std::string precise = fmt::format("return (float){}((double)a{});", name, wide);
   if (dialect_ == Dialect::Cuda) return precise;
   return fmt::format("\n#ifdef cl_khr_fp64\n  {}\n#else\n  return {}(a{});\n#endif\n", precise, name, more);
 }
@@ -321,8 +321,7 @@ std::string Scalars::booleans(Op op, const std::vector<std::string>& o) {
     case Op::Neg: case Op::Abs: case Op::Relu: case Op::Sign: case Op::Recip: case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc: return o[0];
     case Op::Mod: case Op::IsNan: return "false";
     case Op::IsFinite: return "true";
-    case Op::Shl: return fmt::format("({} && !{})", o[0], o[1]);
-    case Op::Shr: return fmt::format("({} && !{})", o[0], o[1]);
+    case Op::Shl: case Op::Shr: return fmt::format("({} && !{})", o[0], o[1]);
     case Op::Pow: return fmt::format("({} || !{})", o[0], o[1]);
     default: throw lang::InternalError(fmt::format("`{}` of bool values", lang::info(op).name));
   }

@@ -192,7 +192,8 @@ Value Speller::apply(Op op, const std::vector<Value>& operands, DType type) {
 }
 
 Value Speller::select(const std::vector<Value>& o, DType type) {
-  const Value c = convert(o[0], DType::Bool), a = convert(o[1], type), b = convert(o[2], type);
+  const Value c = convert(o[0], DType::Bool);
+  Value a = convert(o[1], type), b = convert(o[2], type);
   if (c.text == "true") return a;
   if (c.text == "false") return b;
   Value result{scalars_.apply(Op::Select, type, {c.text, a.text, b.text}), type, a.narrow && b.narrow, {}};

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "tests/backends/guarded.h"
 #include "tests/codegen/kernels.h"
 
 using namespace kernels;
@@ -96,6 +97,56 @@ TEST_CASE("loads read nothing outside the elements of their lanes") {
   std::vector<float> x = count_up(46), y(16);
   Run(kernel(x_to_y, {loop("l", Kind::Vector, n(16), {store("Y", l, at("X", l * n(3)))})}))(x.data(), y.data());
   for (std::size_t i = 0; i < 16; ++i) CHECK(y[i] == static_cast<float>(3 * i));
+}
+
+TEST_CASE("under a mask loads touch nothing outside the elements of its lanes, whatever is known of it") {
+  std::mt19937 engine(3);
+  const auto draw = [&](int n) { return static_cast<int>(engine() % static_cast<unsigned>(n)); };
+  const auto condition = [&](const auto& self, int depth) -> Expr {
+    if (depth && draw(2)) return apply(draw(2) ? Op::And : Op::Or, {self(self, depth - 1), self(self, depth - 1)}, DType::Bool);
+    if (draw(4) == 0) return less(l, var("w"));
+    if (draw(4) == 0) return apply(Op::Eq, {apply(Op::Mod, {l, n(2 + draw(8))}, DType::I64), n(draw(3))}, DType::Bool);
+    const std::int64_t step = draw(2) ? 1 : 2 + draw(3);
+    return apply(draw(2) ? Op::Lt : Op::Ge, {l * n(step), n(draw(33 * static_cast<int>(step)))}, DType::Bool);
+  };
+  const auto holds = [](const auto& self, const Expr& e, std::int64_t lane, std::int64_t w) -> std::int64_t {
+    return e.match([](const Constant& c) { return c.integer; }, [&](const Variable& v) { return v.name == "l" ? lane : w; }, [](const Load&) { return std::int64_t{0}; },
+                   [](const Convert&) { return std::int64_t{0}; },
+                   [&](const Operation& o) -> std::int64_t {
+                     const std::int64_t x = self(self, o.operands[0], lane, w), y = self(self, o.operands[1], lane, w);
+                     switch (o.op) {
+                       case Op::And: return x && y;
+                       case Op::Or: return x || y;
+                       case Op::Mod: return x % y;
+                       case Op::Mul: return x * y;
+                       case Op::Eq: return x == y;
+                       case Op::Lt: return x < y;
+                       default: return x >= y;
+                     }
+                   });
+  };
+  for (int k = 0; k < 400; ++k) {
+    const int lanes = 4 << draw(4);
+    const std::int64_t stride = draw(3) ? 1 : 2 + draw(3), w = draw(lanes + 1);
+    const Expr inside = condition(condition, 2), outside = draw(2) ? condition(condition, 1) : Expr(apply(Op::Ge, {l, n(0)}, DType::Bool));
+    std::vector<std::int64_t> on;
+    for (std::int64_t lane = 0; lane < lanes; ++lane)
+      if (holds(holds, outside, lane, w) && holds(holds, inside, lane, w)) on.push_back(lane);
+    if (on.empty()) continue;
+    const bool behind = draw(2);
+    const std::size_t bytes = static_cast<std::size_t>((on.back() - on.front()) * stride + 1) * sizeof(float);
+    const backends::Guarded x(bytes, behind);
+    for (std::size_t i = 0; i < bytes / sizeof(float); ++i) static_cast<float*>(x.data())[i] = static_cast<float>(i) + static_cast<float>(on.front() * stride);
+    std::vector<float> y(32, -1), expected(32, -1);
+    for (const std::int64_t lane : on) expected[static_cast<std::size_t>(lane)] = static_cast<float>(lane * stride);
+    const Loops loops = kernel({{"X", DType::F32}, {"S", DType::I64}, {"Y", DType::F32, Direction::Out}},
+                               {let("w", at("S", n(0), DType::I64)), loop("l", Kind::Vector, n(lanes), {when(outside, {when(inside, {store("Y", l, at("X", l * n(stride) - n(on.front() * stride)))})})})});
+    for (const char* target : {"cpu", narrow_cpu}) {
+      std::fill(y.begin(), y.end(), -1.f);
+      Run(loops, target)(static_cast<const float*>(x.data()), &w, y.data());
+      CHECK(y == expected);
+    }
+  }
 }
 
 TEST_CASE("gathers by a table, by run-time strides, and scatters") {

@@ -155,7 +155,7 @@ TEST_CASE("steps have kernels in common, but for what reads or writes their slic
       all["T"] = steps;
       return kernels_of(text(steps), all);
     };
-    CHECK(of(32) - of(16) <= 3 * 16);
+    CHECK(of(32) - of(16) <= 3 * 16 + 2);              // sums over all steps may be cut otherwise where there are more
   }
 }
 
