@@ -190,7 +190,7 @@ class Refetched {
       walk.boxes.back()[d] = inside_[d];
     }
     const double run = model::run_of(f_.nest.target, walk, f_.stored);
-    return lines(f_.nest.target, 0) * (blocks::first_of_run + blocks::line_of_run * std::min(run, model::ramp)) / run;
+    return f_.from_memory * lines(f_.nest.target, 0) * (blocks::first_of_run + blocks::line_of_run * std::min(run, model::ramp)) / run;
   }
 
  private:
@@ -308,7 +308,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
 // Which of n and m runs outside: that along which a large result is written, unless what the columns read of the operands then comes from a
 // farther cache again and again.
 void order_blocks(const Facts& f, std::size_t n, std::optional<std::size_t> m, Block& block) {
-  if (!f.from_memory) return;
+  if (f.from_memory == 0) return;
   block.torn = Refetched(f, n, m, block).torn();
   block.cost += block.torn;
   if (!m || block.form != BlockForm::Plain) return;
@@ -574,7 +574,7 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   double elements = 1;
   for (const Dim& dim : nest.dims) if (!dim.reduction && nest.target.offset.coefficients[static_cast<std::size_t>(&dim - nest.dims.data())]) elements *= static_cast<double>(dim.extent);
   f.stored = lang::bytes(type);
-  f.from_memory = !has_threads(target) && elements * static_cast<double>(f.stored) > blocks::part_of_l3 * static_cast<double>(target.l3);
+  f.from_memory = has_threads(target) ? 0 : std::clamp(elements * static_cast<double>(f.stored) / (blocks::part_of_l3 * static_cast<double>(target.l3)) - 1, 0.0, 1.0);
   f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds && (identity_is_fill(nest) || always_reached(nest));
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();

@@ -24,7 +24,7 @@ struct Facts {
   double fold;                                         // cycles to fold the lanes of one output
   bool squares;                                        // of registers may be transposed
   std::int64_t stored = 4;                             // bytes of an element of the target
-  bool from_memory = false;                            // the target is too large for a cache
+  double from_memory = 0;                              // the part of the target that no cache keeps from one call to the next
 };
 // Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides);
