@@ -168,8 +168,9 @@ class LeafFit {
     const TensorId id = nest_.target.tensor;
     const auto reads_it = [&](const poly::Node& n) { return reads(n, id); };
     const auto& nodes = plan_.program.nodes;
-    if (leaf_.streams() && (has_threads(target_) || !is_output(plan_.program, id) || std::any_of(nodes.begin(), nodes.end(), reads_it)))
-      return fmt::format("only a `map` whose result nobody here reads is streamed, and `{}` is none", name());
+    const bool again = contract_ && (contract_->chunk || contract_->taps);
+    if (leaf_.streams() && (again || has_threads(target_) || !is_output(plan_.program, id) || std::any_of(nodes.begin(), nodes.end(), reads_it)))
+      return fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and `{}` is none", name());
     if (!leaf_.is<forms::Staged>()) return std::nullopt;
     if (leaf_ != chosen_) return std::string("a staged leaf has one form only");
     return group_.loops.empty() && group_.body.size() == 1 ? std::nullopt : Misfit("a staged leaf stands alone, without loops");
@@ -264,7 +265,9 @@ Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen,
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
   if (has_threads(target)) for_threads(leaf, turn, target);
   if (chosen.is<forms::Fill>()) leaf.form = forms::Fill{*leaf.block()};
-  if (auto* map = leaf.as<forms::Map>()) map->stream = chosen.streams();
+  const auto* contract = leaf.as<forms::Contract>();
+  if (chosen.streams() && leaf.is<forms::Map>()) leaf.set_streams();
+  if (chosen.streams() && contract && !contract->chunk && !contract->taps) leaf.set_streams(), widen_for_streams(leaf, turn);
   return leaf;
 }
 

@@ -191,7 +191,7 @@ class Refetched {
       walk.boxes.back()[d] = inside_[d];
     }
     const double run = model::run_of(f_.nest.target, walk, f_.stored);
-    return lines(f_.nest.target, 0) * (blocks::first_of_run + blocks::line_of_run * std::min(run, model::ramp)) / run;
+    return f_.from_memory * lines(f_.nest.target, 0) * (blocks::first_of_run + blocks::line_of_run * std::min(run, model::ramp)) / run;
   }
 
  private:
@@ -353,7 +353,7 @@ FoldedRows folded_rows(const Facts& f, std::size_t n) {
 // Which of n and m runs outside: that along which a large result is written, unless what the columns read of the operands then comes from a
 // farther cache again and again.
 void order_blocks(const Facts& f, std::size_t n, std::optional<std::size_t> m, Block& block) {
-  if (!f.from_memory) return;
+  if (f.from_memory == 0) return;
   block.torn = Refetched(f, n, m, block).torn();
   block.cost += block.torn;
   if (!m || block.form != BlockForm::Plain) return;
@@ -604,6 +604,13 @@ Choice choose_leaf(const Facts& f, int node) {
   return best;
 }
 
+void widen_for_streams(Compute& leaf, const Facts& f) {
+  if (!leaf.is<forms::Contract>() || leaf.rows <= blocks::streamed_rows) return;
+  const std::int64_t wide = f.extent[*f.nest.dim(leaf.n)] / leaf.lanes, room = (f.registers - 2) / (blocks::streamed_rows + 1);  // a splat, the columns' vectors
+  leaf.rows = blocks::streamed_rows;
+  leaf.vectors = std::max(leaf.vectors, std::min({wide, room, blocks::most_vectors}));
+}
+
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides) {
   const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
   for (const Loop& loop : group.loops)
@@ -625,7 +632,7 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   double elements = 1;
   for (const Dim& dim : nest.dims) if (!dim.reduction && nest.target.offset.coefficients[static_cast<std::size_t>(&dim - nest.dims.data())]) elements *= static_cast<double>(dim.extent);
   f.stored = lang::bytes(type);
-  f.from_memory = !has_threads(target) && elements * static_cast<double>(f.stored) > blocks::part_of_l3 * static_cast<double>(target.l3);
+  f.from_memory = has_threads(target) ? 0 : std::clamp(elements * static_cast<double>(f.stored) / (blocks::part_of_l3 * static_cast<double>(target.l3)) - 1, 0.0, 1.0);
   f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds && (identity_is_fill(nest) || always_reached(nest));
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();

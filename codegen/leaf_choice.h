@@ -24,7 +24,7 @@ struct Facts {
   double fold;                                         // cycles to fold the lanes of one output
   bool squares;                                        // of registers may be transposed
   std::int64_t stored = 4;                             // bytes of an element of the target
-  bool from_memory = false;                            // the target is too large for a cache
+  double from_memory = 0;                              // the part of the target that no cache keeps from one call to the next
 };
 // Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides);
@@ -41,6 +41,8 @@ struct Choice {
   double torn = 0;                                     // of the cost, what it takes to write a large result in short runs
 };
 Choice choose_leaf(const Facts& f, int node);
+// Blocks of a contraction whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.
+void widen_for_streams(Compute& leaf, const Facts& f);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
 // A leaf chosen for lanes, made one for threads.

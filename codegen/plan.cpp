@@ -155,8 +155,7 @@ class LeafReader {
   }
 
   void streamed() {
-    if (auto* map = leaf_.as<forms::Map>()) map->stream = true;
-    else unfit(fmt::format("only a `map` whose result nobody here reads is streamed, and this is a `{}`", word_of(leaf_.form)));
+    if (!leaf_.set_streams()) unfit(fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and this is a `{}`", word_of(leaf_.form)));
   }
 
   void chunk(const std::string& key) {
@@ -282,6 +281,11 @@ const std::string& Compute::m() const {
   return block() ? block()->m : none;
 }
 
+bool Compute::set_streams() {
+  if (auto* map = as<forms::Map>()) return map->stream = true;
+  auto* contract = as<forms::Contract>();
+  return contract && (contract->stream = true);
+}
 bool Compute::set_m(const std::string& m) {
   auto* staged = as<forms::Staged>();
   auto* reduce = as<forms::Reduce>();

@@ -49,6 +49,7 @@ struct Contract : Block {
   std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, one value at a time: what they bound is exact
   std::int64_t ahead = 0;                              // rows of operands that lie far apart are asked for so many steps, or blocks, before they are read
   bool ahead_by_blocks = false;
+  bool stream = false;                                 // as of a map, where each element is written once
   bool operator==(const Contract&) const = default;
 };
 // simt: a Contract whose operands go through shared memory, `depth` of the reduction a turn.
@@ -112,7 +113,8 @@ struct Compute {
   forms::Block* block();
   const std::string& m() const;                        // empty: none
   bool set_m(const std::string& m);                    // false: its form has none
-  bool streams() const { return is<forms::Map>() && as<forms::Map>()->stream; }
+  bool streams() const { return is<forms::Map>() ? as<forms::Map>()->stream : is<forms::Contract>() && as<forms::Contract>()->stream; }
+  bool set_streams();                                  // false: its form cannot
   bool operator==(const Compute&) const = default;
 };
 struct Loop {

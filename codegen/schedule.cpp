@@ -197,14 +197,24 @@ bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
   return nest.target.offset.constant * bytes % line == 0 && leaf.lanes * bytes % line == 0;
 }
 
-// A map whose result is half of the last cache or more, and an output that nobody here reads, is stored past the cache.
+// Whether a contraction writes each element once, row after row, and so soon after the one before that the memory decides.
+bool writes_once(const Compute& leaf, const Nest& nest, std::int64_t bytes) {
+  const auto* contract = leaf.as<forms::Contract>();
+  if (!contract || contract->chunk || contract->taps || contract->turned || !nest.rows.empty() || (contract->m_inner && !contract->m.empty())) return false;
+  double steps = 1;
+  for (const Dim& dim : nest.dims) if (dim.reduction) steps *= static_cast<double>(dim.extent);
+  return steps <= model::streamed_steps && whole_lines(nest, leaf, bytes);
+}
+
+// A result that is half of the last cache or more, and an output that nobody here reads, is stored past the cache.
 void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const Target& target) {
   const TensorId id = nest.target.tensor;
-  auto* map = leaf.as<forms::Map>();
-  if (has_threads(target) || !map || !is_output(program, id)) return;
-  if (map->turned && !whole_lines(nest, leaf, element_bytes(program, id))) return;
+  const auto* map = leaf.as<forms::Map>();
+  if (has_threads(target) || !is_output(program, id)) return;
+  if (!map && !writes_once(leaf, nest, element_bytes(program, id))) return;
+  if (map && map->turned && !whole_lines(nest, leaf, element_bytes(program, id))) return;
   if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return;
-  map->stream = std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); });
+  if (std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); })) leaf.set_streams();
 }
 
 // The group of a Gather, Scatter or Sort.
@@ -261,6 +271,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, nest, node, target);
       stream(group.body.back(), program, nest, target);
+      if (group.body.back().streams()) widen_for_streams(group.body.back(), facts(nest, group.loops, target));
       continue;
     }
     Nest nest = leaf_nest(program, group, group.body[l], fused.strides);

@@ -43,10 +43,14 @@ inline constexpr double panel_of_l1 = 32768;           // bytes: what blocks of 
 inline constexpr double vector_of_l2 = 2;              // cycles
 inline constexpr double part_of_l1 = 0.75, part_of_l2 = 0.5;  // of a cache that one operand may fill before its lines are lost
 inline constexpr double line_of_l2 = 0.7, line_of_l3 = 4;  // cycles to fetch such a line again, beyond what is hidden
-// A result that is larger than this part of the last cache comes from memory; each of its runs takes so many cycles to begin, and each of
-// its first `ramp` lines (machine.h) so many more than a line of a stream. Zen 4, blocks of 14 x 2 and 5 x 5 vectors of 1 to 40 MB in rows
-// of 4 to 7 KB: to 8 MB lines take 3 to 6 cycles, beyond 30 to 37 with blocks one below the other and 9 to 17 side by side.
+// A result comes from memory by as much as it is larger than this part of the last cache, all of it from twice as much on. Then each of its
+// runs takes so many cycles to begin, and each of its first `ramp` lines (machine.h) so many more than a line of a stream. Zen 4, blocks of
+// 14 x 2 and 5 x 5 vectors of 1 to 40 MB in rows of 4 to 7 KB: to 8 MB lines take 3 to 6 cycles, from 16 MB on 30 to 37 with blocks one
+// below the other and 9 to 17 side by side.
 inline constexpr double part_of_l3 = 0.25;
+// Rows of a block that is stored past the cache. Zen 4, a result of 37 MB: 4 x 6 took 2.2 ms where rows begin with a line and 2.5 where they
+// begin 16 bytes later, as memory of NumPy does; 6 x 4 2.1 and 6.4, 12 x 2 2.2 and 8.6; through the cache 3.6.
+inline constexpr std::int64_t streamed_rows = 4;
 inline constexpr double first_of_run = 20, line_of_run = 12;
 inline constexpr double spelled_out = 384;             // operations: a block of a long expression is the expression for every element
 inline constexpr std::int64_t most_rows = 14, most_rows_apart = 16, most_vectors = 6;  // of a block; where elements lie apart, rows share their lines

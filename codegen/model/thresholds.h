@@ -38,6 +38,8 @@ inline constexpr double turn_elements = 4096;          // points of such a turn,
 inline constexpr std::int64_t blocked_rows_of_turn = 64;  // where one of them is a contraction
 inline constexpr double held_in_l1 = 0.5, held_in_l2 = 0.75;  // parts of the caches that a turn may fill
 inline constexpr double local_part_of_l2 = 0.5;        // that what stays in a turn may fill; of shared memory as much
+// Steps of the sums of a contraction that is stored past the cache: a line takes half a cycle for each, and is spared about 14 of memory.
+inline constexpr double streamed_steps = 64;
 inline constexpr double streamed_part_of_l3 = 0.5;     // from which on a result that nobody reads is stored past the cache
 inline constexpr std::int64_t gather_turns = 32, scatter_turns = 8;  // at most: a scatter reads all numbers in every turn
 inline constexpr double narrow_gather = 3;             // times the cycles of a row, for an element that is gathered alone

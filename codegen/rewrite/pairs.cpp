@@ -165,6 +165,7 @@ Refusal apply(Rewriting& r, const directives::Pairs& directive) {
   if (!n) return no_statement(directive.tensor);
   const auto& s = std::get<Statement>(r.program.nodes[*n]);
   if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled", directive.tensor);
+  if (sums_of_pairs(r, s.target.tensor)) return fmt::format("`{}` holds sums of pairs already", directive.tensor);
   const std::vector<std::size_t> plain = plain_sums(r.program, s);
   std::vector<std::size_t> summed;
   for (const std::string& name : directive.sums) {

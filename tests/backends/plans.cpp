@@ -303,7 +303,8 @@ class Groups {
     leaf.vectors = leaf.n.empty() ? 1 : random_.between(1, 4);
     auto* contract = leaf.as<forms::Contract>();
     if (contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) contract->chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
-    if (auto* map = leaf.as<forms::Map>()) map->stream = random_.chance(4);
+    const bool once = leaf.is<forms::Map>() || (contract && !contract->chunk && !contract->taps);
+    if (once && random_.chance(4)) leaf.set_streams();
     if (contract && random_.chance(3)) contract->ahead = random_.between(1, 40), contract->ahead_by_blocks = random_.chance(2);
     if (leaf.block() && !leaf.m().empty() && !leaf.n.empty()) leaf.block()->m_inner = !random_.chance(3);
   }
