@@ -213,6 +213,9 @@ void finish(const CLI::App& app, Options& options, const Raw& raw) {
   options.target_given = !raw.target.empty();
   if (options.target_given) options.target = raw.target;
   options.json = raw.diagnostics == "json";
+  for (const CLI::Option* option : app.parse_order())
+    if (const auto& given = option->results(); std::find(given.begin(), given.end(), "") != given.end())
+      throw UsageError{option->get_positional() ? std::string("an empty word is no file and no value") : fmt::format("{} is given nothing", option->get_name()), {}};
 }
 
 // The option a mistyped one is nearest to, from CLI11's own list.
@@ -222,11 +225,12 @@ std::string option_hint(const CLI::App& app, const Options& options, const std::
   if (ends_in("--emit")) return fmt::format("a stage is shown without `{}`: `tilec {} --emit=loops --size N=8`", options.command, options.words.empty() ? "FILE" : options.words[0]);
   const auto at = message.rfind("--");
   if (at == std::string::npos) return {};
-  const std::string typed = message.substr(at, message.find_first_of(" =", at) - at);
+  const std::string typed = message.substr(at, message.find_first_of(" =:", at) - at);
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   const std::optional<std::string> near = lang::nearest(typed, names);
+  if (near == typed) return {};
   return near ? fmt::format("did you mean `{}`?", *near) : std::string("`--help` lists the options");
 }
 

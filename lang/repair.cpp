@@ -678,7 +678,10 @@ class Repair {
   }
   // Python's `%` and NumPy's and PyTorch's remainders differ there from C's, and from ours.
   void note_sign(const std::string& of, const std::string& by) {
-    note_ = fmt::format("`mod` has the sign of its first operand, as `%` in C; for that of the second, as in Python, write `mod(mod({0}, {1}) + {1}, {1})`", of, by);
+    const std::string rest = fmt::format("mod({}, {})", of, by);
+    const bool above_0 = std::isdigit(static_cast<unsigned char>(by.front())) != 0;
+    const std::string other_sign = above_0 ? rest + " < 0" : fmt::format("({0} < 0) != ({1} < 0) & {0} != 0", rest, by);
+    note_ = fmt::format("`mod` has the sign of its first operand, as `%` in C; for that of the second, as in Python, write `{1} ? {0} + {2} : {0}`", rest, other_sign, by);
   }
 
   // ---- functions with an axis ----

@@ -42,6 +42,7 @@ Place place_of(const std::string& path) {
   std::error_code fault;
   const fs::path descriptors = fs::path("/proc") / std::to_string(::getpid()) / "fd";
   fs::path at = path;
+  if (path.empty()) return {path, std::nullopt};
   for (int links = 0; links < 40; ++links) {
     const fs::path folder = fs::weakly_canonical(fs::absolute(at).parent_path(), fault);
     if (fault || !at.has_filename()) return {path, std::nullopt};
