@@ -582,18 +582,11 @@ Choice choose_leaf(const Facts& f, int node) {
   if (!lane) best = with_lanes(f, node, lane, std::nullopt, Block{}, points(f) * (f.ops + 2));
   else if (nest.dims[*lane].reduction) best = with_folded_rows(f, node, *lane, lanes.front().first, why);
   else {
-    const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
-    std::optional<double> least;
-    for (const auto& [cycles, n] : lanes) {
-      if (nest.dims[n].reduction || cycles > (folds ? blocks::near_lanes : 1) * lanes.front().first) continue;
-      auto [m, block] = blocked(f, n, why.blocks);
-      order_blocks(f, n, m, block);
-      if (least && block.cost >= blocks::other_lanes * *least) continue;
-      least = block.cost;
-      best = with_lanes(f, node, n, m, block, block.form == BlockForm::Taps ? block.cost : std::min(cycles + block.again + block.torn, block.cost));
-      best.again = block.again;
-      best.torn = block.torn;
-    }
+    auto [m, block] = blocked(f, *lane, why.blocks);
+    order_blocks(f, *lane, m, block);
+    best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first + block.again + block.torn, block.cost));
+    best.again = block.again;
+    best.torn = block.torn;
   }
   if (auto* contract = best.leaf.as<forms::Contract>()) {
     if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);

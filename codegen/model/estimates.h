@@ -60,8 +60,6 @@ inline constexpr std::int64_t short_loop = 8;          // values: of a reduction
 inline constexpr std::int64_t unrolled_steps = 4, unrolled_block = 64;  // of the innermost reduction: its steps, and its accumulators in all of them
 inline constexpr std::int64_t reduced_vectors = 4;     // accumulators of a fold of lanes: they hide `latency`
 inline constexpr double much_less = 0.35;              // of the cost, what taps must come to: they write the target once for each value (docs/decisions/layouts_by_cost.md)
-inline constexpr double near_lanes = 1.25;             // times the least cost of lanes, without blocks: such lanes are weighed with their blocks
-inline constexpr double other_lanes = 0.9;             // of the cost with the first of them, what others must come to
 inline constexpr double less = 0.98;                   // of the cost, what another block must come to
 inline constexpr double tie = 0.001;                   // of the cost: such blocks take equally long, and the wider strip is taken
 inline constexpr double panel_part_of_l2 = 0.375;      // beyond it a panel is cut into chunks, where there are
