@@ -182,16 +182,24 @@ std::optional<Slice> slice_of(const Statement& statement, const std::vector<Size
   return whole ? std::nullopt : std::optional(slice);
 }
 
+// A run that ends before it begins has no element: `0 <= p < K - 5` where K is 4.
+Size length_of(const Size& extent) { return is_count(extent) ? extent : Size::apply(Size::Kind::Max, {extent, 0}); }
+
 std::vector<Size> shape_of(const Slice& slice) {
   std::vector<Size> shape;
-  for (const Run& run : slice) if (run.extent) shape.push_back(*run.extent);
+  for (const Run& run : slice) if (run.extent) shape.push_back(length_of(*run.extent));
   return shape;
 }
 
 // The part as a tensor of its slice alone.
 void cut_down(Program& program, const Part& part, Statement& writer, const Slice& slice) {
   std::vector<poly::Affine> element;
-  for (const Run& run : slice) if (run.row) element.push_back(writer.domain[*run.row].value);
+  for (const Run& run : slice) {
+    if (!run.row) continue;
+    poly::Range& row = writer.domain[*run.row];
+    row.extent = length_of(*row.extent);
+    element.push_back(row.value);
+  }
   writer.target.element = std::move(element);
   writer.fill = poly::Number{*part.fold};
   program.tensors[at(part.tensor)].dtype = *part.fold;

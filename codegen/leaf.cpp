@@ -771,7 +771,7 @@ class Leaf {
   }
 
   Expr sum_of_lanes(Body& body, std::int64_t row) {
-    const Expr total = sum_of_vectors(row);
+    Expr total = sum_of_vectors(row);
     if (leaf_.lanes == 1) return total;
     const std::string sum = names_.fresh("sum");
     body.push_back(stmt(Fold{sum, fold_of_lanes(), total, lane_}));
