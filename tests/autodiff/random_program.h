@@ -36,7 +36,8 @@ class Generator {
       else statement(result, "T" + std::to_string(k));
     }
     result.outputs = {static_cast<TensorId>(result.tensors.size()) - 1};
-    if (chance(3)) result.outputs.push_back(some(result));
+    if (!chance(3)) return result;
+    if (const TensorId other = some(result); other != result.outputs[0]) result.outputs.push_back(other);
     return result;
   }
 
