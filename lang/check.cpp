@@ -107,7 +107,6 @@ class Checker {
                  s.node);
     }
     for (const Target& r : f.results) result(r);
-    once(f.results);
   }
 
  private:
@@ -206,16 +205,6 @@ class Checker {
     if (find(r.name)) return;
     auto entry = diagnostics_.report(r.name.span, messages::result_missing, r.name.spelled());
     if (const auto near = meant(r.name, [](const Known& known) { return known.kind == Known::Kind::Assigned; })) entry.hint(fmt::format("did you mean `{}`?", *near));
-  }
-
-  // Two of one name could not be told apart by callers, nor their cotangents.
-  void once(const std::vector<Target>& results) {
-    for (auto r = results.begin(); r != results.end(); ++r) {
-      const auto before = std::find_if(results.begin(), r, [&](const Target& other) { return other.name.spelled() == r->name.spelled(); });
-      if (before == r) continue;
-      const std::string name = r->name.spelled();
-      diagnostics_.report(r->name.span, messages::redeclared, name).label(before->name.span, "the first result of this name").hint(fmt::format("a second result has a name of its own: `{0}_2 = {0};`", name));
-    }
   }
 
   void type(const Target& t) {

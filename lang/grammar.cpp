@@ -163,7 +163,8 @@ struct Numeral : Token<Numeral, Number> {
     out.is_float = out.text.find_first_not_of("0123456789") != std::string::npos;
     if (out.is_float && integers_only) return false;
     if (!out.is_float) std::from_chars(first, end, out.integer);
-    std::from_chars(first, end, out.real);               // 0 where it is too small for f64; `lexis` refuses what is too large
+    if (std::from_chars(first, end, out.real).ec == std::errc::result_out_of_range)
+      out.real = out.text.find('-') == std::string::npos ? std::numeric_limits<double>::infinity() : 0.0;
     first = end;
     return true;
   }

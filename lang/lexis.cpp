@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "lang/idiom.h"
 #include "lang/messages.h"
@@ -137,13 +136,7 @@ class Scan {
       diagnostics_.report(span(begin, end), messages::malformed_number, spelled).hint("a number has digits on both sides of its point: `0.5`, `1.0`");
       return replace_number(begin, end);
     }
-    if (spelled.find_first_not_of("0123456789") != std::string_view::npos) {
-      double value = 0;
-      const bool out_of_range = std::from_chars(spelled.data(), spelled.data() + spelled.size(), value).ec == std::errc::result_out_of_range;
-      if (!out_of_range || spelled.find('-') != std::string_view::npos || spelled.starts_with("0.")) return;  // next to 0, it is 0
-      diagnostics_.report(span(begin, end), messages::integer_too_large, spelled).hint("the largest f64 is 1.797e308; infinity is `inf`");
-      return replace_number(begin, end);
-    }
+    if (spelled.find_first_not_of("0123456789") != std::string_view::npos) return;
     const std::size_t zeros = std::min(spelled.find_first_not_of('0'), spelled.size());
     const std::string_view significant = spelled.substr(zeros);
     if (significant.size() > 20 || (significant.size() == 20 && significant > "18446744073709551615")) {
