@@ -87,7 +87,14 @@ class Leaf {
   }
 
   Body all_blocks() {
-    if (leaf_.is<forms::Reduce>()) return blocks(m_, done, {});
+    if (leaf_.is<forms::Reduce>()) {
+      std::vector<bool> open;
+      for (std::size_t d = 0; d < nest_.dims.size(); ++d) open.push_back(!points_.at(d));
+      if (m_ < 0 || leaf_.rows < 2 || flag_ || !codegen::staggered(nest_, static_cast<std::size_t>(m_), static_cast<std::size_t>(n_), open)) return blocks(m_, done, {});
+      Tile tile;
+      tile.staggered = true;
+      return blocked_rows(points_.bounds(static_cast<std::size_t>(m_)), tile, [&](const Tile& t) { return block(t); });
+    }
     const bool row = m_ < 0 && n_ >= 0 && k_.empty();  // blocks of one row have its values in common
     Body body;
     if (row) body = with_views([&] { return hoisted(std::nullopt); });
@@ -186,6 +193,7 @@ class Leaf {
     std::optional<Expr> valid;                         // elements from n0 on, when some lanes of the last vector are none
     bool blocked_m = false, blocked_n = false;
     bool guarded = false;                              // rows that couple n with a reduction are masks of the fold
+    bool staggered = false;                            // each row of m has a range of n of its own
   };
 
   // Walks dimension `first` (in blocks or one at a time), inside it `second`, inside that the tile. -1: no such dimension.
@@ -788,7 +796,45 @@ class Leaf {
       const std::size_t d = k_[level];
       return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return dot_levels(level + 1, lane_dim); }); });
     }
-    return dot_range(lane_dim, points_.bounds(lane_dim));
+    return tile_.staggered && tile_.blocked_m ? dot_staggered(lane_dim) : dot_range(lane_dim, points_.bounds(lane_dim));
+  }
+
+  // Vectors that every row has whole, and between these and either end vectors under a mask for each row.
+  Body dot_staggered(std::size_t d) {
+    const std::string& stem = nest_.dims[d].name;
+    const std::int64_t W = leaf_.lanes;
+    const Expr zero(std::int64_t{0});
+    Body body;
+    const auto named = [&](const std::string& suffix, const Expr& e) {
+      if (is_const(e)) return e;
+      const std::string name = names_.fresh(stem + suffix);
+      body.push_back(stmt(Let{name, e}));
+      return var(name);
+    };
+    std::vector<Interval> rows;
+    for (std::int64_t i = 0; i < tile_.rows; ++i) {
+      points_.fix(static_cast<std::size_t>(m_), tile_.m0 + Expr(i));
+      const Interval range = points_.bounds(d);
+      points_.release(static_cast<std::size_t>(m_));
+      rows.push_back({named("_lo", range.lo), named("_end", range.hi)});
+    }
+    Interval any = rows.front(), all = any;
+    for (const Interval& row : rows) {
+      any = {minimum(any.lo, row.lo), maximum(any.hi, row.hi)};
+      all = {maximum(all.lo, row.lo), minimum(all.hi, row.hi)};
+    }
+    any.hi = maximum(any.lo, any.hi);
+    const Expr first = named("_in", minimum(any.hi, any.lo + ceil_divide(all.lo - any.lo, W) * Expr(W)));
+    const Expr whole = named("_whole", floor_divide(maximum(zero, minimum(all.hi, any.hi) - first), W));
+    tile_.blocked_n = true;
+    append(body, dot_loop(d, stem, any.lo, ceil_divide(first - any.lo, W), 1, std::nullopt, rows));
+    const Expr turns = named("_turns", floor_divide(whole, leaf_.vectors));
+    append(body, dot_loop(d, stem, first, turns, leaf_.vectors, std::nullopt));
+    if (leaf_.vectors > 1) append(body, dot_loop(d, stem, first + turns * Expr(leaf_.vectors * W), whole - turns * Expr(leaf_.vectors), 1, std::nullopt));
+    const Expr last = named("_out", first + whole * Expr(W));
+    append(body, dot_loop(d, stem, last, ceil_divide(any.hi - last, W), 1, std::nullopt, rows));
+    tile_.blocked_n = false;
+    return body;
   }
 
   // [lo, hi) in steps of all accumulators, then of one vector, then the masked rest.
@@ -820,7 +866,8 @@ class Leaf {
     return body;
   }
 
-  Body dot_loop(std::size_t d, const std::string& stem, const Expr& first, const Expr& turns, std::int64_t vectors, const std::optional<Expr>& valid) {
+  // `ranges`: those of the rows, each of which asks for itself and loads for itself.
+  Body dot_loop(std::size_t d, const std::string& stem, const Expr& first, const Expr& turns, std::int64_t vectors, const std::optional<Expr>& valid, const std::vector<Interval>& ranges = {}) {
     if (is_const(turns) && const_or(turns, 0) <= 0) return {};
     tile_.n0 = first;
     tile_.vectors = vectors;
@@ -828,14 +875,22 @@ class Leaf {
     const std::string index = names_.fresh(stem + "_v");
     const auto loop = [&](const Expr& n) {
       return with_views([&] {
-        Body same = hoisted(d);
+        Body same = ranges.empty() ? hoisted(d) : Body{};
         tile_.n0 = first + var(index) * Expr(vectors * leaf_.lanes);
         step_ = Step{Expr(std::int64_t{0}), std::nullopt, hoisted_, {}};
         hoisted_.clear();
         Body inner;
         whole_mask_ = valid.has_value();
         for (std::int64_t v = 0; v < vectors; ++v)
-          for (std::int64_t i = 0; i < tile_.rows; ++i) fold(inner, i, v);
+          for (std::int64_t i = 0; i < tile_.rows; ++i) {
+            if (ranges.empty()) { fold(inner, i, v); continue; }
+            step_.values.clear();
+            Body row;
+            fold(row, i, v);
+            const Interval& range = ranges[static_cast<std::size_t>(i)];
+            const Expr x = tile_.n0 + lane();
+            inner.push_back(stmt(If{both(at_least(x, range.lo), less(x, range.hi)), std::move(row), {}}));
+          }
         whole_mask_ = false;
         if (valid) inner = {stmt(If{mask(0), std::move(inner), {}})};
         if (flag_) inner.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));

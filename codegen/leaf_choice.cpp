@@ -309,20 +309,46 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
 // Rows of m for lanes that fold along n. Long sums have as many accumulators as without rows, so they are as exact.
 struct FoldedRows { std::optional<std::size_t> m; std::int64_t rows = 1; double cost = 0; };
 
+// Vectors of n at which some of `rows` rows of m have begun or ended and others not.
+double uneven_vectors(const Facts& f, std::size_t n, std::size_t m, std::int64_t rows, std::int64_t lanes) {
+  double begins = 0, ends = 0;
+  for (const Row& row : f.nest.rows) {
+    const auto by_n = static_cast<double>(row.form.coefficients[n]), by_m = static_cast<double>(row.form.coefficients[m]);
+    if (by_n == 0 || by_m == 0) continue;
+    const double vectors = std::ceil(std::abs(by_m / by_n) * static_cast<double>(rows - 1) / static_cast<double>(lanes));
+    if (by_n > 0 || row.extent) begins = std::max(begins, vectors);
+    if (by_n < 0 || row.extent) ends = std::max(ends, vectors);
+  }
+  return begins + ends;
+}
+
+bool ragged(const Facts& f, std::size_t n) {
+  return std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[n] && std::ranges::count_if(row.form.coefficients, [](std::int64_t c) { return c != 0; }) > 1; });
+}
+
 double folded_cost(const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows, std::int64_t vectors) {
   const std::int64_t lanes = lanes_for(f, f.extent[n]);
-  double steps = std::ceil(static_cast<double>(f.extent[n]) / static_cast<double>(lanes)), others = 1;
+  const double along = std::ceil(static_cast<double>(f.extent[n]) / static_cast<double>(lanes));
+  double steps = 1, others = 1;
   for (std::size_t d = 0; d < f.extent.size(); ++d)
     if (d != n && d != m && !f.fixed[d]) (f.nest.dims[d].reduction ? steps : others) *= static_cast<double>(f.extent[d]);
+  const std::vector<bool> inner = reductions(f.nest);
+  const bool own_ranges = m && staggered(f.nest, *m, n, inner);
   const auto block = [&](double r) {
-    double step = r * static_cast<double>(f.ops) / pipes;
-    for (const FlatAccess& read : f.nest.reads) step += access_cost(stride(read, n), lanes) * (m && stride(read, *m) ? r : 1);
+    const double uneven = own_ranges && r > 1 ? std::min(along, uneven_vectors(f, n, *m, rows, lanes)) : 0;
+    double shared = r * static_cast<double>(f.ops) / pipes, alone = shared;
+    for (const FlatAccess& read : f.nest.reads) {
+      const double access = access_cost(stride(read, n), lanes);
+      shared += access * (m && stride(read, *m) ? r : 1);
+      alone += access * r;
+    }
+    const double chain = model::latency / static_cast<double>(vectors);
+    const double step = (along - uneven) * std::max(shared, chain) + uneven * std::max(alone, chain) + (ragged(f, n) ? blocks::ragged_row : 0);
     const double store = m && std::abs(stride(f.nest.target, *m)) > 1 ? blocks::scattered_lane * r : blocks::load;
-    return steps * std::max(step, model::latency / static_cast<double>(vectors)) + (r > 1 ? blocks::fold_of_row * r + store + blocks::start : f.fold);
+    return steps * step + (r > 1 ? blocks::fold_of_row * r + store + blocks::start : f.fold);
   };
   if (!m) return others * block(1);
-  std::vector<bool> inner = reductions(f.nest);
-  const double extent = static_cast<double>(f.extent[*m]), inside = interior(f, *m, inner) * extent;
+  const double extent = static_cast<double>(f.extent[*m]), inside = own_ranges ? extent : interior(f, *m, inner) * extent;
   const Tiles tiles = balanced(std::max<std::int64_t>(1, std::llround(inside)), rows);
   return others * (static_cast<double>(tiles.count) * block(static_cast<double>(tiles.most)) + (extent - inside) * block(1));
 }

@@ -263,6 +263,16 @@ Nest intrinsic_nest(const Program& program, const poly::Intrinsic& intrinsic, co
   return nest;
 }
 
+bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector<bool>& open) {
+  bool some = false;
+  for (const Row& row : nest.rows) {
+    if (!row.form.coefficients[m]) continue;
+    for (std::size_t d = 0; d < nest.dims.size(); ++d) if (d != m && d != n && open[d] && row.form.coefficients[d]) return false;
+    some = some || row.form.coefficients[n] != 0;
+  }
+  return some;
+}
+
 std::int64_t box_points(const Nest& nest) {
   std::int64_t points = 1;
   for (const Dim& dim : nest.dims) if (__builtin_mul_overflow(points, dim.extent, &points)) return INT64_MAX;

@@ -73,6 +73,8 @@ std::optional<std::int64_t> output_points(const Nest& nest);
 // reads {data, indices} or {keys}; every access says what it takes from each. No value: codegen/indirect and sort spell it.
 Nest intrinsic_nest(const poly::Program& program, const poly::Intrinsic& intrinsic, const Strides& strides);
 
+// Whether rows of the domain bound m by n and by nothing else that is `open`: each value of m has a range of n of its own.
+bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector<bool>& open);
 // The extent's product; saturates.
 std::int64_t box_points(const Nest& nest);
 // Without the dimension `part` and the row 0 <= whole - step * part < step: a turn has one value of it.

@@ -34,6 +34,7 @@ inline constexpr double fold_of_threads = 400;
 inline constexpr double fold_of_row = 1.5;             // of one of several rows whose lanes are folded together
 inline constexpr std::int64_t folded_rows = 16;        // at most: as many as full vectors have lanes
 inline constexpr double folded_less = 0.85;            // of the cost, what rows must come to: they read so many streams in the place of one
+inline constexpr double ragged_row = 12;               // cycles to set out along a range that is known at run time only: 24 for 60 elements of two operands, alone 10
 inline constexpr double start = 12;                    // cycles around a block
 inline constexpr double tap_store = 2.5;               // cycles to read, add to and write a vector of the target; to write it alone 1
 inline constexpr double of_load = 0.05;                // cycles by which a block of fewer loads wins among equals

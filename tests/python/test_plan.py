@@ -71,3 +71,29 @@ def test_a_word_without_end_is_not_said_whole(tmp_path, line):
     (tmp_path / "p.plan").write_text(line % ("é" * 1_000_000))
     done = subprocess.run([TILEC, "f.tile", "--size=N=64", "--plan=p.plan", "--emit=plan"], cwd=tmp_path, capture_output=True)
     assert done.returncode == 1 and b"error[E056" in done.stderr and len(done.stderr.decode()) < 20_000
+
+
+@pytest.mark.filterwarnings("ignore::tilec.ProgramWarning")
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
+def test_rows_of_a_fold_have_ranges_of_their_own(target):
+    numbers = np.random.default_rng(7)
+    compared = 0
+    for _ in range(60):
+        x, m, first = numbers.choice([1, 1, 2, -1, 3]), numbers.choice([1, 2, -1, -2, 5, 17, 40]), numbers.integers(-20, 21)
+        rows, vectors, lanes = numbers.integers(2, 8), numbers.integers(1, 5), numbers.choice([4, 8, 16])
+        also, fold = numbers.choice(["", ", 0 <= x - y < 40", ", x <= 3*m + 5"]), numbers.choice(["+", ">"])
+        text = f"function (I[W], D[Y, X], Q[M]) -> (O) {{ O[m: M] = {fold}(I[{x}*x + {m}*m + {first}] * D[y, x] + Q[m]){also}; }}"
+        arguments = random(numbers.integers(1, 120)), random(numbers.integers(1, 5), numbers.integers(2, 90)), random(numbers.integers(2, 24))
+        try:
+            expected = tilec.compile(text, target="reference")(*arguments)
+        except tilec.ProgramError as refused:
+            assert any(found.code.startswith("E02") for found in refused.diagnostics)
+            continue
+        try:
+            given = tilec.compile(text, target=target, plan=f"group O\n  reduce O  m m  n x  k y  block {rows}x{vectors}  lanes {lanes}\n")(*arguments)
+        except tilec.ProgramError as refused:
+            assert {found.code for found in refused.diagnostics} & {"E0561", "E0562", "E0563"}
+            continue
+        np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-4)
+        compared += 1
+    assert compared > 20
