@@ -191,21 +191,16 @@ std::size_t read_panels(Rewriting& r, std::size_t n, const Panels& panels, std::
 
 }  // namespace
 
-namespace {
-
-// Copies that lanes, or rows of a block, need wherever they are read often enough.
-Layouts copies_for_lanes(const Rewriting& r, const Statement& s) {
+Layouts copies_for_lanes(const Program& program, const Strides& strides, const Statement& s) {
   Layouts layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
-  const auto lane = lane_index(s, r.strides[static_cast<std::size_t>(s.target.tensor)]);
+  const auto lane = lane_index(s, strides[static_cast<std::size_t>(s.target.tensor)]);
   if (!lane || s.domain[*lane].extent->get() < model::few_lanes) return layouts;  // too few lanes: a reduction will have them
   for (std::size_t read = 0; read < s.reads.size(); ++read) {
     const TensorId source = s.reads[read].tensor;
-    if (points(s) >= model::reuse_that_pays * elements(r.program, source)) layouts.reads[read] = better_order(s, s.reads[read], *lane, r.strides[static_cast<std::size_t>(source)]);
+    if (points(s) >= model::reuse_that_pays * elements(program, source)) layouts.reads[read] = better_order(s, s.reads[read], *lane, strides[static_cast<std::size_t>(source)]);
   }
   return layouts;
 }
-
-}  // namespace
 
 void transpose_for_lanes(Rewriting& r) {
   if (has_threads(r.target)) return;                   // staging reads any order
@@ -213,7 +208,7 @@ void transpose_for_lanes(Rewriting& r) {
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     if (!s || !reduces(*s) || s->reads.size() < 2) continue;
-    const Layouts layouts = choose_layouts(r.program, r.strides, *s, copies_for_lanes(r, *s), r.target, sums_of_pairs(r, s->target.tensor));
+    const Layouts layouts = choose_layouts(r.program, r.strides, *s, copies_for_lanes(r.program, r.strides, *s), r.target, sums_of_pairs(r, s->target.tensor));
     for (std::size_t read = 0; read < layouts.reads.size(); ++read)
       if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read]);
     const std::size_t sum = n;

@@ -10,6 +10,7 @@
 #include "codegen/model/machine.h"
 #include "codegen/model/pairs.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/operands.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
@@ -53,7 +54,7 @@ std::optional<Member> member(const Program& program, const Strides& strides, std
 }
 
 double cost(const Program& program, const Strides& strides, const Statement& s, const Target& target, bool alone) {
-  return choose_layouts(program, strides, s, {std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0}, target, alone).cost;
+  return choose_layouts(program, strides, s, copies_for_lanes(program, strides, s), target, alone).cost;
 }
 
 // What reads the same sums as `first`, from there on.
