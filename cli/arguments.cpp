@@ -12,6 +12,7 @@
 
 #include "cli/near_file.h"
 #include "lang/idiom.h"
+#include "lang/lexis.h"
 #include "lang/nearest.h"
 #include "runtime/error.h"
 #include "runtime/npy.h"
@@ -54,6 +55,7 @@ struct Scalar {
   std::int64_t integer = 0;
   double real = 0;
   bool large = false;                                    // Argument's
+  bool too_large = false;                                // for any f64
   bool beyond = false;                                   // written as an integer that 64 bits do not hold: `real` is near it
 };
 
@@ -69,20 +71,22 @@ std::optional<Scalar> parse_number(std::string_view text) {
   }
   std::uint64_t large = 0;                               // the upper half of u64, as its bits
   if (const auto [end, fault] = std::from_chars(text.data(), stop, large); fault == std::errc() && end == stop) return Scalar{true, static_cast<std::int64_t>(large), static_cast<double>(large), true};
-  const auto [end, fault] = std::from_chars(text.data(), stop, scalar.real);
-  if (fault != std::errc() || end != stop || text.empty()) return std::nullopt;
+  const std::optional<lang::Real> real = lang::real_of(text);
+  if (!real) return std::nullopt;
+  scalar.real = real->value;
+  scalar.too_large = real->too_large;
   scalar.beyond = text.find_first_not_of("-0123456789") == std::string_view::npos;
   return scalar;
 }
 
 [[noreturn]] void refuse_number(const std::string& name, std::string_view text, DType type) {
-  throw runtime::argument_error(messages::does_not_fit, fmt::format("{}, given for `{}`,", text, name), lang::name(type));
+  throw runtime::argument_error(messages::does_not_fit, fmt::format("{}, given for `{}`,", lang::shortened(text), name), lang::name(type));
 }
 
 // Of an array called `name`; the number is written as `text`.
 void set(const std::string& name, poly::Array& array, std::size_t n, const Scalar& value, std::string_view text) {
   const poly::Number number = value.is_integer ? poly::Number{value.large ? DType::U64 : DType::I64, value.integer, 0} : poly::Number{DType::F64, 0, value.real};
-  if (!runtime::holds(array.dtype, number) || (value.beyond && !lang::is_float(array.dtype))) refuse_number(name, text, array.dtype);
+  if (value.too_large || !runtime::holds(array.dtype, number) || (value.beyond && !lang::is_float(array.dtype))) refuse_number(name, text, array.dtype);
   const poly::Number stored = poly::convert(number, array.dtype);
   if (lang::is_float(array.dtype)) array.reals[n] = stored.real;
   else array.integers[n] = stored.integer;
@@ -344,6 +348,7 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
   if (value.empty()) refuse(name, "nothing is written behind `=`");
   if (const std::optional<Scalar> number = parse_number(value)) {
     if (const DType type = declared.value_or(value.starts_with('-') ? DType::I64 : DType::U64); number->beyond && !lang::is_float(type)) refuse_number(name, value, type);
+    if (number->too_large) refuse_number(name, value, declared.value_or(DType::F64));
     argument.is_integer = number->is_integer;
     argument.integer = number->integer;
     argument.real = number->real;

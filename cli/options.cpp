@@ -9,8 +9,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "cli/package.h"
+#include "lang/lexis.h"
 #include "lang/nearest.h"
 #include "runtime/emit.h"
 
@@ -46,14 +48,23 @@ constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", 
 std::string help() { return fmt::format(fmt::runtime(overview), runtime::stage_names(110, "          ")); }
 
 // NAME=NUMBER, as --size and --define take it.
+std::from_chars_result read_number(std::string_view text, std::int64_t& value) { return std::from_chars(text.data(), text.data() + text.size(), value); }
+
+std::from_chars_result read_number(std::string_view text, double& value) {
+  const std::optional<lang::Real> real = lang::real_of(text);
+  if (!real) return {text.data(), std::errc::invalid_argument};
+  value = real->value;
+  return {text.data() + text.size(), real->too_large ? std::errc::result_out_of_range : std::errc()};
+}
+
 template <class Number> std::pair<std::string, Number> assignment(const std::string& text, const char* option, const char* example) {
   const auto equals = text.find('=');
   const std::string hint = fmt::format("write `{} {}`", option, example);
   if (equals == std::string::npos || equals == 0) throw UsageError{fmt::format("{} takes NAME=NUMBER, not `{}`", option, text), hint};
   const std::string number = text.substr(equals + 1);
   Number value{};
-  const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (fault == std::errc::result_out_of_range) throw UsageError{fmt::format("`{}` in {} does not fit in 64 bits", number, option), {}};
+  const auto [end, fault] = read_number(number, value);
+  if (fault == std::errc::result_out_of_range) throw UsageError{fmt::format("`{}` in {} does not fit in {}", lang::shortened(number), option, std::is_same_v<Number, double> ? "`f64`" : "64 bits"), {}};
   if (fault != std::errc() || end != number.data() + number.size()) throw UsageError{fmt::format("`{}` in `{} {}` is not a number", number, option, text), hint};
   return {text.substr(0, equals), value};
 }
@@ -71,7 +82,7 @@ std::pair<std::string, std::variant<double, std::string>> definition(const std::
   const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), integer);
   const bool is_integer = end == number.data() + number.size();
   if (is_integer && (fault == std::errc::result_out_of_range || std::fabs(value) >= 0x1p63 || static_cast<std::int64_t>(value) != integer))
-    throw UsageError{fmt::format("`{}` in --define is passed as a 64-bit float and does not fit one exactly", number), {}};
+    throw UsageError{fmt::format("`{}` in --define is passed as a 64-bit float and does not fit one exactly", lang::shortened(number)), {}};
   return {name, value};
 }
 

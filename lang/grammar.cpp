@@ -163,8 +163,7 @@ struct Numeral : Token<Numeral, Number> {
     out.is_float = out.text.find_first_not_of("0123456789") != std::string::npos;
     if (out.is_float && integers_only) return false;
     if (!out.is_float) std::from_chars(first, end, out.integer);
-    if (std::from_chars(first, end, out.real).ec == std::errc::result_out_of_range)
-      out.real = out.text.find('-') == std::string::npos ? std::numeric_limits<double>::infinity() : 0.0;
+    out.real = real_of(out.text)->value;
     first = end;
     return true;
   }

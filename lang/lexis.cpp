@@ -6,6 +6,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
+#include <clocale>
+#include <cmath>
+#include <cstdlib>
 
 #include "lang/idiom.h"
 #include "lang/messages.h"
@@ -136,11 +140,15 @@ class Scan {
       diagnostics_.report(span(begin, end), messages::malformed_number, spelled).hint("a number has digits on both sides of its point: `0.5`, `1.0`");
       return replace_number(begin, end);
     }
-    if (spelled.find_first_not_of("0123456789") != std::string_view::npos) return;
+    if (spelled.find_first_not_of("0123456789") != std::string_view::npos) {
+      if (!real_of(spelled)->too_large) return;
+      diagnostics_.report(span(begin, end), messages::does_not_fit, fmt::format("`{}`", shortened(spelled)), "f64").hint("the largest f64 is about 1.797e308; infinity is `inf`");
+      return replace_number(begin, end);
+    }
     const std::size_t zeros = std::min(spelled.find_first_not_of('0'), spelled.size());
     const std::string_view significant = spelled.substr(zeros);
     if (significant.size() > 20 || (significant.size() == 20 && significant > "18446744073709551615")) {
-      diagnostics_.report(span(begin, end), messages::integer_too_large, spelled).hint("write a float, such as `1e20`");
+      diagnostics_.report(span(begin, end), messages::integer_too_large, shortened(spelled)).hint("write a float, such as `1e20`");
       replace_number(begin, end);
     }
   }
@@ -207,6 +215,21 @@ class Scan {
 }  // namespace
 
 Lexis separate(const Source& source, std::uint32_t number, Diagnostics& diagnostics) { return Scan(source, number, diagnostics).run(); }
+
+std::optional<Real> real_of(std::string_view text) {
+  double value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || end != text.data() + text.size() || fault == std::errc::invalid_argument) return std::nullopt;
+  if (fault != std::errc::result_out_of_range) return Real{value};
+  static const locale_t plain = newlocale(LC_ALL_MASK, "C", locale_t{});  // the caller's may write 1,5
+  value = strtod_l(std::string(text).c_str(), nullptr, plain);            // tells too large from too small, which from_chars does not
+  return Real{value, std::isinf(value)};
+}
+
+std::string shortened(std::string_view number) {
+  if (number.size() <= 40) return std::string(number);
+  return fmt::format("{}…{} ({} characters)", number.substr(0, 10), number.substr(number.size() - 5), number.size());
+}
 
 std::size_t token_end(std::string_view text, std::size_t i) {
   const char c = at(text, i);

@@ -80,6 +80,8 @@ inline constexpr Message<Text, Text> not_a_size{"E0207", Severity::Error, "`{}` 
 inline constexpr Message<Text> not_affine{"E0208", Severity::Error, "not an affine index expression: {}"};
 inline constexpr Message<Text> size_arithmetic{"E0209", Severity::Error, "size arithmetic: {}"};
 inline constexpr Message<Text, Text> negative_size{"E0210", Severity::Error, "size `{}` is negative: {}"};
+inline constexpr Message<std::size_t, Text, Text> negative_extent{"E0210", Severity::Error, "dimension {} of `{}` is negative: {}"};
+inline constexpr Message<Text, std::int64_t> negative_parameter{"E0210", Severity::Error, "the parameter of `{}` is negative: {}"};
 inline constexpr Message<Text, Text, Text> sizes_count{"E0211", Severity::Error, "`{}` is written with {} but has {}"};
 inline constexpr Message<Text, Text, Text, Text> shapes_differ{"E0212", Severity::Error, "shapes {} and {} do not broadcast: {} meets {}"};
 inline constexpr Message<Text> constraint_only_index{"E0213", Severity::Error, "index `{}` occurs in constraints only"};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "lang/check.h"
 #include "lang/messages.h"
@@ -20,7 +21,7 @@ namespace {
 
 namespace messages = lang::messages;
 
-void add_result(Scope& scope, const lang::Function& function, const lang::Target& result) {
+void add_result(Scope& scope, const lang::Function& function, const lang::Target& result, const std::string& called) {
   const auto name = result.name.spelled();
   const auto* named = find(scope, result.name, result.span);
   if (!named) {
@@ -48,7 +49,10 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
     scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(*id).dtype)).label(scope.tensor(*id).span, "declared here");
     return;
   }
-  scope.program.outputs.push_back(*id);
+  if (called == name) return scope.program.outputs.push_back(*id);
+  const auto again = copied(scope, *id, {.name = called, .span = result.span});  // a cotangent of its own, a place of its own in memory
+  if (again) scope.program.outputs.push_back(again->tensor);
+  scope.failed |= !again;
 }
 
 lang::Argument defined(const Define& define, Span span) {
@@ -113,7 +117,8 @@ std::optional<Program> build_once(const lang::File& file, const lang::Function& 
   find_used_as_size(function, scope);
   declare_inputs(function, signature, scope);
   for (const auto& statement : function.statements) add_statement(scope, function, statement);
-  for (const auto& result : function.results) add_result(scope, function, result);
+  const auto called = result_names(function);
+  for (std::size_t k = 0; k < called.size(); ++k) add_result(scope, function, function.results[k], called[k]);
   if (!scope.failed) own_derivatives(file, function, parameters, scope);
   wanted = scope.assumed->wanted;
   if (scope.failed || diagnostics.has_errors()) return std::nullopt;
@@ -123,6 +128,21 @@ std::optional<Program> build_once(const lang::File& file, const lang::Function& 
 }
 
 }  // namespace
+
+std::vector<std::string> result_names(const lang::Function& function) {
+  lang::Diagnostics unheard;
+  Scope scope{.diagnostics = unheard};
+  find_declared(function, scope);
+  for (const auto& result : function.results) scope.declared.insert(result.name.spelled());
+  std::set<std::string> given;
+  std::vector<std::string> names;
+  for (const auto& result : function.results) {
+    const auto name = result.name.spelled();
+    names.push_back(given.insert(name).second ? name : fresh(scope, name));
+    scope.declared.insert(names.back());
+  }
+  return names;
+}
 
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics) {
   const auto* function = chosen_function(file, signature, diagnostics);

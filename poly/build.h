@@ -33,6 +33,9 @@ struct Signature {
   std::vector<Define> defines;                         // compile-time parameters; others have their defaults
 };
 
+// `C`, `C_1` for `-> (C, C)`, where nothing else is called `C_1`: the names of a function's outputs, with their marks.
+std::vector<std::string> result_names(const lang::Function& function);
+
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::poly

@@ -49,8 +49,7 @@ std::optional<std::size_t> parameter(Scope& scope, const Invocation& invocation,
   if (invocation.parameters.empty()) return otherwise;
   if (invocation.parameters[0] >= 0) return static_cast<std::size_t>(invocation.parameters[0]);
   const auto& call = invocation.call;
-  scope.diagnostics.report(call.parameters.empty() ? invocation.span : call.parameters[0].span, messages::negative_size, fmt::format("{}<…>", call.function.text),
-                           std::to_string(invocation.parameters[0]));
+  scope.diagnostics.report(call.parameters.empty() ? invocation.span : call.parameters[0].span, messages::negative_parameter, call.function.text, invocation.parameters[0]);
   return std::nullopt;
 }
 

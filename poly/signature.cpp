@@ -117,11 +117,12 @@ void check_expression(const lang::Input& input, std::size_t k, const Size& size,
 }
 
 void check_not_negative(const lang::Input& input, const std::vector<Size>& shape, Scope& scope) {
-  for (const auto& size : shape)
-    if (size.value().value_or(0) < 0) {
-      scope.failed = true;
-      scope.diagnostics.report(input.span, messages::negative_size, input.target.name.spelled(), size.print());
-    }
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    if (shape[k].value().value_or(0) >= 0) continue;
+    scope.failed = true;
+    const bool written = input.sizes && k < input.sizes->size();
+    scope.diagnostics.report(written ? (*input.sizes)[k].span() : input.span, messages::negative_extent, k + 1, input.target.name.spelled(), shape[k].print());
+  }
 }
 
 // An argument as what the callee is called with: its shape and type, where it has them.

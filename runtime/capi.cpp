@@ -741,6 +741,16 @@ size_t tilec_output_count(const tilec_program* program) { return program != null
 const char* tilec_input_name(const tilec_program* program, size_t position) { return position < tilec_input_count(program) ? program->inputs[position].c_str() : nullptr; }
 const char* tilec_output_name(const tilec_program* program, size_t position) { return position < tilec_output_count(program) ? program->outputs[position].c_str() : nullptr; }
 
+size_t tilec_output_first(const tilec_program* program, size_t position) {
+  const runtime::Callable* callable = position < tilec_output_count(program) ? program->callable.get() : nullptr;
+  if (callable == nullptr || callable->function() == nullptr) return position;
+  const auto& derivatives = callable->request().derivatives;
+  const auto& results = callable->function()->results;
+  if (position >= results.size() || !std::ranges::all_of(derivatives, &codegen::Derivative::values)) return position;
+  const auto same = std::ranges::find(results, results[position].name.spelled(), [](const lang::Target& result) { return result.name.spelled(); });
+  return static_cast<std::size_t>(same - results.begin());
+}
+
 tilec_status tilec_specialize(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count, tilec_kernel** kernel) {
   return guarded([&] {
     constexpr const char* function = "tilec_specialize";

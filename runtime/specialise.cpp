@@ -198,7 +198,7 @@ std::vector<std::string> Callable::input_names() const {
 std::vector<std::string> Callable::result_names() const {
   std::vector<std::string> names;
   if (function_ == nullptr) return names;
-  for (const lang::Target& result : function_->results) names.push_back(result.name.text);
+  for (const std::string& name : poly::result_names(*function_)) names.push_back(without_mark(name));
   return names;
 }
 

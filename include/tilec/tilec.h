@@ -184,6 +184,8 @@ TILEC_API size_t tilec_input_count(const tilec_program* program);
 TILEC_API const char* tilec_input_name(const tilec_program* program, size_t position);
 TILEC_API size_t tilec_output_count(const tilec_program* program);
 TILEC_API const char* tilec_output_name(const tilec_program* program, size_t position);
+/* The first output that is the same tensor: `position` itself, but 0 for the second of `-> (C, C)`, which is called `C_1`. */
+TILEC_API size_t tilec_output_first(const tilec_program* program, size_t position);
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------------------- */
 

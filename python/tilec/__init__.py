@@ -21,8 +21,8 @@ import warnings as _warnings
 import numpy as _np
 
 from . import _library as _c
-from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, define_value as _define_value, encoded as _encoded, fit as _fit
-from ._call import Block as _Block, Prepared as _Prepared
+from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
+from ._call import Block as _Block, Prepared as _Prepared, refuse_sizes as _refuse_sizes
 from ._pair import Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
@@ -32,6 +32,7 @@ __all__ = ["compile", "load", "Program", "Module", "Package", "Error", "ProgramE
            "OptionError", "ProgramWarning", "Diagnostic", "Stage", "stages", "version"]
 
 _LARGE = 2**63
+_BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp")      # of calls, so inputs of these names are given by position
 _ONE = float("1")                                          # of no caller: the cotangent that was left out
 _Names = _typing.Union[str, _typing.Sequence[str], None]
 
@@ -73,6 +74,7 @@ class Program:
         self.name: str = lib.tilec_program_name(handle).decode()
         self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
+        self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
         self._cache: "dict[tuple, _Prepared]" = {}
         self._pairs: "dict[tuple, _Pair]" = {}
         self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
@@ -103,7 +105,7 @@ class Program:
     def __repr__(self) -> str:
         return "<tilec.Program %s(%s) -> (%s)>" % (self.name or "without a name", ", ".join(self.inputs), ", ".join(self.outputs))
 
-    def __call__(self, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
+    def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
         if named or len(arguments) != len(self.inputs):
             arguments = self._by_position(arguments, named)
         key = []
@@ -112,7 +114,7 @@ class Program:
             if kind is _np.ndarray:
                 key.append((value.dtype, value.shape, value.strides))
             elif kind is int or kind is bool:
-                key.append(int if value < _LARGE else _np.uint64)  # what no i64 holds is another program
+                key.append(int if value < _LARGE or value >= 2 * _LARGE else _np.uint64)  # what no i64 holds is another program
             elif kind is float or value is None:
                 key.append(kind)
             else:
@@ -192,7 +194,7 @@ class Program:
         both._ones = frozenset(both.inputs[len(self.inputs):])
         return both
 
-    def vjp(self, *arguments, wrt: _Names = None, of: _Names = None, **named):
+    def vjp(self, /, *arguments, wrt: _Names = None, of: _Names = None, **named):
         """Calls the program and gives what backward needs along: `O, backward = f.vjp(I, K); dI, dK = backward(dO)`.
 
         The first result is what the call f(I, K) gives. `backward` takes the cotangents of the outputs `of` (default: all float ones), by
@@ -216,11 +218,12 @@ class Program:
         return pair(values)
 
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:
-        block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None])
+        block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
         forward, backward = _ctypes.c_void_p(), _ctypes.c_void_p()
         _check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
         said = _said()
         pair = _Pair(forward.value, backward.value, self.inputs, self.outputs)
+        _refuse_sizes(self.inputs, values, pair.sizes)
         self._hear(said)
         return pair
 
@@ -253,7 +256,7 @@ class Program:
         planned._derived, planned._ones = self._derived, self._ones
         return planned
 
-    def emit(self, stage: str, *arguments, **named) -> "str | bytes":
+    def emit(self, /, stage: str, *arguments, **named) -> "str | bytes":
         """A stage of the compiler by its name (tilec.stages()), as text, or as bytes where it is not text.
         Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
         """
@@ -268,7 +271,7 @@ class Program:
             _c.lib.tilec_buffer_destroy(handle)
         return data.decode() if stages()[stage].is_text else data
 
-    def save(self, path: "str | _os.PathLike[str]", *arguments, vjp: bool = False, wrt: _Names = None, of: _Names = None, **named) -> None:
+    def save(self, /, path: "str | _os.PathLike[str]", *arguments, vjp: bool = False, wrt: _Names = None, of: _Names = None, **named) -> None:
         """Writes a package: what a call with arguments of these shapes and types runs, compiled for the program's target. tilec.load(path)
         gives it back in a process that need not compile anything, as does `tilec run`. Arrays are taken as row-major.
         With `vjp=True` the package has the backward pass too: `tilec.load(path).vjp(…)`; `wrt` and `of` as in vjp().
@@ -289,7 +292,7 @@ class Program:
         names = self.inputs
         title = self.name or "the function"
         if len(arguments) > len(names):
-            raise TypeError("%s takes %d arguments (%s) but %d were given" % (title, len(names), ", ".join(names), len(arguments)))
+            raise TypeError("%s takes %s (%s) but %d were given" % (title, _counted(len(names), "argument"), ", ".join(names), len(arguments)))
         unexpected = [n for n in named if n not in names]
         twice = [n for n in names[: len(arguments)] if n in named]
         values = list(arguments) + [named.get(n, _ONE if n in self._ones else None) for n in names[len(arguments):]]
@@ -297,6 +300,7 @@ class Program:
         if unexpected or twice or (missing and not self._derived):
             parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
             meant = ["did you mean %s?" % near for near in map(lambda n: _nearest(n, names), unexpected) if near]
+            meant += ["%s by name is an option of the call: give the input by its position" % n for n in missing if n in _BY_POSITION]
             raise TypeError("%s(%s): %s" % (title, ", ".join(names), "; ".join([text % ", ".join(found) for found, text in parts if found] + meant)))
         return values
 
@@ -309,10 +313,10 @@ class Program:
         unknown = [n for n in names if n not in self.outputs]
         if unknown:
             raise ValueError("accumulate=: %s is no output; there are %s" % (", ".join(unknown), ", ".join(self.outputs)))
-        return names
+        return tuple(n for n, same in zip(self.outputs, self._same) if n in names or same in names)  # `C` of `-> (C, C)` is both
 
     def _prepare(self, arguments: _typing.Sequence, out, add: _typing.Sequence[str] = ()) -> _Prepared:
-        block = _Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None])
+        block = _Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None], stand_in=True)
         for name, array in zip(self.outputs, out or ()):
             _check_type("out= for " + name, array.dtype)
             if any(s % array.itemsize for s in array.strides):
@@ -328,6 +332,7 @@ class Program:
             raise ArgumentTypeError("out= for %s: %s" % (given, fault), fault.diagnostics) from None
         said = _said()
         prepared = _Prepared(handle.value, self.inputs)
+        _refuse_sizes(self.inputs, arguments, prepared.sizes)
         self._hear(said)
         return prepared
 
@@ -342,7 +347,7 @@ def _kind_of(value) -> object:
     """What a specialisation depends on; what no i64 holds is another program."""
     if isinstance(value, _np.ndarray):
         return value.dtype, value.shape, value.strides
-    return _np.uint64 if isinstance(value, int) and value >= _LARGE else type(value)
+    return _np.uint64 if isinstance(value, int) and _LARGE <= value < 2 * _LARGE else type(value)
 
 
 def _hear(heard: "tuple[Diagnostic, ...]", said: "list[tuple[Diagnostic, str]]") -> "tuple[Diagnostic, ...]":
@@ -415,7 +420,7 @@ class Module:
             raise AttributeError("no function `%s`%s" % (name, there))
         return self.__dict__.setdefault(name, self._make(name))  # another thread may have been faster
 
-    def __call__(self, *arguments, **named):
+    def __call__(self, /, *arguments, **named):
         raise TypeError("the text has several functions: %s; call one of them by name" % ", ".join(self._file.names))
 
 

@@ -71,6 +71,10 @@ def _as_array(name: str, value) -> np.ndarray:
     return array
 
 
+def counted(count: int, what: str) -> str:
+    return "%d %s%s" % (count, what, "" if count == 1 else "s")
+
+
 def as_outputs(names: "tuple[str, ...]", out) -> "list[np.ndarray]":
     """out= as a list of arrays, one for each output."""
     if type(out) is np.ndarray and len(names) == 1:
@@ -80,7 +84,7 @@ def as_outputs(names: "tuple[str, ...]", out) -> "list[np.ndarray]":
     except TypeError:
         raise TypeError("out= is a %s, not an array or a sequence of arrays" % type(out).__name__) from None
     if len(arrays) != len(names):
-        raise ValueError("out= has %d arrays, the program has %d outputs (%s)" % (len(arrays), len(names), ", ".join(names)))
+        raise ValueError("out= has %s, the program has %s (%s)" % (counted(len(arrays), "array"), counted(len(names), "output"), ", ".join(names)))
     for name, array in zip(names, arrays):
         if type(array) is np.ndarray:
             continue

@@ -53,7 +53,7 @@ else:
 class Block:
     """Arguments in C's form. Keeps what they point to alive."""
 
-    def __init__(self, items, add=()):  # [(name or None, array that C can take, or number)]; names of results that are added to
+    def __init__(self, items, add=(), stand_in=False):  # [(name or None, array that C can take, or number)]; names of results that are added to
         self.count = len(items)
         self.structs = (_c.Argument * max(1, self.count))()
         self.keep = []
@@ -62,7 +62,7 @@ class Block:
             if isinstance(value, np.ndarray):
                 struct.kind, struct.tensor = _c.ADD if name in add else _c.TENSOR, c.pointer(self.tensor(value))
             elif isinstance(value, (bool, int)):
-                struct.kind, struct.integer = plain_number(name, value)
+                struct.kind, struct.integer = plain_number(name, value, stand_in)
             else:
                 struct.kind, struct.real = _c.REAL, float(value)
 
@@ -93,7 +93,7 @@ def as_compiled(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
     else:
         if value is not None and not shape:
             if dtype.kind in "iub" and (isinstance(value, float) or not fits(value, dtype)):
-                raise ArgumentTypeError("%s is %s but is given %r" % (name, dtype, value))
+                raise ArgumentTypeError("%s is %s but is given %s" % (name, dtype, shortened(value)))
             return value
         given = "nothing" if value is None else "a number"
     raise ShapeError("%s is %s but is given %s" % (name, list(shape) or "a scalar", given))
@@ -161,11 +161,32 @@ class Prepared:
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def plain_number(name, value):
-    """A plain integer is an i64 until it meets something; one of 2**63 and more goes as its bits."""
-    if not -(2**63) <= value < 2**64:
-        raise ValueError("%s: %d does not fit in 64 bits" % (name, value))
+def shortened(value):
+    """Digits that nobody reads are left out; Python itself refuses to print more than 4300."""
+    if type(value) is not int or abs(value) < 10**40:
+        return str(value)
+    return "an integer of %d bits" % value.bit_length()
+
+
+def in_64_bits(value) -> bool:
+    return -(2**63) <= value < 2**64
+
+
+def plain_number(name, value, stand_in=False):
+    """A plain integer is an i64 until it meets something; one of 2**63 and more goes as its bits. Of one that 64 bits do not hold a
+    specialisation may take 1 instead: `number_as` refuses it once the program has said that it is no float."""
+    if not in_64_bits(value):
+        if not stand_in:
+            raise ValueError("%s: %s does not fit in 64 bits" % (name, shortened(value)))
+        return _c.INTEGER, 1
     return (_c.INTEGER, value) if value < 2**63 else (_c.UNSIGNED, value - 2**64)
+
+
+def refuse_sizes(names, values, sizes):
+    """Of those that a 1 stood for, the ones whose values were compiled in."""
+    for k in sizes:
+        if type(values[k]) is int:
+            plain_number(names[k], values[k])
 
 
 def number_as(name, value, dtype):
@@ -174,12 +195,14 @@ def number_as(name, value, dtype):
         bits = dtype.itemsize * 8
         low, high = (0, 1) if dtype.kind == "b" else (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
         if not low <= value <= high or value != int(value):
-            raise ValueError("%s: %s does not fit in %s" % (name, value, dtype.name))
+            raise ValueError("%s: %s does not fit in %s" % (name, shortened(value), dtype.name))
         return np.array(int(value), dtype)
-    if type(value) is not float:
-        plain_number(name, value)                             # of 64 bits, as at the first call
+    try:
+        number = value if type(value) is float or in_64_bits(value) else float(value)
+    except OverflowError:
+        raise ValueError("%s: %s does not fit in %s" % (name, shortened(value), dtype.name)) from None
     with np.errstate(over="ignore"):
-        array = np.array(value).astype(dtype)
-    if np.isinf(array) and not np.isinf(value):
-        raise ValueError("%s: %s does not fit in %s" % (name, value, dtype.name))
+        array = np.array(number).astype(dtype)
+    if np.isinf(array) and not np.isinf(number):
+        raise ValueError("%s: %s does not fit in %s" % (name, shortened(value), dtype.name))
     return array

@@ -94,6 +94,7 @@ def _load() -> c.CDLL:
         "tilec_input_name": (text, [handle, count]),
         "tilec_output_count": (count, [handle]),
         "tilec_output_name": (text, [handle, count]),
+        "tilec_output_first": (count, [handle, count]),
         "tilec_specialize": (c.c_int, [handle, *arguments, *arguments, c.POINTER(handle)]),
         "tilec_infer": (c.c_int, [handle, *arguments, c.POINTER(handle)]),
         "tilec_kernel_destroy": (None, [handle]),

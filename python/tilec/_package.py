@@ -40,7 +40,7 @@ class Package:
         values = in_order("the package", self.inputs, arguments, named)
         return [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
 
-    def vjp(self, *arguments, **named):
+    def vjp(self, /, *arguments, **named):
         """Outputs and `backward`, as Program.vjp gives them, of a package that was saved with `vjp=True` or built with --vjp."""
         if self._pair is None:
             forward, backward = c.c_void_p(), c.c_void_p()
@@ -49,7 +49,7 @@ class Package:
             self._pair = Pair(forward.value, backward.value, self.inputs, self.outputs)
         return self._pair(self._taken(arguments, named))
 
-    def __call__(self, *arguments, out=None, **named):
+    def __call__(self, /, *arguments, out=None, **named):
         taken = self._taken(arguments, named)
         if out is None:
             return self._prepared(taken, None)

@@ -43,7 +43,7 @@ class Backward:
     def __repr__(self) -> str:
         return "<tilec.Backward (%s) -> (%s), keeps %d bytes>" % (", ".join(self._pair.cotangents), ", ".join(name for name, _, _ in self._pair.backward.outputs), sum(self.kept.values()))
 
-    def __call__(self, *cotangents, **named):
+    def __call__(self, /, *cotangents, **named):
         pair = self._pair
         given = dict(zip(pair.cotangents, in_order("backward", pair.cotangents, cotangents, named)))
         return pair.backward([as_compiled(name, as_argument(name, given[name]), dtype, shape) if name in given else self._held[name]

@@ -26,7 +26,7 @@ static tilec_status compile_with(const tilec_options* options) {
 static void null_pointers_of_questions(void) {
   tilec_diagnostic diagnostic;
   EXPECT(tilec_program_name(NULL) == NULL && tilec_input_count(NULL) == 0 && tilec_output_count(NULL) == 0);
-  EXPECT(tilec_input_name(NULL, 0) == NULL && tilec_output_name(NULL, 0) == NULL);
+  EXPECT(tilec_input_name(NULL, 0) == NULL && tilec_output_name(NULL, 0) == NULL && tilec_output_first(NULL, 7) == 7);
   EXPECT(tilec_kernel_input_count(NULL) == 0 && tilec_kernel_output_count(NULL) == 0);
   EXPECT(tilec_buffer_data(NULL) == NULL && tilec_buffer_size(NULL) == 0);
   EXPECT(tilec_last_diagnostic(0, NULL) == TILEC_ARGUMENT_ERROR && tilec_last_diagnostic(99, &diagnostic) == TILEC_ARGUMENT_ERROR);

@@ -277,3 +277,21 @@ def test_a_text_is_a_str():
 def test_inputs_that_differ_by_their_marks_only():
     with pytest.raises(TypeError, match="(?s)`a` is given twice.*rename"):
         tilec.compile("function f(#a[N], a[N]) -> (B) { B[i: N] = =(#a[i] * a[i]); }")
+
+
+def test_inputs_called_like_options_of_a_call():
+    f = tilec.compile("function f(out[N], accumulate[N], self[N]) -> (Y) { Y = out + accumulate + self; }")
+    a = np.ones(2, "f4")
+    np.testing.assert_array_equal(f(a, a, self=a), 3 * a)
+    np.testing.assert_array_equal(f.vjp(a, a, self=a)[0], 3 * a)
+    assert "self" in f.emit("contraction", a, a, self=a)
+    with pytest.raises(TypeError, match="out by name is an option of the call: give the input by its position"):
+        f(accumulate=a, self=a)
+
+
+def test_one_is_no_plural():
+    f = tilec.compile("function f(X[N]) -> (Y) { Y = X; }")
+    with pytest.raises(ValueError, match=r"out= has 2 arrays, the program has 1 output \(Y\)"):
+        f(np.ones(2), out=[np.ones(2), np.ones(2)])
+    with pytest.raises(TypeError, match=r"f takes 1 argument \(X\) but 2 were given"):
+        f(1, 2)

@@ -98,9 +98,8 @@ def test_python_keeps_a_number_or_refuses_it_by_name(target, kind):
     f = tilec.compile("function f(%s S) -> (Y) { Y = S; }" % kind, target=target)
     f(1)
     for given in GIVEN:
-        fits = is_kept(kind, given) and (not isinstance(given, int) or -(2**63) <= given < 2**64)
-        if fits:
-            assert f(given) == (given if kind in RANGES else np.array(given).astype(f(1).dtype)), given
+        if is_kept(kind, given):
+            assert f(given) == (given if kind in RANGES else np.array(float(given)).astype(f(1).dtype)), given
             continue
         with pytest.raises((tilec.ProgramError, ValueError), match="does not fit in"):
             f(given)
@@ -140,3 +139,58 @@ def test_an_integer_beyond_64_bits_is_no_number_of_an_undeclared_scalar(tmp_path
     done = run(tmp_path, program, "X=ones:2", "S=%d" % given)
     assert done.returncode != 0 and "E0215" in done.stderr and "`S`" in done.stderr
     assert run(tmp_path, program, "X=ones:2", "S=%d.0" % given).returncode == 0
+
+
+@pytest.mark.parametrize("kind", LARGEST)
+@pytest.mark.parametrize("given", [2**64, -(2**63) - 1, 3 * 10**30, 10**38, 2**1023])
+def test_an_integer_beyond_64_bits_is_the_float_it_fits(kind, given):
+    if kind == "bf16":
+        pytest.importorskip("ml_dtypes")
+    f = tilec.compile("function f(f64 X[N], %s S) -> (Y) { Y = f64(S) * X; }" % kind)
+    x = np.array([1.0, -0.5])
+    for call in (f, lambda *a: f.vjp(*a)[0], lambda *a: f.value_and_grad(of="Y", wrt="X")(*a, np.ones(2))[0]):
+        if is_kept(kind, given):
+            same = call(x, float(given))
+            np.testing.assert_array_equal(call(x, given), same)
+            np.testing.assert_array_equal(call(x, 3), 3 * x)
+        else:
+            with pytest.raises(ValueError, match="S: .* does not fit in %s" % {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}[kind]):
+                call(x, given)
+
+
+def test_an_integer_beyond_64_bits_is_no_undeclared_scalar():
+    for body in ("S * X", "S", "X + 0.5 * S"):
+        with pytest.raises(ValueError, match="S: 18446744073709551616 does not fit in int64"):
+            tilec.compile("function f(f64 X[N], S) -> (Y) { Y = %s; }" % body)(np.ones(3), 2**64)
+
+
+@pytest.mark.parametrize("kind", ["f64", "i64", "u8", "bool", ""])
+def test_an_integer_that_nothing_holds_is_named_without_its_digits(kind):
+    f = tilec.compile("function f(%s S, i64 A[N]) -> (Y) { Y = S; }" % kind)
+    with pytest.raises(ValueError, match="S: an integer of 3000. bits does not fit in") as said:
+        f(10**9031, np.ones(3, np.int64))
+    assert len(str(said.value)) < 100
+    with pytest.raises(ValueError, match="S: an integer of 3000. bits does not fit in 64 bits"):
+        tilec.compile("function f(A[N], S) -> (Y) { Y[i: S] = +(A[i]); }")(np.ones(3), 10**9031)
+
+
+@pytest.mark.parametrize("word, kind", [("S=1e400", "f64"), ("S=-1e400", "f64"), ("S=" + "9" * 400, "u64"), ("S=0.0001e99999999999999999999", "f64")])
+def test_the_command_takes_no_number_for_a_file(tmp_path, word, kind):
+    done = run(tmp_path, "function f(S) -> (Y) { Y = S; }", word)
+    assert done.returncode != 0 and "E0215" in done.stderr and "does not fit in `%s`" % kind in done.stderr and len(done.stderr) < 200, done
+    for declared in ("f16", "bf16", "f32", "f64", "u8"):
+        done = run(tmp_path, "function f(%s S[N]) -> (Y) { Y = S; }" % declared, "S=1=[%s]" % word[2:])
+        assert "E0215" in done.stderr and "does not fit in `%s`" % declared in done.stderr and len(done.stderr) < 200, done
+
+
+def test_numbers_next_to_zero_are_zero(tmp_path):
+    for word in ("S=1e-400", "S=0.000e99999", "S=-1e-99999999999999999999"):
+        done = run(tmp_path, "function f(f64 S) -> (Y, Z) { Y = S == 0.0; Z = 1e-400 + 0e400 == 0.0; }", word)
+        assert done.returncode == 0 and done.stdout.count("[true]") == 2, done
+
+
+def test_a_definition_is_as_large_as_a_literal(tmp_path):
+    (tmp_path / "p.tile").write_text("function f<X>(A[N]) -> (B) { B = A * X; }")
+    for value in ("1e400", "-1e400"):
+        done = subprocess.run([TILEC, "run", "p.tile", "--define", "X=" + value, "A=ones:1"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2 and "does not fit in `f64`" in done.stderr, done

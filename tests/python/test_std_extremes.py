@@ -79,6 +79,15 @@ def test_functions_of_one_number(family, function, reference, derivative, low, h
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("family, function", [("activation", "softsign"), ("loss", "huber"), ("loss", "smooth_l1")])
+def test_gradients_at_nan_are_nan_where_pytorchs_are(family, function, dtype):
+    x = np.array([NAN, 0.25, NAN], dtype)
+    given = (x,) if family == "activation" else (x, np.zeros_like(x))
+    back = program(family, function).grad(wrt="X" if family == "activation" else "P")(*given, np.ones_like(x))
+    assert np.isnan(back[[0, 2]]).all() and np.isfinite(back[1])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_gelu_tanh_has_a_derivative_everywhere(dtype):
     x = values(dtype, -1e38, 1e38)
     d = program("activation", "gelu_tanh").grad()(x, np.ones_like(x))
