@@ -1,6 +1,7 @@
 #include "autodiff/factors.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "autodiff/graph.h"
@@ -26,6 +27,14 @@ const poly::Read* only_read(const Expr& value) {
 
 bool single_indices(const Access& access) {
   return std::all_of(access.element.begin(), access.element.end(), [](const Affine& form) { return form.single_index().has_value(); });
+}
+
+// An index for each dimension of the target.
+Coordinates coordinates_of_target(const Companion& companion) {
+  const std::vector<Affine>& element = companion.forward.target.element;
+  Coordinates all{element, companion.program.tensor(companion.forward.target.tensor).shape, {}};
+  for (std::size_t d = 0; d < element.size(); ++d) all.element.push_back(Affine::index(d, element.size()));
+  return all;
 }
 
 // The factors as they are: one read, every index a dimension of it, and as many of them for every element as there are ranks.
@@ -54,7 +63,7 @@ std::optional<Factors> in_place(const Companion& companion, const Order& order) 
     if (!k || !row.extent || *row.extent != extents[*k]) return std::nullopt;
   }
 
-  Factors factors{order, false, renumbered(forward.value, [](int) { return 0; }), {access.tensor, {}}, std::vector<std::string>(rank + 1), {}};
+  Factors factors{coordinates_of_target(companion), order, false, renumbered(forward.value, [](int) { return 0; }), {access.tensor, {}}, std::vector<std::string>(rank + 1), {}};
   for (const Affine& form : access.element) factors.read.element.push_back(Affine::index(*where[*form.single_index()], rank + 1));
   for (std::size_t k = 0; k < where.size(); ++k) {
     factors.names[*where[k]] = forward.indices[k];
@@ -63,21 +72,32 @@ std::optional<Factors> in_place(const Companion& companion, const Order& order) 
   return factors;
 }
 
-void keep_inside(Statement& statement, const Order& order) {
-  const Range row{order.rank, order.count};
+void keep_inside(Statement& statement, const Affine& form, const Size& extent) {
+  const Range row{form, extent};
   if (std::find(statement.domain.begin(), statement.domain.end(), row) == statement.domain.end()) statement.domain.push_back(row);
 }
 
-// Name[F i + f, rank] = =(value) default fill: a row for each element, of what `statement` says at its points.
-TensorId rows(const Companion& companion, const Order& order, Statement statement, std::string name, double fill) {
-  std::vector<Size> shape = companion.program.tensor(companion.forward.target.tensor).shape;
+// The place of a point in a tensor of rows, which the domain then keeps inside.
+std::vector<Affine> place_of_point(const Coordinates& outer, const Order& order, Statement& statement) {
+  std::vector<Affine> place = outer.forms;
+  place.push_back(order.rank);
+  for (std::size_t d = 0; d < outer.forms.size(); ++d) keep_inside(statement, outer.forms[d], outer.extents[d]);
+  keep_inside(statement, order.rank, *order.count);
+  return place;
+}
+
+std::vector<Size> shape_of(const Coordinates& outer, const Order& order) {
+  std::vector<Size> shape = outer.extents;
   shape.push_back(*order.count);
+  return shape;
+}
+
+// Name[outer, rank] = =(value) default fill: a row for each element, of what `statement` says at its points.
+TensorId rows(const Companion& companion, const Coordinates& outer, const Order& order, Statement statement, std::string name, double fill) {
   const DType type = statement.value.type();
-  const TensorId id = companion.helper(std::move(name), type, shape);
+  const TensorId id = companion.helper(std::move(name), type, shape_of(outer, order));
   statement.aggregation = Aggregation::Assign;
-  statement.target = {id, companion.forward.target.element};
-  statement.target.element.push_back(order.rank);
-  keep_inside(statement, order);
+  statement.target = {id, place_of_point(outer, order, statement)};
   statement.fill = *number(type, fill).as<Number>();
   tidy_reads(statement);
   companion.program.nodes.emplace_back(std::move(statement));
@@ -86,9 +106,10 @@ TensorId rows(const Companion& companion, const Order& order, Statement statemen
 
 Factors written_out(const Companion& companion, const Order& order) {
   const DType type = companion.forward.value.type();
-  const TensorId id = rows(companion, order, companion.start(), "Fac", 1);
+  const Coordinates outer = coordinates(companion.program, companion.forward);
+  const TensorId id = rows(companion, outer, order, companion.start(), "Fac", 1);
   const Statement names = over_shape(companion.program, companion.program.tensor(id).shape);
-  return {order, true, poly::Read{0, type}, {id, names.target.element}, names.indices, {}};
+  return {outer, order, true, poly::Read{0, type}, {id, names.target.element}, names.indices, {}};
 }
 
 // What the product has at the point itself: a value over reads, among the indices of Others, the last of which is not mentioned.
@@ -99,7 +120,7 @@ Own own_of(const Companion& companion, const Factors& factors, const Statement& 
   own.value = value;
   tidy_reads(own);
   const std::vector<Affine>& element = companion.forward.target.element;
-  const std::size_t rank = element.size(), indices = rank + 2;
+  const std::size_t rank = factors.outer.forms.size(), indices = rank + 2;
   if (!factors.written) {
     Own moved{with_leaves(value, [&](const Expr& leaf) -> Expr {
       const auto* index = leaf.as<poly::Index>();
@@ -109,39 +130,37 @@ Own own_of(const Companion& companion, const Factors& factors, const Statement& 
       for (Affine& form : read.element) form = form.renumber(factors.where, indices);
     return moved;
   }
+  std::vector<std::size_t> of_outer(rank);
+  std::iota(of_outer.begin(), of_outer.end(), 0);
+  const auto shape = [&](TensorId id) -> const std::vector<Size>& { return companion.program.tensor(id).shape; };
+  const bool of_element = only_read(value) && own.reads[0].element == element && shape(own.reads[0].tensor) == shape(companion.forward.target.tensor);
   Access at{-1, {}};
-  for (std::size_t d = 0; d < rank; ++d) at.element.push_back(Affine::index(d, indices));
-  const auto& shape_of = [&](TensorId id) -> const std::vector<Size>& { return companion.program.tensor(id).shape; };
-  const bool of_element = only_read(value) && own.reads[0].element == element && shape_of(own.reads[0].tensor) == shape_of(companion.forward.target.tensor);
-  at.tensor = of_element ? own.reads[0].tensor : rows(companion, factors.order, own, "Own", 0);
-  if (of_element) return {own.value, {at}};
-  at.element.push_back(Affine::index(rank, indices));
+  if (of_element) {
+    at.tensor = own.reads[0].tensor;
+    for (const Affine& form : factors.outer.element) at.element.push_back(form.renumber(of_outer, indices));
+    return {own.value, {at}};
+  }
+  at.tensor = rows(companion, factors.outer, factors.order, own, "Own", 0);
+  for (std::size_t d = 0; d <= rank; ++d) at.element.push_back(Affine::index(d, indices));
   return {poly::Read{0, value.type()}, {at}};
 }
 
-// A read of a tensor of rows at the point itself, whose rank the domain then keeps inside.
-Expr at_point(const Companion& companion, const Order& order, Statement& statement, TensorId id) {
-  Access access{id, companion.forward.target.element};
-  access.element.push_back(order.rank);
-  keep_inside(statement, order);
-  statement.reads.push_back(std::move(access));
+// A read of a tensor of rows at the point itself.
+Expr at_point(const Companion& companion, const Factors& factors, Statement& statement, TensorId id) {
+  statement.reads.push_back({id, place_of_point(factors.outer, factors.order, statement)});
   return poly::Read{static_cast<int>(statement.reads.size()) - 1, companion.program.tensor(id).dtype};
 }
 
 }  // namespace
 
 Factors factors_of(const Companion& companion) {
-  const Order order = autodiff::order(companion.forward).value();
-  const auto factors = in_place(companion, order);
-  return factors ? *factors : written_out(companion, order);
+  const auto factors = in_place(companion, autodiff::order(companion.forward).value());
+  return factors ? *factors : written_out(companion, narrow_order(companion.program, companion.forward).value());
 }
 
 // Others[o, k] = *(k == b ? own : factor b)
 Expr Factors::times_others(const Companion& companion, Statement& statement, const Expr& own) const {
-  const std::vector<Size> outer = companion.program.tensor(companion.forward.target.tensor).shape;  // more tensors are to come
-  const std::size_t rank = outer.size(), k = rank, b = rank + 1, indices = rank + 2;
-  std::vector<Size> shape = outer;
-  shape.push_back(*order.count);
+  const std::size_t rank = outer.forms.size(), k = rank, b = rank + 1, indices = rank + 2;
   const Own at = own_of(companion, *this, statement, own);
 
   Statement product = over_shape(companion.program, std::vector<Size>(indices, *order.count));
@@ -149,25 +168,29 @@ Expr Factors::times_others(const Companion& companion, Statement& statement, con
   std::copy(names.begin(), names.end(), product.indices.begin());
   product.indices[b] = *std::find_if(spare.begin(), spare.end(), [&](const std::string& s) { return std::find(names.begin(), names.end(), s) == names.end(); });
   product.target.element.pop_back();
-  for (std::size_t d = 0; d < rank; ++d) product.domain[d].extent = outer[d];
+  for (std::size_t d = 0; d < rank; ++d) product.domain[d].extent = outer.extents[d];
 
   std::vector<std::size_t> of_factor(rank + 1);        // the rank of the factor is b
   for (std::size_t d = 0; d < rank; ++d) of_factor[d] = d;
   of_factor[rank] = b;
   product.reads = at.reads;
+  for (const Access& access : at.reads) {
+    const std::vector<Size> shape = companion.program.tensor(access.tensor).shape;
+    for (std::size_t d = 0; written && d < shape.size(); ++d) keep_inside(product, access.element[d], shape[d]);
+  }
   const int factor = static_cast<int>(product.reads.size());
   product.reads.push_back({read.tensor, {}});
   for (const Affine& form : read.element) product.reads.back().element.push_back(form.renumber(of_factor, indices));
   const Expr here = compare(Op::Eq, poly::Index{Affine::index(k, indices), DType::I64}, poly::Index{Affine::index(b, indices), DType::I64});
   product.value = select(here, at.value, cast(renumbered(value, [&](int) { return factor; }), own.type()));
   product.aggregation = Aggregation::Product;
-  const TensorId id = companion.helper("Others", own.type(), shape);
+  const TensorId id = companion.helper("Others", own.type(), shape_of(outer, order));
   product.target.tensor = id;
   product.fill = *number(own.type(), 0).as<Number>();
   product.span = companion.forward.span;
   tidy_reads(product);
   companion.program.nodes.emplace_back(std::move(product));
-  return at_point(companion, order, statement, id);
+  return at_point(companion, *this, statement, id);
 }
 
 }  // namespace tilec::autodiff

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "autodiff/covers.h"
 #include "autodiff/factors.h"
+#include "autodiff/order.h"
 #include "autodiff/term.h"
 #include "lang/messages.h"
 #include "poly/intern.h"

@@ -171,6 +171,15 @@ gradient f(X[N], Y, DY) -> (DX) {{ DX[i: N] = =(DY[] * (i == 0 ? 1000.01 : (i ==
     assert wrong > 0
 
 
+@pytest.mark.parametrize("body", ["T[l: L] = >(A[l, p] * B[p])", "T[l: L] = <(A[l, p] * B[p])", "T[l: L] = >(A[l, p] * B[p] * A[q, p])", "T[p: K] = <(A[l, p] / B[q])"])
+def test_the_ties_of_largest_products_are_checked(tmp_path, body):
+    (tmp_path / "largest.tile").write_text(f"function f(A[L, K], B[K]) -> (T) {{ {body}; }}\n")
+    for seed in range(3):
+        words = ["run", "largest.tile", "A=random:48x7", "B=random:7", f"dT=ones:{7 if 'p: K' in body else 48}", "--grad", "--check", "--quiet", "--seed", str(seed)]
+        done = tilec(*words, cwd=tmp_path)
+        assert done.returncode == 0 and done.stdout.count(b"agrees") == 2 and b"inf" not in done.stdout, done.stdout
+
+
 def test_a_check_that_takes_long_looks_at_a_sample(tmp_path):
     (tmp_path / "product.tile").write_text(PRODUCT)
     words = ["run", "product.tile", "A=random:1024x1024", "B=random:1024x1024", "-q"]

@@ -1,5 +1,6 @@
 """Derivatives of products whose factors lie anywhere in the range of their type, while the derivative is in it: against exact fractions."""
 import functools
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -104,7 +105,8 @@ def test_axes(target, text):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("reach", ["j <= i", "j >= i", "j < i", "0 <= i - j < 4", "0 <= j - 2*i < 3"])
+@pytest.mark.parametrize("reach", ["j <= i", "j >= i", "j < i", "0 <= i - j < 4", "0 <= j - 2*i < 3", "j <= i + 2", "i - 30 <= j <= i", "i - 3 <= j <= i + 1", "j <= i, i <= 5",
+                                   "0 <= 3*j - i < 4", "j >= i - 2, i >= 4", "j <= 2*i, j >= 2*i - 2"])
 def test_running_products_and_windows(target, reach):
     rng = np.random.default_rng(3)
     outputs = "N/2" if "2*i" in reach else "N"
@@ -117,7 +119,7 @@ def test_running_products_and_windows(target, reach):
         wanted, absolute = [], []
         for row, cotangent in zip(x, dp):
             row, cotangent = exact(row), exact(cotangent)
-            sets = [[j for j in range(n) if eval(reach, {"i": i, "j": j})] for i in range(m)]
+            sets = [[j for j in range(n) if eval(reach.replace(",", " and"), {"i": i, "j": j})] for i in range(m)]
             for k in range(n):
                 terms = [cotangent[i] * product(row[j] for j in sets[i] if j != k) for i in range(m) if k in sets[i]]
                 wanted.append(sum(terms, Fraction(0)))
@@ -215,3 +217,48 @@ def test_a_condition_keeps_out_what_it_excludes(target):
 def test_the_work_is_linear():
     text = compiled("function f(f32 X[R, N]) -> (P) { P[r: R] = *(X[r, i]); }", "cpu").grad().emit("plan", np.zeros((64, 100), "f4"), dP=np.zeros(64, "f4"))
     assert "scan dX" in text and "contract" not in text, text
+
+
+def room(text, **sizes):
+    """Elements of the tensors that the gradient makes on its way."""
+    made = re.findall(r"^  (?:Fac|Own|Others)\w*\[.*?: (.*?)\] =", compiled(text, "cpu").emit("gradient"), re.M)
+    return sum(int(np.prod(eval(f"({shape},)", {**sizes, "min": min, "max": max}))) for shape in made)
+
+
+@pytest.mark.parametrize("outputs, body, factors", [
+    ("i: N", "X[p]), 0 <= i - p < 5", 5),
+    ("i: N", "X[p]), i - 300 <= p <= i", 300),
+    ("i: N", "X[p]), p <= i + 1, p >= i - 3", 5),
+    ("i: N", "X[p]), p <= i, i <= 5", 1),
+    ("i: N", "X[p]), p <= i, p >= i - 2, i >= 7", 3),
+    ("i: N", "X[p]), 0 <= 3*p - i < 6", 6),
+    ("i: N", "X[p] * K[i - p])", 9),
+    ("i: N", "X[p] * X[q]), 0 <= i - p < 3, p <= q <= p + 1", 6),
+    ("i, j: N, 4", "X[p] + j), 0 <= i - p < 5", 20),
+    ("i: N", "X[i - p]), p < 5", 5),
+    ("i, i: N, N", "X[i] + K[k])", 9),
+    ("100*i: 100*N", "X[i] + K[k])", 9),
+    ("i, 2*i + 3, i: N, 3*N, N + 7", "X[i] + K[k])", 9),
+    ("i + j, j, i: N, 3, N", "X[i] + K[k]), 0 <= j < 3", 27),
+    ("j, j: N, 5", "X[i] * K[j] + X[j])", 5),
+], ids=str)
+def test_the_room_is_that_of_the_factors(outputs, body, factors):
+    text = f"function f(f32 X[N], f32 K[W]) -> (P) {{ P[{outputs}] = *({body}; }}"
+    assert room(text, N=100_000, W=9) <= 8 * factors * 100_000
+    assert room(text, N=10, W=9) <= 8 * 10 * max(10, min(factors, 40))
+
+
+def test_agreement_of_sparse_targets():
+    rng = np.random.default_rng(8)
+    x, k = rng.uniform(0.5, 1.5, 6).astype("f4"), rng.uniform(0.5, 1.5, 3).astype("f4")
+    for outputs in ["i, i: N, N", "100*i: 100*N", "100*i: 350", "i, 2*i + 3, i: N, N, N + 7", "i + j, j, i: N, 3, N", "2*i - 1, j: N, 2", "j, i: 2, 4", "i/2: N", "(i + 1)/2, i: N, N"]:
+        text = f"function f(f32 X[N], f32 K[W]) -> (P) {{ P[{outputs}] = *(X[i] + K[k]*j); }}".replace("*j", "*j" if "j" in outputs else "")
+        text = text.replace("*j);", "*j), 0 <= j < 3;")
+        wanted = compiled(text, "reference")
+        dp = rng.standard_normal(wanted(x, k).shape).astype("f4")
+        for target in ["cpu", "cpu:x86-64-v3"]:
+            for got, want in zip(compiled(text, target).grad()(x, k, dP=dp), wanted.grad()(x, k, dP=dp)):
+                np.testing.assert_allclose(got, want, rtol=1e-5)
+        step = 1e-3 * rng.standard_normal(x.shape).astype("f4")
+        moved = wanted((x + step).astype("f4"), k).astype("f8") - wanted((x - step).astype("f4"), k)
+        assert np.vdot(moved, dp) == pytest.approx(2 * np.vdot(wanted.grad()(x, k, dP=dp)[0], step), rel=2e-2, abs=1e-4)
