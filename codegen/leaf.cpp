@@ -950,16 +950,16 @@ bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int
 
 std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes) {
   const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)], by_n = n < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(n)];
-  std::map<std::int64_t, std::int64_t> first;          // of a line, as if the block started with one
+  std::map<std::int64_t, std::int64_t> last;           // of a line, as if the block started with one
   for (std::int64_t i = 0; i < (by_m ? rows : 1); ++i)
     for (std::int64_t j = 0; j < (by_n ? columns : 1); ++j) {
       const std::int64_t at = i * by_m + j * by_n;
       const auto line = static_cast<std::int64_t>(std::floor(static_cast<double>(at * bytes) / model::line));
-      const auto [known, fresh] = first.try_emplace(line, at);
-      if (!fresh) known->second = std::min(known->second, at);
+      const auto [known, fresh] = last.try_emplace(line, at);
+      if (!fresh) known->second = std::max(known->second, at);
     }
   std::vector<std::int64_t> offsets;
-  for (const auto& [line, at] : first) offsets.push_back(at);
+  for (const auto& [line, at] : last) offsets.push_back(at);
   return offsets;
 }
 

@@ -417,17 +417,32 @@ template <class F> void each_block(const Facts& f, std::size_t n, F weigh) {
     }
 }
 
-// Reductions: large strides outside, and innermost one long enough to be worth a loop.
+// More of it than the second cache holds.
+bool from_afar(const Facts& f, const FlatAccess& read) {
+  double elements = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (stride(read, d)) elements *= static_cast<double>(f.nest.dims[d].extent);
+  return elements * static_cast<double>(f.stored) > static_cast<double>(f.l2);
+}
+
+// A window: its values share lines with those of an output, whatever the order.
+bool slides(const Facts& f, std::size_t d) {
+  for (std::size_t out = 0; out < f.extent.size(); ++out) if (!f.nest.dims[out].reduction && share_row(f.nest, d, out)) return true;
+  return false;
+}
+
+// Reductions: large strides outside, in what comes from afar where something does, and innermost one long enough to be worth a loop.
 std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size_t> lane) {
+  bool far = std::any_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return from_afar(f, read); });
+  for (std::size_t d = 0; d < f.extent.size(); ++d) far = far && !(f.nest.dims[d].reduction && slides(f, d));
   std::vector<std::size_t> k;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && !f.fixed[d] && d != lane) k.push_back(d);
   const auto weight = [&](std::size_t d) {
     std::int64_t sum = 0;
-    for (const FlatAccess& read : f.nest.reads) sum += std::abs(stride(read, d));
+    for (const FlatAccess& read : f.nest.reads) sum += !far || from_afar(f, read) ? std::abs(stride(read, d)) : 0;
     return sum;
   };
   std::stable_sort(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
-  if (!k.empty() && f.extent[k.back()] < blocks::short_loop) {
+  if (!k.empty() && f.extent[k.back()] < (far ? blocks::short_loop_from_afar : blocks::short_loop)) {
     const auto longest = std::max_element(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return f.extent[a] < f.extent[b]; });
     if (f.extent[*longest] >= 2 * f.extent[k.back()]) std::rotate(longest, longest + 1, k.end());
   }
@@ -616,7 +631,7 @@ Choice choose_leaf(const Facts& f, int node) {
   }
   if (auto* contract = best.leaf.as<forms::Contract>()) {
     if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);
-    if (f.squares) look_ahead(f, best.leaf, *contract);
+    if (f.squares) look_ahead(f, best.leaf);
   }
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });

@@ -72,7 +72,8 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const T
     const std::string& blocked = rows || folded ? choice.leaf.m() : choice.leaf.n;
     if (turns >= model::enough_turns || blocked.empty()) continue;
     const std::int64_t extent = nest.dims[*nest.dim(blocked)].extent;
-    const std::int64_t unit = rows ? choice.leaf.rows : choice.leaf.lanes * choice.leaf.vectors;
+    const bool strips = choice.leaf.is<forms::Contract>() && choice.leaf.vectors == 1 && !has_threads(target);
+    const std::int64_t unit = rows ? choice.leaf.rows : choice.leaf.lanes * (strips ? model::vectors_of_strips : choice.leaf.vectors);
     const auto wanted = static_cast<std::int64_t>(std::clamp(choice.cost / model::worth_a_turn / turns, 1.0, folded ? model::most_turns : model::largest_share));
     std::int64_t step = std::max((extent + wanted - 1) / wanted, rows && !folded ? std::min(model::least_rows_of_turn, extent) : 1);
     step = (step + unit - 1) / unit * unit;

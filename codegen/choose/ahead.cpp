@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "codegen/leaf.h"
 #include "codegen/model/estimates.h"
@@ -33,6 +35,12 @@ class Steps {
   double cycles() const { return std::max(static_cast<double>(leaf_.rows * leaf_.vectors) / 2, 4.0); }
   double steps() const { return steps_; }
   double innermost() const { return static_cast<double>(extent(innermost_)); }
+  // In the end memory says how fast blocks follow each other.
+  double block() const { return steps_ * std::max(cycles(), lines() * model::line / model::memory_bytes); }
+  // Whether all that waits lies along n, and one block reads it and no other.
+  bool read_once() const {
+    return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) { return !waits(read) || (coefficient(read, static_cast<std::size_t>(n_)) != 0 && readings(read) == 1); });
+  }
   // Blocks of the dimension that tells the rows' parts apart.
   double blocks_along() const {
     double least = 1e9;
@@ -75,15 +83,42 @@ class Steps {
 
 }  // namespace
 
-void look_ahead(const Facts& f, const Compute& leaf, forms::Contract& contract) {
+namespace {
+
+void ask(const Facts& f, const Compute& leaf, forms::Contract& contract) {
   if (leaf.k.empty() || leaf.n.empty()) return;
   const Steps steps(f, leaf, contract.chunk);
   const double lines = steps.lines();
   if (lines == 0) return;
-  const double block = steps.steps() * steps.cycles(), by_blocks = std::clamp(std::ceil(model::ahead::in_flight / block), 1.0, static_cast<double>(model::ahead::most_blocks));
+  const double by_blocks = std::clamp(std::ceil(model::ahead::in_flight / steps.block()), 1.0, static_cast<double>(model::ahead::most_blocks));
   contract.ahead_by_blocks = steps.blocks_along() > by_blocks && steps.steps() * lines * model::line * by_blocks <= model::ahead::share_of_l2 * static_cast<double>(f.l2);
   const double by_steps = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
   contract.ahead = static_cast<std::int64_t>(contract.ahead_by_blocks ? by_blocks : 2 * by_steps <= steps.innermost() ? by_steps : 0);
+}
+
+// The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
+std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
+  if (leaf.vectors < 2 || leaf.m().empty()) return std::nullopt;
+  const auto strips = static_cast<double>(f.nest.dims[*f.nest.dim(leaf.n)].extent) / static_cast<double>(leaf.lanes);  // of the whole row: turns lie side by side
+  if (strips < model::ahead::strips_of_row) return std::nullopt;
+  const std::int64_t all = f.extent[*f.nest.dim(leaf.m())];
+  if (all > std::min(leaf.rows * leaf.vectors, model::blocks::most_rows) || static_cast<double>(all) < model::latency) return std::nullopt;
+  Compute narrow = leaf;
+  narrow.rows = all;
+  narrow.vectors = 1;
+  return narrow;
+}
+
+}  // namespace
+
+void look_ahead(const Facts& f, Compute& leaf) {
+  auto& contract = *leaf.as<forms::Contract>();
+  ask(f, leaf, contract);
+  if (!contract.ahead_by_blocks) return;
+  std::optional<Compute> narrow = narrowed(f, leaf);
+  if (!narrow || !Steps(f, *narrow, contract.chunk).read_once()) return;
+  ask(f, *narrow, *narrow->as<forms::Contract>());
+  if (narrow->as<forms::Contract>()->ahead_by_blocks) leaf = std::move(*narrow);
 }
 
 }  // namespace tilec::codegen

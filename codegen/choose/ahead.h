@@ -9,6 +9,6 @@
 
 namespace tilec::codegen {
 
-void look_ahead(const Facts& f, const Compute& leaf, forms::Contract& contract);
+void look_ahead(const Facts& f, Compute& leaf);
 
 }  // namespace tilec::codegen

@@ -58,6 +58,7 @@ inline constexpr std::int64_t most_rows = 14, most_rows_apart = 16, most_vectors
 inline constexpr std::int64_t edge_rows = 12;          // of a block at the edge of its vectors
 inline constexpr std::int64_t few_taps = 12;           // as many as the leaf spells out one by one
 inline constexpr std::int64_t short_loop = 8;          // values: of a reduction that has fewer, another one is the innermost loop
+inline constexpr std::int64_t short_loop_from_afar = 6;  // the same where an operand is larger than the second cache: 50 MB by columns of 64 bytes took 9.7 ms with the longer reduction innermost, 4.9 in the order of memory
 inline constexpr std::int64_t unrolled_steps = 4, unrolled_block = 64;  // of the innermost reduction: its steps, and its accumulators in all of them
 inline constexpr std::int64_t reduced_vectors = 4;     // accumulators of a fold of lanes: they hide `latency`
 inline constexpr double much_less = 0.35;              // of the cost, what taps must come to: they write the target once for each value (docs/decisions/layouts_by_cost.md)
@@ -81,6 +82,9 @@ inline constexpr double asking = 0.5;                  // cycles: a load that wa
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
 inline constexpr double share_of_l2 = 0.25;            // what is asked for and not yet read
+// Blocks one vector wide along a row, from which on they pay: eight seeds of random contractions took 0.4 to 0.8 of the time in rows of 16 and
+// more, and 1.3 to 1.5 times as long in rows of 11.
+inline constexpr double strips_of_row = 16;
 }  // namespace ahead
 
 // Scans: leaf_choice.cpp.

@@ -33,6 +33,7 @@ inline constexpr double enough_turns = 8, most_turns = 32;  // of one statement:
 inline constexpr double turns_of_rows = 512;           // beyond which the rows of an outer loop stay in one turn
 inline constexpr double largest_share = 8;             // parts of m or n
 inline constexpr std::int64_t least_rows_of_turn = 64; // rows of m: fewer do not fill blocks
+inline constexpr std::int64_t vectors_of_strips = 4;   // columns of a turn of blocks one vector wide are multiples of so many: turns of 48 had other lanes than the whole, and took 1.9 times as long
 inline constexpr double least_shared_rows = 8;         // of a turn of statements that share rows
 inline constexpr double turn_elements = 4096;          // points of such a turn, at least
 inline constexpr std::int64_t blocked_rows_of_turn = 64;  // where one of them is a contraction
