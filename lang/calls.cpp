@@ -10,6 +10,7 @@
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "lang/op.h"
+#include "lang/print.h"
 
 namespace tilec::lang {
 namespace {
@@ -76,8 +77,11 @@ class Calls {
     if (c.function.text == "iterate" && definitions(file_, c.function).empty()) return iterate(c, span);
     const Function* f = meant(c.function);
     if (!f) return;
-    if (c.arguments.size() != f->inputs.size())
-      diagnostics_.report(span, messages::argument_count, c.function.text, counted(f->inputs.size(), "input"), std::to_string(c.arguments.size())).label(f->span_of_head(), "declared here");
+    if (c.arguments.size() != f->inputs.size()) {
+      auto entry = diagnostics_.report(span, messages::argument_count, c.function.text, counted(f->inputs.size(), "input"), std::to_string(c.arguments.size()));
+      entry.label(f->span_of_head(), "declared here");
+      if (const auto hint = with_parameter(c); hint && !f->parameters.empty() && c.arguments.size() == f->inputs.size() + 1) entry.hint(*hint);
+    }
     if (c.parameters.size() > f->parameters.size())
       diagnostics_.report(span, messages::parameter_count, c.function.text, counted(f->parameters.size(), "compile-time parameter") + fmt::format(", but {} given", are(c.parameters.size())))
           .label(f->span_of_head(), "declared here");
@@ -201,6 +205,18 @@ void names_of(const File& file, std::vector<std::string>& names) {
 }  // namespace
 
 void check_calls(const File& file, Diagnostics& diagnostics) { Calls(file, diagnostics).run(); }
+
+std::optional<std::string> with_parameter(const Call& call) {
+  if (!call.parameters.empty() || call.arguments.size() < 2) return std::nullopt;
+  const Expr& last = call.arguments.back();
+  const auto* number = last.as<Number>();
+  const auto* variable = last.as<Variable>();
+  if (!number && !variable) return std::nullopt;
+  std::string rest;
+  for (std::size_t k = 0; k + 1 < call.arguments.size(); ++k) rest += (k > 0 ? ", " : "") + print(call.arguments[k]);
+  const std::string written = fmt::format("what is known before the run stands in `< >`: `{}<{}>({})`", call.function.text, number ? number->text : variable->name.text, rest);
+  return number ? written : fmt::format("{}, where the function is declared with it: `function f<{}=3>(…)`", written, variable->name.text);
+}
 
 std::vector<std::string> function_names(const File& file) {
   std::vector<std::string> names;

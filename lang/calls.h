@@ -7,6 +7,7 @@
 // What a compile-time parameter stands for is only known where it is called: poly/build.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,8 @@ void check_calls(const File& file, Diagnostics& diagnostics);
 
 // That this file can call, for suggestions.
 std::vector<std::string> function_names(const File& file);
+
+// Of a call with an argument too many: `top_k<3>(A)` for `top_k(A, 3)`, where `< >` is empty and the last argument could stand in it.
+std::optional<std::string> with_parameter(const Call& call);
 
 }  // namespace tilec::lang

@@ -607,10 +607,13 @@ class Checker {
   void wrong_count(const Call& c, const Expr& e, const Count& takes) {
     const std::string& name = c.function.text;
     auto entry = diagnostics_.report(e.span(), messages::argument_count, name, described(takes, "argument"), std::to_string(c.arguments.size()));
-    if (const auto idiom = hint_for(Idiom::Kind::Function, name)) entry.hint(*idiom);
+    const Builtin* builtin = builtin_named(name);
+    const auto written = with_parameter(c);
+    if (written && builtin && builtin->parameters.holds(1) && takes.holds(c.arguments.size() - 1)) entry.hint(*written);
+    else if (const auto idiom = hint_for(Idiom::Kind::Function, name)) entry.hint(*idiom);
   }
 
-  void no_function(const Name& name) {
+  void no_function(const Name& name, const std::optional<std::string>& otherwise = std::nullopt) {
     std::vector<std::string> own, all;
     if (may_search()) {
       own = function_names(file_);
@@ -623,14 +626,14 @@ class Checker {
     else if (const auto near = nearest(name.text, own); near && near->size() == name.text.size()) entry.hint(fmt::format("did you mean `{}`?", *near));
     else if (const auto idiom = hint_for(Idiom::Kind::Function, name.text)) entry.hint(*idiom);
     else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
-    else entry.hint("`tilec explain E0116` says which there are");
+    else entry.hint(otherwise && name.upper ? *otherwise : "`tilec explain E0116` says which there are");
   }
 
   // A name in < >: something of this function, a function, an aggregation or a constant; build knows which is wanted.
   void argument_name(const Name& name) {
     const bool constant = name.text == "inf" || name.text == "nan";
     const bool aggregation = std::find(std::begin(aggregations), std::end(aggregations), name.text) != std::end(aggregations);
-    if (!find(name) && !is_function(name) && !constant && !aggregation && !arity(name.text)) no_function(name);
+    if (!find(name) && !is_function(name) && !constant && !aggregation && !arity(name.text)) no_function(name, fmt::format("a number has to be declared in the heading: `function f<{}=3>(…)`", name.text));
   }
 
   // A parameter or a function of this file.

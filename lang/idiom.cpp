@@ -90,6 +90,7 @@ class Match {
   static std::optional<bool> fits(std::string_view wanted, std::string_view token) {
     const auto kept = [](bool holds) { return holds ? std::optional(true) : std::nullopt; };
     if (wanted == "WORD") return kept(is_word(token));
+    if (wanted == "TYPE") return kept(dtype_named(token).has_value());
     if (wanted == "NUMBER") return kept(is_number(token));
     if (wanted == "ATOM") return kept(is_word(token) || is_number(token));
     if (wanted == "OP") return kept(is_one_of(token, "+-*/&|^"));

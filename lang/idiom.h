@@ -18,7 +18,7 @@ namespace tilec::lang {
 
 struct Idiom {
   enum class Kind { Item, Syntax, Function, Value, Type, Index } kind;
-  // Item (between functions) and Syntax (in one): tokens, separated by blanks. WORD, NUMBER, ATOM (one of the two), STRING, OP (an arithmetic operator), AGG (what
+  // Item (between functions) and Syntax (in one): tokens, separated by blanks. WORD, TYPE, NUMBER, ATOM (WORD or NUMBER), STRING, OP (an arithmetic operator), AGG (what
   // stands in front of `(` in an aggregation), `…` (any balanced run within the statement, also none) match what they say;
   // NEAR the token must touch the one before; START matches at the start of a statement; `!` in front: reading stopped there.
   // Other kinds: names, separated by blanks; Index: of what cannot stand in an index expression, or `product`.
