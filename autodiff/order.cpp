@@ -324,7 +324,7 @@ class Rows {
 
   // Without the values that the ranges of its indices leave out: of 0 <= i - p < 1000 where i and p are below N, min(1000, N).
   Range cut(const Range& row) const {
-    const Range written = growing(row);
+    Range written = growing(row);
     for (const Range& side : {written, from_the_end(written)}) {
       const auto bounds = bounds_of(side.value);
       if (!bounds) return written;
