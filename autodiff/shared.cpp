@@ -19,6 +19,7 @@ using poly::Statement;
 
 constexpr double longest = 300;                        // operations and operands of a value that is left as it is
 constexpr double least = 4;                            // of a part that is worth a statement
+constexpr double most = 40;                            // of a part, and of what is left: cut there, equal parts of several values end alike
 
 // Indices as dimensions: an element of a tensor for each point.
 struct Points { std::vector<Affine> element; std::vector<Size> shape; };
@@ -81,7 +82,7 @@ class Sharing {
       result = Cast{written(cast->operand), cast->type};
       length += length_[poly::address(cast->operand)];
     }
-    if (!whole && uses_[key] > 1 && length >= least && e.type() != DType::Bool) {
+    if (!whole && ((uses_[key] > 1 && length >= least) || length >= most) && e.type() != DType::Bool) {
       result = named(result);
       length = 1;
     }
@@ -91,16 +92,30 @@ class Sharing {
   }
 
   Expr named(const Expr& value) {
-    const auto id = companion_.helper("V", value.type(), points_.shape);
     Statement part = statement_;
     part.aggregation = poly::Aggregation::Assign;
     part.value = value;
-    part.target = {id, points_.element};
+    part.target.element = points_.element;
     part.fill = poly::Number{value.type()};
     tidy_reads(part);
-    companion_.program.nodes.emplace_back(std::move(part));
-    statement_.reads.push_back({id, points_.element});
+    std::optional<poly::TensorId> id = known(part);
+    if (!id) {
+      id = part.target.tensor = companion_.helper("V", value.type(), points_.shape);
+      companion_.program.nodes.emplace_back(std::move(part));
+    }
+    statement_.reads.push_back({*id, points_.element});
     return poly::Read{static_cast<int>(statement_.reads.size()) - 1, value.type()};
+  }
+
+  // What computes the same already: a part of another value, which is long for the same reason.
+  std::optional<poly::TensorId> known(const Statement& part) const {
+    for (const poly::Node& node : companion_.program.nodes) {
+      const auto* other = std::get_if<Statement>(&node);
+      if (other == nullptr || other->reads != part.reads || other->domain != part.domain || other->target.element != part.target.element) continue;
+      const poly::Tensor& tensor = companion_.program.tensor(other->target.tensor);
+      if (other->aggregation == part.aggregation && other->fill == part.fill && other->value == part.value && tensor.dtype == part.value.type() && tensor.shape == points_.shape) return other->target.tensor;
+    }
+    return std::nullopt;
   }
 };
 

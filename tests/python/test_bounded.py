@@ -199,3 +199,9 @@ def test_a_chain_of_imports(tmp_path):
             (tmp_path / ("l%d.tile" % k)).write_text('import "l%d.tile";\nfunction f%d(X[N]) -> (Y) { Y = X + %d.0; }\n' % (k - 1, k, k))
         done = compiled(tmp_path, 'import "l%d.tile";\nfunction f(X[N]) -> (Y) { Y = f%d(X); }\n' % (count - 1, count - 1), CONTRACTION)
         assert done.returncode == 0 or b"E0132" in done.stderr, done.stderr[:300]
+
+
+def test_second_derivatives_of_a_nested_value_grow_with_its_length(tmp_path):
+    def length(depth):
+        return compiled(tmp_path, one("Y = %s;" % nested(depth, "sin(", ")")), ["--emit=loops", "--size=N=10", "--grad", "--grad"]).stdout.count(b"\n")
+    assert 0 < length(120) < 2.2 * length(60)
