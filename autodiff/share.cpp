@@ -9,6 +9,7 @@
 #include "autodiff/order.h"
 #include "autodiff/term.h"
 #include "lang/messages.h"
+#include "poly/fold.h"
 #include "poly/intern.h"
 
 namespace tilec::autodiff {
@@ -31,7 +32,7 @@ bool is_extreme(const Statement& statement) {
 // v == O, as stored.
 Expr hit(const Companion& companion, Statement& statement) {
   const TensorId target = companion.forward.target.tensor;
-  return compare(Op::Eq, cast(companion.forward.value, companion.program.tensor(target).dtype), companion.at_target(statement, target));
+  return compare(Op::Eq, poly::as_stored(companion.forward.value, companion.program.tensor(target).dtype), companion.at_target(statement, target));
 }
 
 // Cnt[F i + f] = +(v == O ? 1 : 0)

@@ -7,6 +7,7 @@
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
 #include "codegen/scan.h"
+#include "poly/fold.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen {
@@ -142,7 +143,7 @@ class Rewrite {
     if (!run) return std::nullopt;
     const DType stored = program_.tensor(access.tensor).dtype;
     Seen seen{program_, *made, result_, {}};
-    const Expr wanted = made->value.type() == stored ? made->value : Expr(poly::Cast{made->value, stored});
+    const Expr wanted = poly::as_stored(made->value, stored);
     if (!seen.by_element(access) || !seen.by_value(wanted, value) || !seen.within()) return std::nullopt;
     return both_equal(value, *made, *run, seen, access, extreme);
   }

@@ -195,4 +195,9 @@ Expr folded(const Expr& value) {
       });
 }
 
+Expr as_stored(const Expr& value, DType type) {
+  const bool half = type == DType::F16 || type == DType::BF16;
+  return value.type() == type && (!half || is_rounded(value)) ? value : Cast{value, type};
+}
+
 }  // namespace tilec::poly

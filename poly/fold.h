@@ -14,4 +14,7 @@ namespace tilec::poly {
 
 Expr folded(const Expr& value);
 
+// The value as a tensor of that type holds it: what is computed in f16 and bf16 is not rounded without a cast.
+Expr as_stored(const Expr& value, lang::DType type);
+
 }  // namespace tilec::poly

@@ -17,6 +17,7 @@
 #include <span>
 
 #include "lang/messages.h"
+#include "poly/fold.h"
 #include "poly/interpret.h"
 
 namespace tilec::poly {
@@ -271,7 +272,7 @@ Expr by_name(const Expr& number, DType type) { return Cast{Cast{number, number.t
 }  // namespace
 
 Scalar cast(const Scalar& value, DType type) {
-  if (value.weak == Weak::No) return {cast_expr(value.expr, type)};
+  if (value.weak == Weak::No) return {as_stored(value.expr, type)};
   if (value.expr.as<Read>()) return {by_name(value.expr, type)};
   if (const auto* n = value.expr.as<Number>()) return {convert(*n, type)};
   if (const auto constant = known(value.expr)) return {convert(Number{.type = DType::I64, .integer = *constant}, type)};

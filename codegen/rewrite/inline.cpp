@@ -11,6 +11,7 @@
 #include "autodiff/graph.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
+#include "poly/fold.h"
 
 namespace tilec::codegen {
 
@@ -21,12 +22,6 @@ using poly::Affine;
 using poly::Expr;
 using poly::Program;
 using poly::Statement;
-
-// The producer's value as its tensor would hold it: what is computed in f16 and bf16 is not rounded without a cast.
-Expr rounded(const Expr& value, lang::DType stored) {
-  const bool half = stored == lang::DType::F16 || stored == lang::DType::BF16;
-  return value.type() == stored && (!half || value.as<poly::Read>()) ? value : Expr(poly::Cast{value, stored});
-}
 
 Expr replace_reads(const Expr& e, const std::map<int, Expr>& with) {
   return e.match([&](const poly::Read& r) { const auto found = with.find(r.read); return found == with.end() ? e : found->second; },
@@ -85,7 +80,7 @@ Statement inlined(const Program& program, const Statement& producer, Statement c
       read_at.push_back(static_cast<int>(consumer.reads.size()));
       consumer.reads.push_back(std::move(seen));
     }
-    with.emplace(static_cast<int>(r), rounded(seen_from(producer.value, map, count, read_at), program.tensor(id).dtype));
+    with.emplace(static_cast<int>(r), poly::as_stored(seen_from(producer.value, map, count, read_at), program.tensor(id).dtype));
   }
   consumer.value = replace_reads(consumer.value, with);
   compact_reads(consumer);

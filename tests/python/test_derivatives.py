@@ -1,4 +1,5 @@
 """Derivatives of derivatives, against formulas in NumPy and against differences of NumPy's own functions."""
+import itertools
 import pathlib
 
 import numpy as np
@@ -155,3 +156,43 @@ def test_the_gradient_of_a_sequence_grows_by_a_step(kind, gates, most):
         weights = [np.ones(shape, "f4") for shape in ((gates * m, i), (gates * m, m), (gates * m,), (gates * m,))]
         launches[steps] = program.emit("plan", np.ones((steps, n, i), "f4"), *states, *weights, *states).count("\ngroup ") + 1
     assert launches[11] - launches[7] == launches[7] - launches[3] <= 4 * most  # a step of gru takes 16 and 17 in turns
+
+
+def in_bf16(x):
+    """The nearest bf16, ties to even, kept in f32."""
+    bits = np.asarray(x, "f4").view("u4")
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)).view("f4")
+
+
+HALVES = {"f16": (lambda x: np.asarray(x, "f4").astype("f2").astype("f4"), 2.0**-10), "bf16": (in_bf16, 2.0**-7)}
+# text, f32 value, derivatives by A and by B
+COMPUTED = {"{a} * {b}": (lambda a, b: a * b, lambda a, b: (b, a)), "{a} + {b} / 3": (lambda a, b: a + b / np.float32(3), lambda a, b: (1, 1 / 3)),
+            "-({a} - 2) * ({a} - 2) * {b}": (lambda a, b: -(a - 2) * (a - 2) * b, lambda a, b: (-2 * (a - 2) * b, -(a - 2) ** 2))}
+# text, elements of C, which point each takes at which place
+TAKEN = {"C[] = {how}({at[i]})": (1, 24, lambda c, i: i), "C[x: N/4] = {how}({at[4*x + i]}), i < 4": (6, 4, lambda c, i: 4 * c + i),
+         "C[x: N - 2] = {how}({at[x + i]}), i < 3": (22, 3, lambda c, i: c + i), "C[t: N] = {how}({at[i]}), i <= t": (24, 24, lambda c, i: i if i <= c else None)}
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "opencl", "reference"])
+@pytest.mark.parametrize("kind", HALVES)
+def test_an_extreme_of_computed_halves_is_compared_as_it_was_stored(kind, target):
+    """Halves are computed in f32 and rounded where they are stored: the gradient goes to the points that round to the extreme."""
+    rounded, epsilon = HALVES[kind]
+    rng = np.random.default_rng(4)
+    for n, ((body, (value, slopes)), (place, (count, points, taken))) in enumerate(itertools.product(COMPUTED.items(), TAKEN.items())):
+        how, ties = "><"[n % 2 ^ n // len(TAKEN) % 2], ("split", "first", "all")[n % 3]
+        point = place[place.index("{at") + 3:place.index("})")]
+        read = place.replace("{at" + point + "}", body.format(a=f"H{point}", b=f"G{point}")).replace("{how}", how)
+        text = f"function f(f32 A[N], f32 B[N]) -> (D) {{ H = {kind}(A); G = {kind}(B); [[ties({ties})]] {read}; D = f32(C); }}"
+        a, b, dc = (rounded(rng.uniform(0.5, 1.5, size)) for size in (24, 24, count))
+        stored = rounded(value(a, b))
+        slope = np.stack([np.broadcast_to(s, 24) for s in slopes(a.astype("f8"), b.astype("f8"))])
+        wanted = np.zeros((2, 24))
+        for c in range(count):
+            members = [p for p in (taken(c, i) for i in range(points)) if p is not None]
+            extreme = (max if how == ">" else min)(stored[members])
+            winners = [p for p in members if stored[p] == extreme]
+            for p in winners[:1] if ties == "first" else winners:
+                wanted[:, p] += dc[c] * slope[:, p] / (len(winners) if ties == "split" else 1)
+        got = tilec.compile(text, target=target).grad()(a, b, dc if count > 1 else dc[0])
+        np.testing.assert_allclose(got, wanted, rtol=16 * epsilon, atol=0, err_msg=text)
