@@ -126,22 +126,34 @@ class Reader {
 
 Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(poly::Cast{e, type}); }
 
-// Inf·(1 - 1) is Inf·0, but Inf·1 - Inf·1 is no number: a sum of products with one factor that is not finite is none, or infinite.
-// It is none here, since T may be anything.
-Expr finite(const std::vector<Factor>& factors, const Expr& value) {
-  const DType type = value.type();
+// Whether all factors are finite and no divisor is 0 or NaN, where that may be otherwise.
+std::optional<Expr> all_finite(const std::vector<Factor>& factors) {
   std::optional<Expr> all;
   for (const Factor& f : factors) {
     if (f.role == Role::When || f.value.as<poly::Number>() || !lang::is_float(f.value.type())) continue;
-    const Expr one = f.role == Role::Times ? Expr(poly::Apply{Op::IsFinite, {f.value}, DType::Bool}) : Expr(poly::Apply{Op::Ne, {f.value, Expr(poly::Number{f.value.type()})}, DType::Bool});
+    const Expr zero = poly::Number{f.value.type()}, size = poly::Apply{Op::Abs, {f.value}, f.value.type()};
+    const Expr one = f.role == Role::Times ? Expr(poly::Apply{Op::IsFinite, {f.value}, DType::Bool}) : Expr(poly::Apply{Op::Gt, {size, zero}, DType::Bool});  // neither 0 nor NaN
     all = all ? Expr(poly::Apply{Op::And, {*all, one}, DType::Bool}) : one;
   }
-  const Expr none = poly::Number{type, 0, std::numeric_limits<double>::quiet_NaN()};
-  return all ? Expr(poly::Apply{Op::Select, {*all, value, none}, type}) : value;
+  return all;
 }
 
+// Inf·(1 - 1) is Inf·0, but Inf·1 - Inf·1 is no number: a sum of products with one factor that is not finite is none, or infinite.
+// It is none here, since T may be anything; and 0 where conditions leave nothing to sum.
+struct Guard {
+  Expr finite;
+  std::optional<Expr> reached = std::nullopt;          // the number of points that satisfy the conditions
+
+  Expr operator()(const Expr& value) const {
+    const DType type = value.type();
+    Expr otherwise = poly::Number{type, 0, std::numeric_limits<double>::quiet_NaN()};
+    if (reached) otherwise = poly::Apply{Op::Select, {Expr(poly::Apply{Op::Ne, {*reached, Expr(poly::Number{reached->type()})}, DType::Bool}), otherwise, Expr(poly::Number{type})}, type};
+    return poly::Apply{Op::Select, {finite, value, otherwise}, type};
+  }
+};
+
 // The product of some factors, in the order written.
-Expr joined(const Product& product, const std::vector<Factor>& factors, DType type, const std::vector<Factor>* taken_out = nullptr) {
+Expr joined(const Product& product, const std::vector<Factor>& factors, DType type, const std::optional<Guard>& guard = std::nullopt) {
   std::optional<Expr> value, when;
   for (const Factor& f : factors) {
     if (f.role == Role::When) when = when ? Expr(poly::Apply{Op::And, {*when, f.value}, DType::Bool}) : f.value;
@@ -150,7 +162,7 @@ Expr joined(const Product& product, const std::vector<Factor>& factors, DType ty
   if (!value) value = Expr(poly::Number{type, 1, lang::is_float(type) ? 1.0 : 0.0});
   for (const Factor& f : factors)
     if (f.role == Role::Over) value = poly::Apply{Op::Div, {*value, in_type(f.value, type)}, type};
-  if (taken_out && product.op == Op::Mul && lang::is_float(type)) value = finite(*taken_out, *value);
+  if (guard) value = (*guard)(*value);
   return when ? Expr(poly::Apply{Op::Select, {*when, *value, Expr(poly::Number{type})}, type}) : *value;
 }
 
@@ -220,9 +232,13 @@ std::optional<std::vector<Row>> without(const std::vector<Row>& rows, std::size_
 
 // ---- halves
 
-struct Halves {
-  Statement inner, outer;
+struct Part {
+  Statement statement;
   poly::Tensor temporary;                              // without a name
+};
+struct Halves {
+  std::vector<Part> inner;                             // the sums, and where conditions matter how many points they have
+  Statement outer;
 };
 
 bool contains(const Indices& all, std::size_t k) { return std::find(all.begin(), all.end(), k) != all.end(); }
@@ -255,33 +271,51 @@ bool decays(const Statement& s) {
 
 class Cut {
  public:
-  // `id`: the tensor that the temporary will be.
+  // `id`: the tensor that the first temporary will be.
   Cut(const Program& program, const Statement& s, const Product& product, TensorId id) : program_(program), s_(s), product_(product), id_(id) {}
 
   std::optional<Halves> at(const Indices& summed) {
-    inside_.clear(), in_.clear(), out_.clear();
+    inside_.clear(), in_.clear(), out_.clear(), orders_.clear();
     for (const Factor& f : product_.factors) {
       inside_.push_back(std::any_of(summed.begin(), summed.end(), [&](std::size_t k) { return f.mentions[k]; }));
       (inside_.back() ? in_ : out_).push_back(f);
     }
-    std::vector<bool> used(s_.indices.size(), false);
-    for (const Factor& f : in_) for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || f.mentions[k];
-    for (const std::size_t k : summed) used[k] = true;
+    const std::vector<bool> used = mentioned(in_, summed);
     const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
     if (in_.empty() || (all_in && is_all(summed))) return std::nullopt;
     const auto left = projected(summed);
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());
     const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
-    Statement first = inner(summed, used);
-    if (is_whole && !decays(first)) return std::nullopt;  // as many points as before
-    return Halves{std::move(first), outer(summed, *left), std::move(temporary_)};
+    std::vector<Part> parts;
+    parts.push_back(inner(summed, used, in_, type_, 0));
+    if (is_whole && !decays(parts[0].statement)) return std::nullopt;  // as many points as before
+    std::optional<Guard> guard;
+    if (const auto all = all_finite(out_); all && product_.op == Op::Mul && lang::is_float(type_)) guard = Guard{*all};
+    if (std::vector<Factor> conditions = conditions_of(in_); guard && !conditions.empty()) {
+      parts.push_back(inner(summed, mentioned(conditions, summed), conditions, DType::I32, 1));
+      guard->reached = poly::Read{static_cast<int>(s_.reads.size()) + 1, DType::I32};
+    }
+    return Halves{std::move(parts), outer(summed, *left, guard)};
   }
 
  private:
   bool is_all(const Indices& summed) const {
     for (std::size_t k = 0; k < s_.indices.size(); ++k) if (!is_output_index(s_, k) && !contains(summed, k)) return false;
     return true;
+  }
+
+  std::vector<bool> mentioned(const std::vector<Factor>& factors, const Indices& summed) const {
+    std::vector<bool> used(s_.indices.size(), false);
+    for (const Factor& f : factors) for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || f.mentions[k];
+    for (const std::size_t k : summed) used[k] = true;
+    return used;
+  }
+
+  static std::vector<Factor> conditions_of(const std::vector<Factor>& factors) {
+    std::vector<Factor> conditions;
+    std::copy_if(factors.begin(), factors.end(), std::back_inserter(conditions), [](const Factor& f) { return f.role == Role::When; });
+    return conditions;
   }
 
   // Whether a read at indices that are kept may lie outside its tensor, were it not for a row that is left out.
@@ -354,10 +388,11 @@ class Cut {
     s.reads = std::move(reads);
   }
 
-  Statement inner(const Indices& summed, std::vector<bool> kept) {
+  // The sum of some factors, the temporary of which has the position `n` among those that `outer` reads.
+  Part inner(const Indices& summed, std::vector<bool> kept, const std::vector<Factor>& factors, DType type, std::size_t n) {
     Statement part = s_;
-    const bool is_wider = type_ != s_.value.type();
-    part.value = joined(product_, is_wider ? alike(in_) : in_, type_);
+    const bool is_wider = type != s_.value.type();
+    part.value = joined(product_, is_wider ? alike(factors) : factors, type);
     if (is_wider) read_in_order(part);
     else drop_unused(part);
     part.domain.resize(s_.indices.size());
@@ -367,8 +402,9 @@ class Cut {
     for (std::size_t r = s_.indices.size(); r < part.domain.size(); ++r)
       for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = kept[k] || mentions(part.domain[r].value, k);
     for (const std::size_t k : summed) kept[k] = false;
-    order_ = dimensions(program_, part, summed, kept);
-    Indices all = order_;
+    orders_.push_back(dimensions(program_, part, summed, kept));
+    const Indices& order = orders_.back();
+    Indices all = order;
     all.insert(all.end(), summed.begin(), summed.end());
     if (!bounded || leaves_a_tensor(part, summed)) part.domain = s_.domain;  // rows of what is kept spare elements that nobody reads
     const Frame f = frame(part, all, {});
@@ -376,27 +412,29 @@ class Cut {
       for (std::size_t k = 0; k < kept.size(); ++k) if (mentions(row, k) && !contains(all, k)) return false;
       return true;
     });
-    write_part(seen, id_, order_.size());
-    temporary_ = poly::Tensor{"", type_, {}, s_.span};
-    for (std::size_t d = 0; d < order_.size(); ++d) temporary_.shape.push_back(*f.hull[d].extent);
-    return seen;
+    write_part(seen, id_ + static_cast<TensorId>(n), order.size());
+    poly::Tensor temporary{"", type, {}, s_.span};
+    for (std::size_t d = 0; d < order.size(); ++d) temporary.shape.push_back(*f.hull[d].extent);
+    return {std::move(seen), std::move(temporary)};
   }
 
-  Statement outer(const Indices& summed, std::vector<poly::Range> rows) {
+  Statement outer(const Indices& summed, std::vector<poly::Range> rows, const std::optional<Guard>& guard) {
     Statement rest = s_;
-    Access read{id_, {}};
-    for (const std::size_t k : order_) {
-      Affine e = Affine::index(k, s_.indices.size());
-      e.constant = poly::Size(-low(s_, k));
-      read.element.push_back(std::move(e));
+    for (std::size_t n = 0; n < orders_.size(); ++n) {
+      Access read{id_ + static_cast<TensorId>(n), {}};
+      for (const std::size_t k : orders_[n]) {
+        Affine e = Affine::index(k, s_.indices.size());
+        e.constant = poly::Size(-low(s_, k));
+        read.element.push_back(std::move(e));
+      }
+      rest.reads.push_back(std::move(read));
     }
-    rest.reads.push_back(std::move(read));
     std::vector<Factor> factors = out_;
     const Factor inner{poly::Read{static_cast<int>(s_.reads.size()), type_}, Role::Times, {}};
     // In the place of the first factor that it stands for.
     const auto first = static_cast<std::size_t>(std::find(inside_.begin(), inside_.end(), true) - inside_.begin());
     factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(first), inner);
-    rest.value = in_type(joined(product_, factors, type_, &out_), s_.value.type());
+    rest.value = in_type(joined(product_, factors, type_, guard), s_.value.type());
     if (product_.negative) rest.value = poly::Apply{Op::Neg, {rest.value}, s_.value.type()};
     drop_unused(rest);
     rest.domain.resize(s_.indices.size());
@@ -422,9 +460,8 @@ class Cut {
   TensorId id_;
   std::vector<bool> inside_;                           // per factor
   std::vector<Factor> in_, out_;
-  Indices order_;                                      // the temporary's dimensions
+  std::vector<Indices> orders_;                        // the temporaries' dimensions
   DType type_ = DType::F32;
-  poly::Tensor temporary_;
 };
 
 // ---- choices
@@ -453,6 +490,16 @@ std::optional<double> cost_apart(Program& program, const Statement& s) {
   return cost;
 }
 
+double bytes_of(const Halves& halves) {
+  double all = 0;
+  for (const Part& part : halves.inner) {
+    double bytes = lang::bytes(part.temporary.dtype);
+    for (const poly::Size& size : part.temporary.shape) bytes *= static_cast<double>(size.get());
+    all += bytes;
+  }
+  return all;
+}
+
 // Every sum of some indices before the others, and of each half the same. `program` gives and takes back temporaries.
 Choice choose(Program& program, const Statement& s) {
   Choice best{computed(s), {}};
@@ -462,20 +509,19 @@ Choice choose(Program& program, const Statement& s) {
   if (sums.empty() || sums.size() > few_sums || best.cost < 1) return best;
   const auto product = Reader(s).read();
   if (!product) return best;
-  const auto id = static_cast<TensorId>(program.tensors.size());
+  const std::size_t known = program.tensors.size();
   double limit = best.cost * model::factored_share;
   for (std::size_t subset = 1; subset < (std::size_t{1} << sums.size()); ++subset) {
     Indices summed;
     for (std::size_t n = 0; n < sums.size(); ++n) if (subset >> n & 1) summed.push_back(sums[n]);
-    const auto halves = Cut(program, s, *product, id).at(summed);
+    const auto halves = Cut(program, s, *product, static_cast<TensorId>(known)).at(summed);
     if (!halves) continue;
-    program.tensors.push_back(halves->temporary);
-    const double stored = elements(program, id);
-    if (stored * lang::bytes(halves->temporary.dtype) <= static_cast<double>(model::largest_temporary)) {
-      const double cost = stored * model::stored_element + choose(program, halves->inner).cost + choose(program, halves->outer).cost;
-      if (cost <= limit) best = {cost, summed}, limit = cost;
-    }
-    program.tensors.pop_back();
+    if (bytes_of(*halves) > static_cast<double>(model::largest_temporary)) continue;
+    for (const Part& part : halves->inner) program.tensors.push_back(part.temporary);
+    double cost = choose(program, halves->outer).cost;
+    for (const Part& part : halves->inner) cost += elements(program, part.statement.target.tensor) * model::stored_element + choose(program, part.statement).cost;
+    if (cost <= limit) best = {cost, summed}, limit = cost;
+    program.tensors.resize(known);
   }
   return best;
 }
@@ -493,25 +539,34 @@ bool is_made_before(const Program& program, std::size_t n, TensorId id) {
   return std::any_of(program.nodes.begin(), program.nodes.begin() + static_cast<std::ptrdiff_t>(n), makes);
 }
 
-// The statement at n sums over `summed` first, into a statement at n, itself behind it; or reads an equal one that stands before it,
-// and nothing is inserted.
-bool cut_at(Rewriting& r, std::size_t n, Halves halves) {
+// What is summed first stands in front of the statement at n, but for what equals a statement before it: that is read instead.
+// How many statements stand at n now that stood there not.
+std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
   Program& program = r.program;
-  const auto id = static_cast<TensorId>(program.tensors.size());
   const std::string name = target_name(program, halves.outer);
-  halves.temporary.name = fresh_name(program, name + "_sums");
-  r.strides.push_back(row_major(extents(halves.temporary)));
-  program.tensors.push_back(std::move(halves.temporary));
-  const auto [made, is_new] = r.sums.try_emplace(form_of(program, halves.inner), id);
-  program.nodes[n] = std::move(halves.outer);
-  if (!is_new && is_made_before(program, n, made->second)) {
-    program.tensors.pop_back();
-    r.strides.pop_back();
-    for (Access& read : std::get<Statement>(program.nodes[n]).reads) if (read.tensor == id) read.tensor = made->second;
-    return false;
+  const auto first = static_cast<TensorId>(program.tensors.size());
+  std::vector<TensorId> read_as;
+  std::vector<Statement> before;
+  for (Part& part : halves.inner) {
+    const auto id = static_cast<TensorId>(program.tensors.size());
+    part.statement.target.tensor = id;
+    part.temporary.name = fresh_name(program, name + (read_as.empty() ? "_sums" : "_reached"));
+    program.tensors.push_back(part.temporary);
+    const auto [made, is_new] = r.sums.try_emplace(form_of(program, part.statement), id);
+    read_as.push_back(is_new || !is_made_before(program, n, made->second) ? id : made->second);
+    if (read_as.back() == id) {
+      r.strides.push_back(row_major(extents(part.temporary)));
+      before.push_back(std::move(part.statement));
+    } else {
+      program.tensors.pop_back();
+    }
   }
-  program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(halves.inner));
-  return true;
+  for (Access& read : halves.outer.reads)
+    if (read.tensor >= first) read.tensor = read_as[static_cast<std::size_t>(read.tensor - first)];
+  program.nodes[n] = std::move(halves.outer);
+  const std::size_t count = before.size();
+  insert(program, n, std::move(before));
+  return count;
 }
 
 // The sum with conditions as rows or told by runs, and straight indices; nothing where it is that already.
@@ -668,7 +723,7 @@ class Factoring {
     return true;
   }
 
-  // Cuts the statement at n in two, the first of which is cut further at once; n stays the position of the other.
+  // Cuts the statement at n, what is summed first further at once; n stays the position of the other half.
   bool cut(std::size_t& n) {
     const Statement s = std::get<Statement>(program_.nodes[n]);
     const Choice choice = choose(program_, s);
@@ -677,10 +732,11 @@ class Factoring {
     for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
     r_.done.push_back(std::move(done));
     const Product product = Reader(s).read().value();
-    if (!cut_at(r_, n, Cut(program_, s, product, static_cast<TensorId>(program_.tensors.size())).at(choice.summed).value())) return true;
-    if (parted(n)) n += 2;
-    while (cut(n)) {}
-    ++n;
+    for (std::size_t made = cut_at(r_, n, Cut(program_, s, product, static_cast<TensorId>(program_.tensors.size())).at(choice.summed).value()); made > 0; --made) {
+      if (parted(n)) n += 2;
+      while (cut(n)) {}
+      ++n;
+    }
     return true;
   }
 
@@ -751,9 +807,7 @@ Refusal apply(Rewriting& r, const directives::Factor& directive) {
   const auto product = Reader(s).read();
   auto halves = product ? Cut(r.program, s, *product, static_cast<TensorId>(r.program.tensors.size())).at(summed) : std::nullopt;
   if (!halves) return fmt::format("no factor of `{}` can leave the sum over {}", directive.tensor, fmt::join(directive.sums, ", "));
-  double bytes = lang::bytes(halves->temporary.dtype);
-  for (const poly::Size& size : halves->temporary.shape) bytes *= static_cast<double>(size.get());
-  if (bytes > static_cast<double>(model::largest_temporary)) return fmt::format("the sums would take {:.0f} bytes", bytes);
+  if (bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return fmt::format("the sums would take {:.0f} bytes", bytes_of(*halves));
   static_cast<void>(cut_at(r, *n, std::move(*halves)));
   r.done.push_back(directive);
   return std::nullopt;

@@ -103,3 +103,44 @@ def test_equal_zeros_share_a_derivative(target):
         np.testing.assert_array_equal(f.grad()(x, np.float32(1)), [0.5, 0.5, 0])
     except tilec.DeviceError as fault:
         pytest.skip(str(fault))
+
+
+# Sums that C leaves and a condition does not: where the first nine rows of M are 0, no point needs those of C.
+CONDITIONAL = ["O[l: N] = +(M[j, i] > 0.5 ? A[i, j] * C[j, l] : 0)", "O[l: N] = +(M[j, i] > 0.5 ? A[i, j] / C[j, l] : 0)",
+               "O[l, k: N, N] = +(M[j, i] > 0.5 & A[i, k] > 0 ? A[i, k] * C[j, l] : 0)", "O[t, l: N, N] = +(M[s, k] > 0.5 ? A[s, k] * C[t, l] : 0), s <= t",
+               "O[j, l: N, N] = +(-(M[j, i] > 0.5 ? A[i, k] * C[j, l] * 2 : 0))"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("body", CONDITIONAL)
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 0])
+def test_what_multiplies_no_point_of_a_conditional_sum_does_not_matter(target, body, bad):
+    """A factor that is no number leaves the sum: where the conditions never hold the sum is 0, as written."""
+    text = f"function f(M[N, N], A[N, N], C[N, N]) -> (O) {{ {body}; }}"
+    rng = np.random.default_rng(5)
+    m, a, c = rng.uniform(0.6, 1, (3, 24, 24)).astype("f4")
+    m[:9], c[[0, 5]] = 0, bad
+    for matters in (False, True):
+        c[20] = bad if matters else 1
+        try:
+            program = tilec.compile(text, target=target)
+            assert "_reached" in program.emit("sums", m, a, c)
+            got, wanted = program(m, a, c), tilec.compile(text, target="reference")(m, a, c)
+        except tilec.DeviceError as fault:
+            pytest.skip(str(fault))
+        number = np.isfinite(wanted)
+        assert number.all() or matters
+        np.testing.assert_array_equal(np.isfinite(got), number)
+        np.testing.assert_allclose(got[number], wanted[number], rtol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_a_running_extreme_that_is_no_number_has_the_gradient_zero(target, bad):
+    text = "function f(A[N, C], W[C]) -> (O) { O[j, c: 400, C] = <(abs(A[k, c] * W[c])), k <= j; }"
+    rng = np.random.default_rng(6)
+    a, do = rng.integers(-2048, 2048, (2, 400, 2)).astype("f4") / 1024
+    a[300, 0] = bad
+    for w in ([-0.5, 0], [1, 2], [np.inf, 1]):
+        got, wanted = (tilec.compile(text, target=name).grad(wrt="W")(a, np.float32(w), do) for name in (target, "reference"))
+        np.testing.assert_allclose(got, wanted, rtol=1e-3)
