@@ -63,8 +63,8 @@ Reaches reaches(const Statement& s) {
 // Whether the name is an extent of the tensor: it is a count then. Other names are scalars, which may be negative.
 bool counts(const poly::Tensor& tensor, const std::string& name) {
   return std::any_of(tensor.shape.begin(), tensor.shape.end(), [&](const Size& size) {
-    const auto& terms = size.terms();
-    return terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == Size::Kind::Name && terms[0].factors[0].name == name;
+    const auto* factor = size.lone_factor();
+    return factor && factor->kind == Size::Kind::Name && factor->name == name;
   });
 }
 
@@ -152,7 +152,7 @@ class Sets {
 
   bool nonnegative(const Size& size) const {
     const auto count = [&](const Size::Factor& f) { return f.kind == Size::Kind::Name && is_count(f.name); };
-    return std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), count); });
+    return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), count); });
   }
 
   // Mostly an input has it.

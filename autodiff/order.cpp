@@ -29,7 +29,7 @@ bool nonnegative(const Size& size) {
     return f.kind == Kind::Name || ((f.kind == Kind::Divide || f.kind == Kind::Min) && nonnegative(a[0]) && nonnegative(a[1])) ||
            (f.kind == Kind::Max && (nonnegative(a[0]) || nonnegative(a[1])));
   };
-  return std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), factor); });
+  return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), factor); });
 }
 
 Size length_of(const Size& extent) { return nonnegative(extent) ? extent : Size::apply(Size::Kind::Max, {0, extent}); }
@@ -200,9 +200,9 @@ Order mixed_radix(const std::vector<Range>& digits, std::size_t indices) {
 // By numbers, or whatever the sizes are, which are 1 at least where there is a point. Too much room does no harm.
 bool at_least(const Size& a, const Size& b) try {
   const Size difference = a - b;
-  std::int64_t least = 0;
+  std::int64_t least = difference.constant();
   for (const Size::Term& term : difference.terms()) {
-    if (term.coefficient < 0 && !term.factors.empty()) return false;
+    if (term.coefficient < 0) return false;
     least += term.coefficient;
   }
   return least >= 0;

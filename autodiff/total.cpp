@@ -139,7 +139,7 @@ using Slice = std::vector<Run>;
 
 // By its look: which row is taken is a matter of what meets, not of what is right.
 bool is_count(const Size& size) {
-  return std::all_of(size.terms().begin(), size.terms().end(), [](const Size::Term& term) {
+  return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [](const Size::Term& term) {
     return term.coefficient >= 0 && std::all_of(term.factors.begin(), term.factors.end(), [](const Size::Factor& f) { return f.kind == Size::Kind::Name; });
   });
 }

@@ -15,6 +15,7 @@ namespace {
 std::uint64_t magnitude(std::int64_t value) { return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value); }
 
 std::uint64_t content(const Size& size, std::uint64_t common) {
+  common = std::gcd(common, magnitude(size.constant()));
   for (const auto& term : size.terms()) common = std::gcd(common, magnitude(term.coefficient));
   return common;
 }
@@ -109,7 +110,7 @@ struct Part { bool negative; std::string text; };
 Part product(const Size& coefficient, const std::string& index) {
   if (const auto number = coefficient.value())
     return {*number < 0, *number == 1 || *number == -1 ? index : fmt::format("{}*{}", magnitude(*number), index)};
-  if (coefficient.terms().size() > 1) return {false, fmt::format("({})*{}", coefficient.print(true), index)};
+  if (coefficient.constant() != 0 || coefficient.terms().size() > 1) return {false, fmt::format("({})*{}", coefficient.print(true), index)};
   const bool negative = coefficient.terms()[0].coefficient < 0 && coefficient.terms()[0].coefficient != INT64_MIN;
   return {negative, fmt::format("{}*{}", (negative ? -coefficient : coefficient).print(true), index)};
 }
@@ -128,22 +129,17 @@ std::string Affine::print(std::span<const std::string> indices) const {
   std::vector<Part> parts;
   for (std::size_t k = 0; k < coefficients.size(); ++k)
     if (!coefficients[k].is(0)) parts.push_back(product(coefficients[k], indices[k]));
-  Size number;
   for (const auto& term : constant.terms()) {
-    if (term.factors.empty()) {
-      number = term.coefficient;
-      continue;
-    }
     Size alone = term.coefficient;
     for (const auto& factor : term.factors) alone = alone * (factor.kind == Size::Kind::Name ? Size::named(factor.name) : Size::apply(factor.kind, factor.arguments));
     const auto text = alone.print(true);
     parts.push_back({term.coefficient < 0, term.coefficient < 0 ? text.substr(1) : text});
   }
-  if (!number.is(0)) parts.push_back({number.get() < 0, std::to_string(magnitude(number.get()))});
+  if (const auto number = constant.constant(); number != 0) parts.push_back({number < 0, std::to_string(magnitude(number))});
   auto text = joined(parts);
   if (divisor.is(1)) return text;
   const auto below = divisor.print(true);
-  const bool simple = divisor.value() || (divisor.terms().size() == 1 && divisor.terms()[0].coefficient == 1 && divisor.terms()[0].factors.size() == 1);
+  const bool simple = divisor.value() || divisor.lone_factor();
   return fmt::format("{}/{}", parts.size() > 1 ? "(" + text + ")" : text, simple ? below : "(" + below + ")");
 }
 

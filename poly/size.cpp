@@ -36,6 +36,13 @@ struct Operation {
 
 [[noreturn]] void overflow(const Operation& o) { overflow(o.symbol ? fmt::format("{} {} {}", o.a.print(), o.symbol, o.b->print()) : o.a.print()); }
 
+Polynomial polynomial_of(const Size& size) {
+  Polynomial sum;
+  if (size.constant() != 0) sum.emplace(Factors{}, size.constant());
+  for (const auto& term : size.terms()) sum.emplace(term.factors, term.coefficient);
+  return sum;
+}
+
 // Sums multiplied out: `(A + B)*(C + D)*…` has 2^n terms.
 void check_count(std::size_t terms) {
   constexpr std::size_t few = 100;
@@ -55,13 +62,13 @@ Factors merged(const Factors& a, const Factors& b) {
   return all;
 }
 
-void add_product(Polynomial& sum, const Polynomial& a, const Size& b, const Operation& operation) {
-  check_count(std::max(a.size(), b.terms().size()));
+void add_product(Polynomial& sum, const Polynomial& a, const Polynomial& b, const Operation& operation) {
+  check_count(std::max(a.size(), b.size()));
   for (const auto& [factors, coefficient] : a) {
-    for (const auto& term : b.terms()) {
+    for (const auto& [others, other] : b) {
       Wide product;
-      if (__builtin_mul_overflow(coefficient, Wide{term.coefficient}, &product)) overflow(operation);
-      add_term(sum, merged(factors, term.factors), product, operation);
+      if (__builtin_mul_overflow(coefficient, other, &product)) overflow(operation);
+      add_term(sum, merged(factors, others), product, operation);
     }
     check_count(sum.size());
   }
@@ -72,16 +79,21 @@ std::int64_t narrow(Wide coefficient, const Operation& operation) {
   return static_cast<std::int64_t>(coefficient);
 }
 
+// But for the constant.
 std::vector<Size::Term> terms_of(const Polynomial& sum, const Operation& operation) {
   std::vector<Size::Term> terms;
   for (const auto& [factors, coefficient] : sum)
-    if (coefficient != 0) terms.push_back({narrow(coefficient, operation), factors});
+    if (coefficient != 0 && !factors.empty()) terms.push_back({narrow(coefficient, operation), factors});
   return terms;
 }
 
-// a + sign·b: both are sorted.
-std::vector<Size::Term> terms_of_sum(const Size& a, int sign, const Size& b) {
-  const Operation operation{a, sign < 0 ? "-" : "+", &b};
+std::int64_t constant_of(const Polynomial& sum, const Operation& operation) {
+  const auto constant = sum.find(Factors{});
+  return constant == sum.end() ? 0 : narrow(constant->second, operation);
+}
+
+// a + sign·b, but for the constant: both are sorted.
+std::vector<Size::Term> terms_of_sum(const Size& a, int sign, const Size& b, const Operation& operation) {
   std::vector<Size::Term> terms;
   auto x = a.terms().begin(), y = b.terms().begin();
   const auto x_end = a.terms().end(), y_end = b.terms().end();
@@ -101,26 +113,10 @@ std::vector<Size::Term> terms_of_sum(const Size& a, int sign, const Size& b) {
   return terms;
 }
 
-// What is left when the constant terms are dropped, to see that a - b is a constant without forming a - b.
-std::pair<std::span<const Size::Term>, std::int64_t> split_constant(const Size& size) {
-  std::span<const Size::Term> terms = size.terms();
-  if (!terms.empty() && terms.front().factors.empty()) return {terms.subspan(1), terms.front().coefficient};
-  return {terms, 0};
-}
-
-// -1, 0, 1 when a < b, a == b, a > b whatever the names are.
+// -1, 0, 1 when a < b, a == b, a > b whatever the names are: a - b is a constant.
 std::optional<int> compare(const Size& a, const Size& b) {
-  const auto [rest_a, constant_a] = split_constant(a);
-  const auto [rest_b, constant_b] = split_constant(b);
-  if (!std::equal(rest_a.begin(), rest_a.end(), rest_b.begin(), rest_b.end())) return std::nullopt;
-  return constant_a < constant_b ? -1 : constant_a > constant_b ? 1 : 0;
-}
-
-// The single factor a size consists of, if it is that and nothing else.
-const Size::Factor* lone_factor(const Size& size) {
-  const auto& terms = size.terms();
-  if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].factors.size() != 1) return nullptr;
-  return &terms[0].factors[0];
+  if (a.terms() != b.terms()) return std::nullopt;
+  return a.constant() < b.constant() ? -1 : a.constant() > b.constant() ? 1 : 0;
 }
 
 std::uint64_t magnitude(std::int64_t value) { return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value); }
@@ -141,14 +137,16 @@ void overflow(std::int64_t a, char operation, std::int64_t b) { throw Overflow(f
 bool Size::Factor::operator==(const Factor& other) const { return kind == other.kind && name == other.name && arguments == other.arguments; }
 bool Size::Factor::operator<(const Factor& other) const { return std::tie(kind, name, arguments) < std::tie(other.kind, other.name, other.arguments); }
 
+// As of sums whose constant is the first term, unless it is 0.
 bool Size::operator<(const Size& other) const {
+  if (constant_ != other.constant_) {
+    if (constant_ == 0) return terms_.empty();
+    if (other.constant_ == 0) return !other.terms_.empty();
+    return constant_ < other.constant_;
+  }
   return std::lexicographical_compare(terms_.begin(), terms_.end(), other.terms_.begin(), other.terms_.end(), [](const Term& a, const Term& b) {
     return a.factors != b.factors ? a.factors < b.factors : a.coefficient < b.coefficient;
   });
-}
-
-Size::Size(std::int64_t value) {
-  if (value != 0) terms_.push_back({value, {}});
 }
 
 Size Size::named(std::string name) {
@@ -157,38 +155,26 @@ Size Size::named(std::string name) {
   return size;
 }
 
-std::optional<std::int64_t> Size::value() const {
-  if (terms_.empty()) return 0;
-  if (terms_.size() == 1 && terms_[0].factors.empty()) return terms_[0].coefficient;
-  return std::nullopt;
-}
+std::int64_t Size::not_bound() const { throw lang::InternalError(fmt::format("size `{}` is not bound", print())); }
 
-std::int64_t Size::get() const {
-  const auto number = value();
-  if (!number) throw lang::InternalError(fmt::format("size `{}` is not bound", print()));
-  return *number;
+const Size::Factor* Size::lone_factor() const {
+  if (constant_ != 0 || terms_.size() != 1 || terms_[0].coefficient != 1 || terms_[0].factors.size() != 1) return nullptr;
+  return &terms_[0].factors[0];
 }
 
 Size Size::operator-() const { return Size(0) - *this; }
 
 Size operator+(const Size& a, const Size& b) {
-  if (a.terms_.empty()) return b;
-  if (b.terms_.empty()) return a;
-  const auto x = a.value(), y = b.value();
-  std::int64_t folded;
-  if (x && y && !__builtin_add_overflow(*x, *y, &folded)) return folded;
-  Size result;
-  result.terms_ = terms_of_sum(a, 1, b);
+  const Operation operation{a, "+", &b};
+  Size result = narrow(Wide{a.constant_} + b.constant_, operation);
+  if (!a.terms_.empty() || !b.terms_.empty()) result.terms_ = terms_of_sum(a, 1, b, operation);
   return result;
 }
 
 Size operator-(const Size& a, const Size& b) {
-  if (b.terms_.empty()) return a;
-  const auto x = a.value(), y = b.value();
-  std::int64_t folded;
-  if (x && y && !__builtin_sub_overflow(*x, *y, &folded)) return folded;
-  Size result;
-  result.terms_ = terms_of_sum(a, -1, b);
+  const Operation operation{a, "-", &b};
+  Size result = narrow(Wide{a.constant_} - b.constant_, operation);
+  if (!a.terms_.empty() || !b.terms_.empty()) result.terms_ = terms_of_sum(a, -1, b, operation);
   return result;
 }
 
@@ -197,10 +183,9 @@ Size operator*(const Size& a, const Size& b) {
   std::int64_t folded;
   if (x && y && !__builtin_mul_overflow(*x, *y, &folded)) return folded;
   const Operation operation{a, "*", &b};
-  Polynomial left, product;
-  for (const auto& term : a.terms_) left.emplace(term.factors, term.coefficient);
-  add_product(product, left, b, operation);
-  Size result;
+  Polynomial product;
+  add_product(product, polynomial_of(a), polynomial_of(b), operation);
+  Size result = constant_of(product, operation);
   result.terms_ = terms_of(product, operation);
   return result;
 }
@@ -211,11 +196,11 @@ namespace {
 
 Size size_of(const Size::Factor& factor) { return factor.kind == Size::Kind::Name ? Size::named(factor.name) : Size::apply(factor.kind, factor.arguments); }
 
-// Of all terms, the first that is not the constant decides the sign of a dividend: `(M - N)/2` is `-((N - M)/2)`.
+// The first of the terms decides the sign of a dividend: `(M - N)/2` is `-((N - M)/2)`.
 bool leads_negative(const Size& size) {
-  const auto [rest, constant] = split_constant(size);
-  if (rest.empty() || rest.front().coefficient > 0 || constant == INT64_MIN) return false;
-  return std::none_of(rest.begin(), rest.end(), [](const Size::Term& t) { return t.coefficient == INT64_MIN; });
+  const auto& terms = size.terms();
+  if (terms.empty() || terms.front().coefficient > 0 || size.constant() == INT64_MIN) return false;
+  return std::none_of(terms.begin(), terms.end(), [](const Size::Term& t) { return t.coefficient == INT64_MIN; });
 }
 
 // trunc(g·a / g·b) = trunc(a/b), and trunc(trunc(a/b) / c) = trunc(a / b·c): both for any signs.
@@ -227,15 +212,15 @@ Size divide(const Size& a, const Size& b, Size (*make)(Size::Kind, std::vector<S
   if (*divisor < 0 && *divisor != INT64_MIN) return -divide(a, -*divisor, make);
   if (*divisor == 1) return a;
   if (leads_negative(a)) return -divide(-a, b, make);
-  if (const auto* inner = lone_factor(a); inner && inner->kind == Size::Kind::Divide) {
+  if (const auto* inner = a.lone_factor(); inner && inner->kind == Size::Kind::Divide) {
     const auto first = inner->arguments[1].value();
     std::int64_t product;
     if (first && !__builtin_mul_overflow(*first, *divisor, &product)) return divide(inner->arguments[0], product, make);
   }
-  std::uint64_t common = magnitude(*divisor);
+  std::uint64_t common = std::gcd(magnitude(*divisor), magnitude(a.constant()));
   for (const auto& term : a.terms()) common = std::gcd(common, magnitude(term.coefficient));
   if (common > 1 && common <= INT64_MAX) {
-    Size reduced;
+    Size reduced = a.constant() / static_cast<std::int64_t>(common);
     for (const auto& term : a.terms()) {
       Size product = term.coefficient / static_cast<std::int64_t>(common);
       for (const auto& factor : term.factors) product = product * size_of(factor);
@@ -250,7 +235,7 @@ Size divide(const Size& a, const Size& b, Size (*make)(Size::Kind, std::vector<S
 std::vector<Size> extremes(Size::Kind kind, const std::vector<Size>& arguments) {
   std::vector<Size> all;
   for (const auto& argument : arguments) {
-    const auto* factor = lone_factor(argument);
+    const auto* factor = argument.lone_factor();
     const auto parts = factor && factor->kind == kind ? factor->arguments : std::vector<Size>{argument};
     for (const auto& part : parts) {
       bool decided = false;
@@ -300,7 +285,7 @@ Size Size::apply(Kind kind, std::vector<Size> arguments) {
     case Kind::Cond: {
       if (const auto condition = arguments.at(0).value()) return *condition != 0 ? arguments.at(1) : arguments.at(2);
       if (arguments.at(1) == arguments.at(2)) return arguments[1];
-      const auto* test = lone_factor(arguments[0]);
+      const auto* test = arguments[0].lone_factor();
       if (test && (test->kind == Kind::Equal || test->kind == Kind::Less) && arguments[1].is(1) && arguments[2].is(0)) return arguments[0];
       return make(kind, std::move(arguments));
     }
@@ -321,7 +306,7 @@ std::set<std::string> Size::names() const {
 Size Size::substitute(const std::map<std::string, std::int64_t>& values) const {
   if (value()) return *this;
   const Operation operation{*this};
-  Polynomial sum;
+  Polynomial sum{{{}, constant_}};
   for (const auto& term : terms_) {
     Polynomial product{{{}, term.coefficient}};
     for (const auto& factor : term.factors) {
@@ -341,12 +326,12 @@ Size Size::substitute(const std::map<std::string, std::int64_t>& values) const {
         replaced = apply(factor.kind, std::move(arguments));
       }
       Polynomial next;
-      add_product(next, product, replaced, operation);
+      add_product(next, product, polynomial_of(replaced), operation);
       product = std::move(next);
     }
     for (const auto& [factors, coefficient] : product) add_term(sum, factors, coefficient, operation);
   }
-  Size result;
+  Size result = constant_of(sum, operation);
   result.terms_ = terms_of(sum, operation);
   return result;
 }
@@ -358,7 +343,7 @@ namespace {
 bool is_atom(const Size& size) {
   const auto number = size.value();
   if (number) return *number >= 0;
-  const auto* factor = lone_factor(size);
+  const auto* factor = size.lone_factor();
   return factor && factor->kind != Size::Kind::Divide;  // the others are calls, or bring their parentheses
 }
 
@@ -399,7 +384,6 @@ std::string print_factor(const Size::Factor& factor, bool as_calls, bool alone) 
 
 std::string print_term(const Size::Term& term, bool as_calls) {
   const auto number = magnitude(term.coefficient);
-  if (term.factors.empty()) return std::to_string(number);
   const bool alone = number == 1 && term.factors.size() == 1;
   std::string text = number == 1 ? "" : std::to_string(number);
   for (const auto& factor : term.factors) text += (text.empty() ? "" : "*") + print_factor(factor, as_calls, alone);
@@ -411,21 +395,21 @@ bool is_division(const Size::Term& term) { return term.factors.size() == 1 && te
 }  // namespace
 
 std::string Size::print(bool as_calls) const {
-  if (terms_.empty()) return "0";
-  std::vector<Term> order;
-  for (const bool positive : {true, false})
-    for (const bool constant : {false, true})
-      for (const auto& term : terms_)
-        if ((term.coefficient > 0) == positive && term.factors.empty() == constant) order.push_back(term);
   std::string text;
-  for (const auto& term : order) {
-    auto part = print_term(term, as_calls);
-    if (text.empty() && term.coefficient == -1 && !as_calls && is_division(term)) part.insert(0, "(").append(")");
-    const bool negative = term.coefficient < 0;
+  const auto add = [&](bool negative, const std::string& part) {
     text += text.empty() ? (negative ? "-" : "") : negative ? " - " : " + ";
     text += part;
+  };
+  for (const bool negative : {false, true}) {
+    for (const auto& term : terms_) {
+      if ((term.coefficient < 0) != negative) continue;
+      auto part = print_term(term, as_calls);
+      if (text.empty() && term.coefficient == -1 && !as_calls && is_division(term)) part.insert(0, "(").append(")");
+      add(negative, part);
+    }
+    if (constant_ != 0 && (constant_ < 0) == negative) add(negative, std::to_string(magnitude(constant_)));
   }
-  return text;
+  return text.empty() ? "0" : text;
 }
 
 }  // namespace tilec::poly

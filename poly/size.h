@@ -2,7 +2,7 @@
 //
 //   P + Q, Q + P  ⇒  the same Size            (N + 1)/2 with N = 224  ⇒  112
 //
-// A sum of terms `coefficient · factor · …`; a factor is a name or one of the operations that do not distribute
+// A number and a sum of terms `coefficient · factor · …`; a factor is a name or one of the operations that do not distribute
 // (truncating `/`, max, min, mod, comparisons, `?:`). Equality is equality of canonical forms: equal Sizes are equal for
 // all values of their names, unequal ones may still agree. Overflow and division by zero throw SizeError.
 #pragma once
@@ -30,19 +30,21 @@ class Size {
   };
   struct Term {
     std::int64_t coefficient;
-    std::vector<Factor> factors;                       // sorted; empty for the constant term
+    std::vector<Factor> factors;                       // sorted, one at least
     bool operator==(const Term&) const = default;
   };
 
   Size() = default;                                    // 0
-  Size(std::int64_t value);                            // NOLINT: implicit on purpose
+  Size(std::int64_t value) : constant_(value) {}       // NOLINT: implicit on purpose
   static Size named(std::string name);
   static Size apply(Kind kind, std::vector<Size> arguments);  // folds when it can
 
-  std::optional<std::int64_t> value() const;           // when no name is left
-  std::int64_t get() const;                            // value(), or InternalError: use only on bound programs
-  bool is(std::int64_t v) const { return value() == v; }
-  const std::vector<Term>& terms() const { return terms_; }
+  std::optional<std::int64_t> value() const { return terms_.empty() ? std::optional(constant_) : std::nullopt; }  // when no name is left
+  std::int64_t get() const { return terms_.empty() ? constant_ : not_bound(); }  // value(), or InternalError: use only on bound programs
+  bool is(std::int64_t v) const { return terms_.empty() && constant_ == v; }
+  std::int64_t constant() const { return constant_; }
+  const std::vector<Term>& terms() const { return terms_; }  // the others
+  const Factor* lone_factor() const;                   // what the size consists of, if it is one factor and nothing else
   std::set<std::string> names() const;
   Size substitute(const std::map<std::string, std::int64_t>& values) const;
   std::string print(bool as_calls = false) const;      // Tile; as_calls: `div(K, 2)`, as indices and constraints need it
@@ -56,7 +58,10 @@ class Size {
   bool operator<(const Size& other) const;             // an order for containers, not of values
 
  private:
-  std::vector<Term> terms_;                            // sorted by factors, no zero coefficients; the constant term first
+  [[noreturn]] std::int64_t not_bound() const;
+
+  std::int64_t constant_ = 0;
+  std::vector<Term> terms_;                            // sorted by factors, no zero coefficients
 };
 
 }  // namespace tilec::poly

@@ -81,9 +81,8 @@ bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::s
   std::vector<std::string> wanted;
   for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
     const poly::Size& extent = tensor.shape[d];
-    const auto& terms = extent.terms();
-    if (same && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 && terms[0].factors[0].kind == poly::Size::Kind::Name)
-      sizes.emplace(terms[0].factors[0].name, shape[d]);
+    const auto* name = extent.lone_factor();
+    if (same && name && name->kind == poly::Size::Kind::Name) sizes.emplace(name->name, shape[d]);
     const poly::Size bound = poly::located(tensor.span, [&] { return extent.substitute(sizes); });
     wanted.push_back(bound.print());
     same = same && (!bound.value() || bound.is(shape[d]));
