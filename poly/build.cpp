@@ -37,8 +37,8 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
     return;
   }
   const bool made = named->kind != Named::Kind::Tensor;
-  const auto id = stored(scope, *named, {.name = made && std::find(scope.program.sizes.begin(), scope.program.sizes.end(), name) != scope.program.sizes.end() ? fresh(scope, name) : name,
-                                         .dtype = stored_type, .span = result.span});
+  const bool is_size = std::find(scope.program.sizes.begin(), scope.program.sizes.end(), called) != scope.program.sizes.end();
+  const auto id = stored(scope, *named, {.name = made && is_size ? fresh(scope, name) : called, .dtype = stored_type, .span = result.span});
   if (!id) {
     scope.failed = true;
     return;
@@ -49,7 +49,7 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
     scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(*id).dtype)).label(scope.tensor(*id).span, "declared here");
     return;
   }
-  if (called == name) return scope.program.outputs.push_back(*id);
+  if (made || called == name) return scope.program.outputs.push_back(*id);
   const auto again = copied(scope, *id, {.name = called, .span = result.span});  // a cotangent of its own, a place of its own in memory
   if (again) scope.program.outputs.push_back(again->tensor);
   scope.failed |= !again;
@@ -135,6 +135,11 @@ std::vector<std::string> result_names(const lang::Function& function) {
   find_declared(function, scope);
   for (const auto& result : function.results) scope.declared.insert(result.name.spelled());
   std::set<std::string> given;
+  for (const auto& input : function.inputs)
+    for (const std::string& name : {input.target.name.text, "#" + input.target.name.text}) {  // callers know both without mark
+      scope.declared.insert(name);
+      given.insert(name);
+    }
   std::vector<std::string> names;
   for (const auto& result : function.results) {
     const auto name = result.name.spelled();
