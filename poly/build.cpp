@@ -58,7 +58,7 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
 lang::Argument defined(const Define& define, Span span) {
   if (const auto* name = std::get_if<std::string>(&define.value)) return {lang::Name{*name, !name->empty() && name->front() >= 'A' && name->front() <= 'Z', span}, span};
   const double value = std::get<double>(define.value);
-  const bool whole = value == std::floor(value) && std::fabs(value) < 0x1p63;
+  const bool whole = value == std::floor(value) && value >= -0x1p63 && value < 0x1p64;
   return {lang::Number{fmt::format("{}", value), !whole, whole ? static_cast<std::uint64_t>(std::fabs(value)) : 0, std::fabs(value), value < 0}, span};
 }
 
