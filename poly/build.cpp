@@ -33,7 +33,10 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
   if (!written_type(scope, function, result, stored_type)) return;
   if (named->kind == Named::Kind::Tuple) {
     scope.failed = true;
-    scope.diagnostics.report(result.span, messages::not_elementwise, name).hint("a result is one tensor; list the components");
+    std::string parts = name;
+    for (std::size_t k = 1; k < named->elements.size(); ++k) parts += fmt::format(", {}_{}", name, k);
+    scope.diagnostics.report(result.span, messages::not_elementwise, name).label(named->span, fmt::format("{} tensors", named->elements.size()))
+        .hint(fmt::format("give each a name where they are made, `({}) = …;`, and list those that are results", parts));
     return;
   }
   const bool made = named->kind != Named::Kind::Tensor;
