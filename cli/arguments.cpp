@@ -79,8 +79,10 @@ std::optional<Scalar> parse_number(std::string_view text) {
   return scalar;
 }
 
-[[noreturn]] void refuse_number(const std::string& name, std::string_view text, DType type) {
-  throw runtime::argument_error(messages::does_not_fit, fmt::format("{}, given for `{}`,", lang::shortened(text), name), lang::name(type));
+[[noreturn]] void refuse_number(const std::string& name, std::string_view text, DType type, bool may_be_float = false) {
+  runtime::RuntimeError fault = runtime::argument_error(messages::does_not_fit, fmt::format("{}, given for `{}`,", lang::shortened(text), name), lang::name(type));
+  if (may_be_float && text.size() < 40) fault.hint(fmt::format("give a float: `{}={}.0`", name, text));
+  throw std::move(fault);
 }
 
 // Of an array called `name`; the number is written as `text`.
@@ -343,11 +345,16 @@ std::optional<ArchivePath> archive_path(const std::string& value) {
   return ArchivePath{value.substr(0, colon + 4), value.substr(colon + 5)};
 }
 
+bool is_beyond_64_bits(std::string_view value) {
+  const std::optional<Scalar> number = parse_number(value);
+  return number && (number->too_large || number->beyond);
+}
+
 runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
   runtime::Argument argument{name, std::nullopt, false, 0, 0};
   if (value.empty()) refuse(name, "nothing is written behind `=`");
   if (const std::optional<Scalar> number = parse_number(value)) {
-    if (const DType type = declared.value_or(value.starts_with('-') ? DType::I64 : DType::U64); number->beyond && !lang::is_float(type)) refuse_number(name, value, type);
+    if (const DType type = declared.value_or(value.starts_with('-') ? DType::I64 : DType::U64); number->beyond && !lang::is_float(type)) refuse_number(name, value, type, !declared);
     if (number->too_large) refuse_number(name, value, declared.value_or(DType::F64));
     argument.is_integer = number->is_integer;
     argument.integer = number->integer;

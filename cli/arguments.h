@@ -24,6 +24,8 @@ struct Reading { std::uint64_t seed = 0; std::string folder = {}; std::vector<st
 struct ArchivePath { std::string file, member; };
 std::optional<ArchivePath> archive_path(const std::string& value);
 
+bool is_beyond_64_bits(std::string_view value);        // of a number: an integer that 64 bits do not hold, or more than any f64
+
 // `declared`: the type in the signature; a file of another type is converted, and it is what an inline value defaults to.
 runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<lang::DType> declared, const Reading& reading);
 

@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
+#include "lang/lexis.h"
 #include "lang/nearest.h"
+#include "poly/scope.h"
 #include "runtime/error.h"
 
 namespace tilec::cli {
@@ -27,6 +30,21 @@ std::optional<lang::DType> declared_type(const lang::Function& function, const s
   runtime::RuntimeError fault = runtime::argument_error(messages::unknown_argument, word.name, name ? name->text : "the function");
   fault.diagnostic.span = word.span;
   throw fault.hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
+}
+
+// Names that sizes, index expressions and constraints mention.
+std::set<std::string> used_as_sizes(const lang::Function& function) {
+  lang::Diagnostics unheard;
+  poly::Scope scope{.diagnostics = unheard};
+  poly::find_used_as_size(function, scope);
+  return scope.used_as_size;
+}
+
+void refuse_large_size(const Word& word, const lang::Function& function) {
+  if (!is_beyond_64_bits(word.value) || !used_as_sizes(function).contains(word.name)) return;
+  runtime::RuntimeError fault = runtime::argument_error(messages::scalar_too_large, word.name, lang::shortened(word.value));
+  fault.diagnostic.span = word.span;
+  throw std::move(fault);
 }
 
 }  // namespace
@@ -66,8 +84,11 @@ void infer_derivatives(const Callable& callable, const std::vector<Word>& words,
 std::optional<Call> read_call(const Callable& callable, const std::vector<Word>& words, const Reading& reading, lang::Diagnostics& diagnostics) {
   Call call;
   const std::vector<std::string> inputs = callable.input_names();
-  for (const Word& word : words)
-    if (contains(inputs, word.name)) call.inputs.push_back(argument_of(word, declared_type(*callable.function(), word.name), reading));
+  for (const Word& word : words) {
+    if (!contains(inputs, word.name)) continue;
+    refuse_large_size(word, *callable.function());
+    call.inputs.push_back(argument_of(word, declared_type(*callable.function(), word.name), reading));
+  }
   codegen::Request request;
   const std::optional<poly::Program> outline = callable.outline(call.inputs, request, diagnostics);
   if (!outline) return std::nullopt;

@@ -191,6 +191,8 @@ std::optional<Pair> pair_of(const Callable& callable, const codegen::Derivative&
   const auto outline = base ? derivative->outline(arguments, unused, diagnostics) : std::nullopt;
   if (!outline) return std::nullopt;
   Pair pair{function, derivative, *outline, last.forward, last.of, last.wrt, {}, {}};
+  for (auto* names : {&pair.of, &pair.wrt})
+    for (std::string& name : *names) name = runtime::without_mark(name);
   if (pair.of.empty()) pair.of = float_names(*base, base->outputs);
   if (pair.wrt.empty()) pair.wrt = float_names(*base, base->inputs);
   for (std::size_t k = base->inputs.size(); k < outline->inputs.size(); ++k) pair.parameters.push_back(runtime::without_mark(outline->tensor(outline->inputs[k]).name));
@@ -209,7 +211,9 @@ std::optional<Weights> parameters_of(const Pair& pair, const std::vector<Argumen
       const Argument* argument = find(doubles, name);
       return argument != nullptr && argument->tensor ? argument->tensor->shape : std::vector<std::int64_t>{};
     }
-    return std::ranges::find(value->ports, name, &runtime::Port::name)->shape;
+    const auto port = std::ranges::find(value->ports, name, &runtime::Port::name);
+    if (port == value->ports.end()) throw lang::InternalError(fmt::format("`{}` is no output of what is differentiated", name));
+    return port->shape;
   };
   Weights weights;
   for (std::size_t k = 0; k < pair.parameters.size(); ++k) {

@@ -65,8 +65,20 @@ template <class Number> std::pair<std::string, Number> assignment(const std::str
   Number value{};
   const auto [end, fault] = read_number(number, value);
   if (fault == std::errc::result_out_of_range) throw UsageError{fmt::format("`{}` in {} does not fit in {}", lang::shortened(number), option, std::is_same_v<Number, double> ? "`f64`" : "64 bits"), {}};
-  if (fault != std::errc() || end != number.data() + number.size()) throw UsageError{fmt::format("`{}` in `{} {}` is not a number", number, option, text), hint};
-  return {text.substr(0, equals), value};
+  if (fault == std::errc() && end == number.data() + number.size()) return {text.substr(0, equals), value};
+  const std::optional<lang::Real> real = std::is_same_v<Number, std::int64_t> ? lang::real_of(number) : std::nullopt;
+  if (!real) throw UsageError{fmt::format("`{}` in `{} {}` is not a number", number, option, text), hint};
+  const bool whole = std::fabs(real->value) < 0x1p53 && real->value == std::floor(real->value);
+  throw UsageError{fmt::format("`{}` in `{} {}` is not an integer", number, option, text), whole ? fmt::format("write `{} {}={:.0f}`", option, text.substr(0, equals), real->value) : hint};
+}
+
+// Whether the f64 is what the text says, where that is an integer.
+bool is_exact(std::string_view text, double value) {
+  const bool minus = text.starts_with('-');
+  if (minus) text.remove_prefix(1);
+  if (text.find_first_not_of("0123456789") != std::string_view::npos) return true;
+  text.remove_prefix(std::min(text.find_first_not_of('0'), text.size() - 1));
+  return fmt::format("{:.0f}", std::fabs(value)) == text;
 }
 
 // S=2, or F=relu: a number, or the name of a function or aggregation.
@@ -74,16 +86,24 @@ std::pair<std::string, std::variant<double, std::string>> definition(const std::
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
     throw UsageError{fmt::format("--define takes NAME=VALUE, a number, a function or an aggregation, not `{}`", text), "write `--define S=2` or `--define F=relu`"};
-  if (std::isalpha(static_cast<unsigned char>(text[equals + 1])) != 0)
-    return {text.substr(0, equals), text.substr(equals + 1)};
+  const std::string given = text.substr(equals + 1);
+  if (given == "true" || given == "false") return {text.substr(0, equals), given == "true" ? 1.0 : 0.0};
+  if (std::isalpha(static_cast<unsigned char>(given[0])) != 0) return {text.substr(0, equals), given};
   const auto [name, value] = assignment<double>(text, "--define", "S=2");
-  const std::string number = text.substr(equals + 1);
-  std::int64_t integer = 0;
-  const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), integer);
-  const bool is_integer = end == number.data() + number.size();
-  if (is_integer && (fault == std::errc::result_out_of_range || std::fabs(value) >= 0x1p63 || static_cast<std::int64_t>(value) != integer))
-    throw UsageError{fmt::format("`{}` in --define is passed as a 64-bit float and does not fit one exactly", lang::shortened(number)), {}};
+  if (!is_exact(given, value)) throw UsageError{fmt::format("`{}` in --define is passed as a 64-bit float and does not fit one exactly", lang::shortened(given)), fmt::format("write the float that is meant, such as `{}={:.1f}`", name, value)};
   return {name, value};
+}
+
+// CLI11 takes `-1` for the largest number and cuts what is larger.
+CLI::Validator whole(std::uint64_t low, std::uint64_t high) {
+  const auto fault = [low, high](const std::string& text) {
+    std::uint64_t value = 0;
+    const char* const stop = text.data() + text.size();
+    const auto [end, failed] = std::from_chars(text.data(), stop, value);
+    if (failed == std::errc() && end == stop && value >= low && value <= high) return std::string();
+    return fmt::format("`{}` is no integer from {} to {}", lang::shortened(text), low, high);
+  };
+  return {fault, "", "whole"};
 }
 
 struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0, vjp = 0; std::string target, check, diagnostics = "text"; };
@@ -98,7 +118,7 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--of", raw.of, "outputs that the derivative before it starts from (default: all float ones)")->type_name("O,…")->allow_extra_args(false);
   app.add_option("--wrt", raw.wrt, "inputs that the derivative before it is taken by (default: all float ones)")->type_name("I,…")->allow_extra_args(false);
   app.add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
-  app.add_option("--threads", options.threads, "threads of the cpu target (default: all)")->check(CLI::Range(1, 4096))->type_name("N");
+  app.add_option("--threads", options.threads, "threads of the cpu target (default: all)")->check(whole(1, 4096))->type_name("N");
   if (options.command != "grad") app.add_option("--plan", options.plan, "compile as this file says, which --emit=plan prints; what it does not say is chosen")->type_name("FILE");
   app.add_option("--dump-to", options.dump_to, "write every stage to this folder")->type_name("DIR");
   app.add_flag("--time", options.time, "print how long each pass took");
@@ -128,19 +148,19 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   if (c == "show" || c == "grad" || c == "build") app->add_flag("--stats", options.stats, "memory, code and launches of what was compiled, and of CUDA kernels registers and spills");
   if (c == "build") {
     app->add_flag("--vjp", raw.vjp, "the function and its gradient as a pair: forward keeps what backward takes")->disable_flag_override();
-    app->add_option("--room", options.room, "bytes that forward of --vjp may keep (default: what costs more to make again than to keep)")->check(CLI::NonNegativeNumber)->type_name("BYTES");
+    app->add_option("--room", options.room, "bytes that forward of --vjp may keep (default: what costs more to make again than to keep)")->check(whole(0, std::numeric_limits<std::int64_t>::max()))->type_name("BYTES");
   }
   if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
   if (c == "run") {
     app->add_flag("--check", raw.check, "compare with the interpreter; where that takes long, up to 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
     app->add_flag("--checked", options.checked, "an index of gather or scatter that is out of range is an error, not clamped");
     app->add_flag("--grad-check", options.grad_check, "compare the gradient, or the last derivative, with finite differences");
-    app->add_option("--seed", options.seed, "of random: values, and of the elements that --check chooses")->type_name("N");
+    app->add_option("--seed", options.seed, "of random: values, and of the elements that --check chooses")->check(whole(0, std::numeric_limits<std::uint64_t>::max()))->type_name("N");
   }
   if (c == "test") {
     app->add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
     app->add_option("--filter", options.filter, "only cases whose `FILE:LINE:COLUMN: FUNCTION: NAME` matches")->type_name("REGEX");
-    app->add_option("--threads", options.threads, "cases that run at a time (default: one a processor)")->check(CLI::Range(1, 4096))->type_name("N");
+    app->add_option("--threads", options.threads, "cases that run at a time (default: one a processor)")->check(whole(1, 4096))->type_name("N");
   }
   if (c == "fmt") {
     app->add_flag("--in-place,-i", options.in_place, "rewrite the files");

@@ -694,7 +694,7 @@ class Driver {
 
   // What another language would have meant. Reading goes on behind it, and behind the condition of an `if` or a `for`.
   void foreign(const Recognised& idiom) {
-    diagnostics_.report(span(begin_ + idiom.begin, begin_ + std::min(idiom.end, line_end(idiom.begin))), messages::foreign, idiom.what).hint(idiom.hint);
+    diagnostics_.report(span(begin_ + idiom.shown, begin_ + std::min(idiom.end, line_end(idiom.shown))), messages::foreign, idiom.what).hint(idiom.hint);
     if (original_[idiom.begin] == '#') {
       at_ = begin_ + line_end(idiom.begin);
       whole_ = true;

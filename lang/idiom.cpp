@@ -257,7 +257,8 @@ std::optional<Recognised> idiom_at(std::string_view text, std::size_t begin_of_s
     for (std::size_t begin = 0; begin <= stopped && begin < tokens.size(); ++begin) {
       if (!match.at(pattern, begin)) continue;
       const Token& last = tokens[match.last - 1];
-      return Recognised{filled(row.what, match.captures), filled(row.hint, match.captures), tokens[begin].begin, last.begin + last.text.size(), row.kind == Idiom::Kind::Item};
+      const bool heading = row.pattern.starts_with("function ") || row.pattern.starts_with("- > ");
+      return Recognised{filled(row.what, match.captures), filled(row.hint, match.captures), tokens[begin].begin, heading ? tokens[std::min(stopped, match.last - 1)].begin : tokens[begin].begin, last.begin + last.text.size(), row.kind == Idiom::Kind::Item};
     }
   }
   return std::nullopt;

@@ -36,7 +36,8 @@ std::span<const Idiom> idioms();
 struct Alias { std::string_view foreign, name; };
 std::span<const Alias> aliases();
 
-struct Recognised { std::string what, hint; std::size_t begin, end; bool is_item; };
+// `shown`: where what is pointed at begins; of a heading the place where reading stopped.
+struct Recognised { std::string what, hint; std::size_t begin, shown, end; bool is_item; };
 
 // In the statement that begins at `begin`, whose reading stopped at `offset`, where `expected` would have been taken.
 std::optional<Recognised> idiom_at(std::string_view text, std::size_t begin, std::size_t offset, std::string_view expected = {});

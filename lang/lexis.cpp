@@ -148,9 +148,25 @@ class Scan {
     const std::size_t zeros = std::min(spelled.find_first_not_of('0'), spelled.size());
     const std::string_view significant = spelled.substr(zeros);
     if (significant.size() > 20 || (significant.size() == 20 && significant > "18446744073709551615")) {
-      diagnostics_.report(span(begin, end), messages::integer_too_large, shortened(spelled)).hint("write a float, such as `1e20`");
+      diagnostics_.report(span(begin, end), messages::integer_too_large, shortened(spelled)).hint(in_brackets(begin) ? "indices and sizes end at 9223372036854775807" : as_float(spelled));
       replace_number(begin, end);
     }
+  }
+
+  bool in_brackets(std::size_t before) const {
+    int closed = 0;
+    while (before-- > 0 && at(text_, before) != ';' && at(text_, before) != '{') {
+      if (at(text_, before) == ']') ++closed;
+      if (at(text_, before) == '[' && closed-- == 0) return true;
+    }
+    return false;
+  }
+
+  // Of an integer that 64 bits do not hold.
+  static std::string as_float(std::string_view integer) {
+    const Real real = *real_of(integer);
+    if (real.too_large) return "no type has it: the largest f64 is about 1.797e308";
+    return integer.size() <= 25 ? fmt::format("write `{}.0`", integer) : fmt::format("write `{}`", real.value);
   }
 
   // Leaves some number in the place of a faulty one, so that the grammar has nothing to add.

@@ -121,6 +121,9 @@ std::vector<Diagnostic> with_suggestions(std::vector<Diagnostic> all, const Sour
   for (std::size_t k = 0; k < all.size() && seen.size() < most_suggestions; ++k) {
     if (all[k].severity != Severity::Error || all[k].span.source != 0 || all[k].span.empty()) continue;
     const auto statement = statements.at(all[k].span.begin);
+    if (!statement)
+      if (const auto heading = heading_at(source.text, all[k].span.begin); heading && seen.insert(heading->begin).second)
+        if (const auto text = repaired_heading(source.text.substr(heading->begin, heading->end - heading->begin)); text && !fault_of(source, *heading, *text, find)) all[k].hints = {fmt::format("write `{}`", *text)};
     if (!statement || !seen.insert(statement->begin).second) continue;
     const auto found = suggestion(all[k], source.text, {source.name, without_faulty(source, statements, all, *statement)}, *statement, find);
     if (!found) continue;

@@ -44,6 +44,14 @@ const Reduction* reduction_marked(std::string_view mark) {
   return nullptr;
 }
 
+// A type of Tile, or what a type of another language is called here.
+std::optional<std::string> type_called(std::string_view name) {
+  if (dtype_named(name)) return std::string(name);
+  const auto hint = hint_for(Idiom::Kind::Type, name);   // write `f32`
+  if (!hint || !hint->starts_with("write `")) return std::nullopt;
+  return hint->substr(7, hint->size() - 8);
+}
+
 // Bracket by bracket in a list of tokens.
 std::size_t closing(const Tokens& t, std::size_t open) {
   int depth = 0;
@@ -110,7 +118,7 @@ class Repair {
     if (!balanced()) return std::nullopt;
     bool changed = false;
     for (int steps = 0; steps < 60 && text_.size() < 4000; ++steps) {
-      const bool more = returns() || keywords() || marks() || numbers() || powers() || negations() || choices() || conditions() || prefixes() || members() || movements() || reshapes() || whole_reductions() || products() || brackets() || slices() ||
+      const bool more = commas() || tuples() || casts() || returns() || keywords() || marks() || numbers() || powers() || negations() || choices() || conditions() || prefixes() || pairs() || members() || movements() || reshapes() || whole_reductions() || products() || brackets() || slices() ||
                         wraps() || remainders() || reduction_inside() || gathers() || comparison_of_constraint() || constraint_of_elements() || running() || target();
       if (!more) break;
       changed = true;
@@ -295,6 +303,83 @@ class Repair {
   }
 
   // ---- rewrites: one place each ----
+
+  // `+(X[i],)`, `exp(X,)`, `Y[i,: N,]`: a comma behind the last.
+  bool commas() {
+    for (std::size_t i = 0; i + 1 < t_.size(); ++i)
+      if (is(i, ",") && i > 0 && !is_one_of(t_[i - 1].text, "([,") && (is_one_of(t_[i + 1].text, ")]") || (is(i + 1, ":") && i < equals_))) return replace(i, i + 1, "");
+    return false;
+  }
+
+  // `P, Q = g(X)`
+  bool tuples() {
+    std::size_t end = 0;
+    while (word(end) && is(end + 1, ",")) end += 2;
+    if (end == 0 || !word(end) || !is(end + 1, "=") || is(end + 2, "=")) return false;
+    return replace(0, end + 1, fmt::format("({})", slice(0, end + 1)));
+  }
+
+  // `float32`, `np.float32`, `torch.float`: the type that tokens [first, last) name.
+  std::optional<std::string> type_in(std::size_t first, std::size_t last) const {
+    const bool of_module = last == first + 3 && among(modules, t_[first].text) && is(first + 1, ".");
+    return (of_module || last == first + 1) && word(last - 1) && !shape(t_[last - 1].text) ? type_called(t_[last - 1].text) : std::nullopt;
+  }
+
+  // `X.astype(np.float32)`, `X.to(torch.float64)`, `X.float()`, `static_cast<float>(X)`, `tf.cast(X, tf.float32)`, `np.float32(X)`, `X as f32`
+  bool calls_that_cast() {
+    for (std::size_t i = equals_ + 2; i + 1 < t_.size(); ++i) {
+      if (is(i, "as") && ends_operand(i - 1) && type_in(i + 1, i + 2)) {
+        const std::size_t first = operand_first(i - 1);
+        return replace(first, i + 2, fmt::format("{}({})", *type_in(i + 1, i + 2), slice(first, i)));
+      }
+      const std::size_t open = i + 2, close = is(open, "(") ? closing(t_, open) : t_.size();
+      if (!is(i, ".") || close == t_.size() || !ends_operand(i - 1)) continue;
+      const bool converts = is(i + 1, "astype") || is(i + 1, "to") || is(i + 1, "type");
+      const auto type = converts ? type_in(open + 1, close) : close == open + 1 ? type_in(i + 1, i + 2) : std::nullopt;
+      const std::size_t first = operand_first(i - 1);
+      if (type) return replace(first, close + 1, fmt::format("{}({})", *type, is(first, "(") ? slice(first + 1, i - 1) : slice(first, i)));
+    }
+    for (std::size_t i = equals_ + 1; i + 3 < t_.size(); ++i) {
+      if (is(i + 1, "<") && is(i + 3, ">") && is(i + 4, "(") && (is(i, "static_cast") || is(i, "cast")) && type_in(i + 2, i + 3)) return replace(i, i + 4, *type_in(i + 2, i + 3));
+      const auto parts = is(i, "cast") && is(i + 1, "(") ? list(i + 1) : std::vector<std::pair<std::size_t, std::size_t>>();
+      if (parts.size() == 2 && type_in(parts[1].first, parts[1].second))
+        return replace(i, closing(t_, i + 1) + 1, fmt::format("{}({})", *type_in(parts[1].first, parts[1].second), slice(parts[0].first, parts[0].second)));
+      if (is(i + 1, "(") && word(i) && !dtype_named(t_[i].text) && !is(i - 1, ".") && type_in(i, i + 1)) return replace(i, i + 1, *type_in(i, i + 1));
+      if (i + 3 < t_.size() && is(i + 3, "(") && type_in(i, i + 3)) return replace(i, i + 3, *type_in(i, i + 3));
+    }
+    return false;
+  }
+
+  // `(f32) X`, `(int)(A + B) * 2`
+  bool casts() {
+    if (calls_that_cast()) return true;
+    for (std::size_t i = equals_ + 1; i + 3 < t_.size(); ++i) {
+      if (!is(i, "(") || !word(i + 1) || !is(i + 2, ")") || (i > 0 && ends_operand(i - 1)) || shape(t_[i + 1].text)) continue;
+      const std::optional<std::string> type = type_called(t_[i + 1].text);
+      const bool operand = word(i + 3) || is_number(t_[i + 3].text) || is(i + 3, "(") || (is(i + 3, "-") && dtype_named(t_[i + 1].text));
+      const std::size_t end = operand_end(i + 3);
+      if (!type || !operand || end > t_.size()) continue;
+      const bool enclosed = is(i + 3, "(") && closing(t_, i + 3) + 1 == end;
+      return replace(i, end, fmt::format("{}({})", *type, enclosed ? slice(i + 4, end - 1) : slice(i + 3, end)));
+    }
+    return false;
+  }
+
+  // `V = topk(A, 3)`, `V = top_k<3>(A)`: the largest, and where they are.
+  bool pairs() {
+    for (std::size_t i = equals_ + 1; i + 1 < t_.size(); ++i) {
+      if (is(i, "topk") && is(i + 1, "(")) return replace(i, i + 1, "top_k");
+      if (!is(i, "top_k")) continue;
+      const auto parts = is(i + 1, "(") ? list(i + 1) : std::vector<std::pair<std::size_t, std::size_t>>();
+      if (parts.size() == 2) {
+        const auto [from, to] = parts[1];
+        const std::string count = is(from + 1, "=") ? slice(from + 2, to) : slice(from, to);
+        return replace(i + 1, closing(t_, i + 1) + 1, fmt::format("<{}>({})", count, slice(parts[0].first, parts[0].second)));
+      }
+      if (i == equals_ + 1 && equals_ == 1 && word(0) && closing(t_, i) + 1 >= t_.size()) return replace(0, 1, fmt::format("({}, {})", t_[0].text, fresh("Index")));
+    }
+    return false;
+  }
 
   bool returns() {
     if (!is(0, "return") || result_.empty()) return false;
@@ -1018,6 +1103,97 @@ std::optional<StatementText> StatementTexts::at(std::size_t offset) const {
   auto behind = std::upper_bound(all_.begin(), all_.end(), offset, [](std::size_t place, const StatementText& s) { return place < s.begin; });
   if (behind == all_.begin() || std::prev(behind)->end <= offset) return std::nullopt;
   return *std::prev(behind);
+}
+
+namespace {
+
+// A heading as Python, Rust or C write it, in the order of Tile: `(A: float32[N],) -> B` ⇒ `(f32 A[N]) -> (B)`.
+class HeadingRepair {
+ public:
+  explicit HeadingRepair(std::string_view heading) : text_(heading) { read(); }
+
+  std::optional<std::string> run() {
+    bool changed = false;
+    for (int steps = 0; steps < 60 && (commas() || types() || results() || sizes_of_results()); ++steps) changed = true;
+    return changed ? std::optional(text_) : std::nullopt;
+  }
+
+ private:
+  std::string text_;
+  Reachable t_;
+  std::size_t arrow_ = 0;                              // behind `->`; t_.size(): none
+
+  void read() {
+    t_ = tokens_of(text_);
+    for (arrow_ = 2; arrow_ < t_.size() && !(is(arrow_ - 2, "-") && is(arrow_ - 1, ">")); ++arrow_) {}
+  }
+  bool is(std::size_t i, std::string_view text) const { return t_[i].text == text; }
+  std::string slice(std::size_t first, std::size_t last) const { return first < last ? text_.substr(t_[first].begin, t_[last - 1].end() - t_[first].begin) : ""; }
+  bool replace(std::size_t first, std::size_t last, const std::string& with) {
+    text_ = text_.substr(0, t_[first].begin) + with + text_.substr(t_[last - 1].end());
+    read();
+    return true;
+  }
+
+  bool commas() {
+    for (std::size_t i = 1; i + 1 < t_.size(); ++i)
+      if (is(i, ",") && !is_one_of(t_[i - 1].text, "([,") && is_one_of(t_[i + 1].text, ")]")) return replace(i, i + 1, "");
+    return false;
+  }
+
+  // `A: f32`, `A: f32[N]`, `A[N]: float`, `float A[N]`
+  bool types() {
+    for (std::size_t i = 1; i + 1 < t_.size(); ++i) {
+      const std::optional<std::string> type = is_word(t_[i].text) ? type_called(t_[i].text) : std::nullopt;
+      if (type && is_word(t_[i + 1].text) && is_one_of(t_[i - 1].text, "(,") && *type != t_[i].text) return replace(i, i + 1, *type);
+      if (type && is_one_of(t_[i - 1].text, "(,") && is(i + 1, "[") && is_word(t_[closing(t_, i + 1) + 1].text)) {  // `f32[N] A`
+        const std::size_t close = closing(t_, i + 1);
+        return replace(i, close + 2, fmt::format("{} {}{}", *type, t_[close + 1].text, slice(i + 1, close + 1)));
+      }
+      if (!type || !is(i - 1, ":")) continue;
+      std::size_t name = i - 2;
+      const bool sized = is(name, "]");
+      if (sized)
+        while (name > 0 && !is(name, "[")) --name;
+      if (sized && name > 0) --name;
+      if (name == 0 || !is_word(t_[name].text) || !is_one_of(t_[name - 1].text, "(,")) continue;
+      const std::size_t end = is(i + 1, "[") && !sized ? std::min(closing(t_, i + 1) + 1, t_.size()) : i + 1;
+      return replace(name, end, fmt::format("{} {}{}", *type, slice(name, i - 1), slice(i + 1, end)));
+    }
+    return false;
+  }
+
+  bool results() {
+    for (std::size_t i = 2; i + 1 < t_.size(); ++i)
+      if (is(i - 2, ")") && is(i - 1, "=") && is(i, ">")) return replace(i - 1, i + 1, "->");
+    if (!is_word(t_[arrow_].text) || type_called(t_[arrow_].text) || arrow_ + 1 < t_.size()) return false;
+    return replace(arrow_, arrow_ + 1, fmt::format("({})", t_[arrow_].text));
+  }
+
+  // Statements say them.
+  bool sizes_of_results() {
+    for (std::size_t i = arrow_ + 1; i + 1 < t_.size(); ++i)
+      if (is(i, "[") && is_word(t_[i - 1].text) && closing(t_, i) < t_.size()) return replace(i, closing(t_, i) + 1, "");
+    return false;
+  }
+};
+
+}  // namespace
+
+std::optional<std::string> repaired_heading(std::string_view heading) { return HeadingRepair(heading).run(); }
+
+std::optional<StatementText> heading_at(std::string_view text, std::size_t offset) {
+  std::optional<StatementText> heading;
+  for (const Token& token : tokens_of(text)) {
+    const bool begins = token.text == "function" || token.text == "gradient" || token.text == "tangent";
+    if (begins && token.begin > offset) return std::nullopt;
+    if (begins && (!heading || heading->end != 0)) heading = StatementText{token.begin, 0, token.begin};
+    if (token.text == "{" && heading && heading->end == 0) heading->end = token.begin;
+    if (heading && heading->end > offset) break;
+  }
+  if (!heading || heading->end <= offset) return std::nullopt;
+  while (heading->end > heading->begin && (text[heading->end - 1] == ' ' || text[heading->end - 1] == '\n')) --heading->end;
+  return heading->end > offset ? heading : std::nullopt;
 }
 
 std::optional<Repaired> repaired(std::string_view text, const StatementText& statement) {

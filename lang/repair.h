@@ -27,6 +27,11 @@ class StatementTexts {
   std::vector<StatementText> all_;                     // in the order of the text
 };
 
+// From `function` to in front of `{`, around an offset.
+std::optional<StatementText> heading_at(std::string_view text, std::size_t offset);
+// What to type in its place; nothing when no rewrite applies.
+std::optional<std::string> repaired_heading(std::string_view heading);
+
 // The statements to type in its place, and what may differ in them from what was meant, if anything.
 struct Repaired { std::string text, note; };
 // Nothing when no rewrite applies.

@@ -33,12 +33,15 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
   if (!written_type(scope, function, result, stored_type)) return;
   if (named->kind == Named::Kind::Tuple) {
     scope.failed = true;
-    scope.diagnostics.report(result.span, messages::not_elementwise, name).hint("a result is one tensor; list the components");
+    std::string parts = name;
+    for (std::size_t k = 1; k < named->elements.size(); ++k) parts += fmt::format(", {}_{}", name, k);
+    scope.diagnostics.report(result.span, messages::not_elementwise, name).label(named->span, fmt::format("{} tensors", named->elements.size()))
+        .hint(fmt::format("give each a name where they are made, `({}) = …;`, and list those that are results", parts));
     return;
   }
   const bool made = named->kind != Named::Kind::Tensor;
-  const auto id = stored(scope, *named, {.name = made && std::find(scope.program.sizes.begin(), scope.program.sizes.end(), name) != scope.program.sizes.end() ? fresh(scope, name) : name,
-                                         .dtype = stored_type, .span = result.span});
+  const bool is_size = std::find(scope.program.sizes.begin(), scope.program.sizes.end(), called) != scope.program.sizes.end();
+  const auto id = stored(scope, *named, {.name = made && is_size ? fresh(scope, name) : called, .dtype = stored_type, .span = result.span});
   if (!id) {
     scope.failed = true;
     return;
@@ -49,7 +52,7 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
     scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(*id).dtype)).label(scope.tensor(*id).span, "declared here");
     return;
   }
-  if (called == name) return scope.program.outputs.push_back(*id);
+  if (made || called == name) return scope.program.outputs.push_back(*id);
   const auto again = copied(scope, *id, {.name = called, .span = result.span});  // a cotangent of its own, a place of its own in memory
   if (again) scope.program.outputs.push_back(again->tensor);
   scope.failed |= !again;
@@ -58,7 +61,7 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
 lang::Argument defined(const Define& define, Span span) {
   if (const auto* name = std::get_if<std::string>(&define.value)) return {lang::Name{*name, !name->empty() && name->front() >= 'A' && name->front() <= 'Z', span}, span};
   const double value = std::get<double>(define.value);
-  const bool whole = value == std::floor(value) && std::fabs(value) < 0x1p63;
+  const bool whole = value == std::floor(value) && value >= -0x1p63 && value < 0x1p64;
   return {lang::Number{fmt::format("{}", value), !whole, whole ? static_cast<std::uint64_t>(std::fabs(value)) : 0, std::fabs(value), value < 0}, span};
 }
 
@@ -135,6 +138,11 @@ std::vector<std::string> result_names(const lang::Function& function) {
   find_declared(function, scope);
   for (const auto& result : function.results) scope.declared.insert(result.name.spelled());
   std::set<std::string> given;
+  for (const auto& input : function.inputs)
+    for (const std::string& name : {input.target.name.text, "#" + input.target.name.text}) {  // callers know both without mark
+      scope.declared.insert(name);
+      given.insert(name);
+    }
   std::vector<std::string> names;
   for (const auto& result : function.results) {
     const auto name = result.name.spelled();

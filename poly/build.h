@@ -33,7 +33,8 @@ struct Signature {
   std::vector<Define> defines;                         // compile-time parameters; others have their defaults
 };
 
-// `C`, `C_1` for `-> (C, C)`, where nothing else is called `C_1`: the names of a function's outputs, with their marks.
+// `C`, `C_1` for `-> (C, C)`, and `A_1` for `(A) -> (A)`, where nothing else is called so: the names of a function's outputs, with
+// their marks. No two are the same, and none is an input's.
 std::vector<std::string> result_names(const lang::Function& function);
 
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);

@@ -36,16 +36,16 @@ bool fits(DType type, std::int64_t value) {
 }
 
 std::optional<Expr> misfit(const std::string& value, DType type, Span span, lang::Diagnostics& diagnostics) {
-  const std::string hint = lang::is_float(type) ? "compute in a wider type: `f32(1.0) * X` instead of `X`, and `as_float(Y, X)` at the end"
-                                                : fmt::format("a cast by name wraps: `{}({})`", lang::name(type), value);
-  diagnostics.report(span, messages::does_not_fit, value, lang::name(type)).hint(hint);
+  diagnostics.report(span, messages::does_not_fit, value, lang::name(type)).hint(fmt::format("a cast by name wraps: `{}({})`", lang::name(type), value));
   return std::nullopt;
 }
 
 std::optional<Expr> float_constant(DType type, double value, Span span, lang::Diagnostics& diagnostics) {
   const double rounded = round_to(type, value);
-  if (std::isinf(rounded) && !std::isinf(value)) return misfit(fmt::format("{}", value), type, span, diagnostics);
-  return Expr{Number{.type = type, .real = rounded}};
+  if (!std::isinf(rounded) || std::isinf(value)) return Expr{Number{.type = type, .real = rounded}};
+  const DType wider = std::isinf(round_to(DType::F32, value)) ? DType::F64 : DType::F32;
+  diagnostics.report(span, messages::does_not_fit, fmt::format("{}", value), lang::name(type)).hint(fmt::format("compute in a wider type: `{}({})`", lang::name(wider), value));
+  return std::nullopt;
 }
 
 // The affine form of a weak integer, when it is one.

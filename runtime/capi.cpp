@@ -13,6 +13,7 @@
 #include <mutex>
 #include <new>
 
+#include "lang/lexis.h"
 #include "lang/load.h"
 #include "lang/parse.h"
 #include "lang/render.h"
@@ -176,6 +177,7 @@ std::vector<poly::Define> defines_of(const tilec_options& options, const char* f
     const tilec_define& define = options.defines[k];
     const std::string name = &need(define.name, function, fmt::format("options.defines[{}].name", k));
     if (std::ranges::count(defines, name, &poly::Define::name) > 0) throw runtime::argument_error(messages::given_twice, "parameter", name);
+    if (define.text != nullptr && std::isalpha(static_cast<unsigned char>(define.text[0])) == 0 && lang::real_of(define.text)) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is a number as text: give it as a number", lang::shortened(define.text)));
     defines.push_back({name, define.text != nullptr ? decltype(poly::Define::value)(define.text) : define.value});
   }
   return defines;

@@ -286,7 +286,8 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
   codegen::Request request;
   const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
   if (!program) return std::nullopt;
-  bool fits = bind_scalars(*program, arguments, request, diagnostics);
+  if (!bind_scalars(*program, arguments, request, diagnostics)) return std::nullopt;
+  bool fits = true;
   for (const poly::TensorId id : program->inputs) {
     const poly::Tensor& tensor = program->tensor(id);
     const std::string name = without_mark(tensor.name);

@@ -178,7 +178,8 @@ TILEC_API tilec_status tilec_with_plan(const tilec_program* program, const char*
 
 TILEC_API void tilec_program_destroy(tilec_program* program);
 
-/* Names in order: of inputs (a gradient's cotangents last) and of outputs. NULL past the end. */
+/* Names in order: of inputs (a gradient's cotangents last) and of outputs. No two are the same: `C` and `C_1` for `-> (C, C)`, `A_1` for
+ * `(A) -> (A)`. NULL past the end. */
 TILEC_API const char* tilec_program_name(const tilec_program* program);
 TILEC_API size_t tilec_input_count(const tilec_program* program);
 TILEC_API const char* tilec_input_name(const tilec_program* program, size_t position);

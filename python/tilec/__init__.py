@@ -22,7 +22,7 @@ import numpy as _np
 
 from . import _library as _c
 from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
-from ._call import Block as _Block, Prepared as _Prepared, refuse_sizes as _refuse_sizes
+from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
 from ._pair import Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
@@ -260,8 +260,9 @@ class Program:
         """A stage of the compiler by its name (tilec.stages()), as text, or as bytes where it is not text.
         Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
         """
-        given = list(zip(self.inputs, self._by_position(arguments, named))) if arguments or named else []
-        block = _Block([(n, _as_argument(n, v)) for n, v in given if v is not None])
+        values = self._as_arguments(self._by_position(arguments, named)) if arguments or named else []
+        self._refuse_beyond(values, self._prepare)
+        block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_emit(self._handle, _encoded("stage", stage), block.structs, block.count, _ctypes.byref(handle)), self._heard())
         try:
@@ -279,13 +280,19 @@ class Program:
         if not vjp and (wrt is not None or of is not None):
             raise TypeError("wrt= and of= belong to vjp=True; a gradient as a program is saved by f.grad(…).save(…)")
         given = _row_major([_as_argument(n, v) for n, v in zip(self.inputs, self._by_position(arguments, named))])
-        block = _Block([(n, v) for n, v in zip(self.inputs, given) if v is not None])
+        self._refuse_beyond(given, (lambda values, out: self._prepare_pair(values, _name_list(of), _name_list(wrt)).forward) if vjp else self._prepare)
+        block = _Block([(n, v) for n, v in zip(self.inputs, given) if v is not None], stand_in=True)
         if vjp:
             of_names, of_count, wrt_names, wrt_count = _derivative_names(of, wrt)
             _check(_c.lib.tilec_save_vjp(self._handle, of_names, of_count, wrt_names, wrt_count, _os.fsencode(path), block.structs, block.count), self._heard())
         else:
             _check(_c.lib.tilec_save(self._handle, _os.fsencode(path), block.structs, block.count), self._heard())
         self._hear(_said())
+
+    def _refuse_beyond(self, values: list, prepare: "_typing.Callable[[list, None], _Prepared]") -> None:
+        """Integers that 64 bits do not hold, as a call with them does: what it compiles says whether they are floats."""
+        if any(type(value) is int and not _in_64_bits(value) for value in values):
+            prepare(values, None).check_numbers(values)
 
     def _by_position(self, arguments: _typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""

@@ -5,7 +5,7 @@ import operator
 
 import numpy as np
 
-from ._call import address
+from ._call import address, shortened
 
 _ADVICE = {
     "c": "pass its .real and .imag as two arrays",
@@ -45,6 +45,8 @@ def check_mask(name: str, array: np.ndarray) -> None:
 
 def as_argument(name: str, value):
     """An array, a plain number, anything with __dlpack__ or __array__, nested lists: as an array that C can take, or a number."""
+    if isinstance(value, np.bool_):
+        return bool(value)
     if value is None or isinstance(value, (bool, int, float)):
         return value if type(value) in (bool, int, float, type(None)) else float(value) if isinstance(value, float) else int(value)
     return _as_array(name, value if isinstance(value, (np.ndarray, np.generic)) else _foreign(name, value))
@@ -101,7 +103,7 @@ def fit(what: str, name: str, value, low: int, high: int) -> int:
     except TypeError:
         raise TypeError("%s %s is %r, not an integer" % (what, name, value)) from None
     if not low <= number <= high:
-        raise ValueError("%s %s is %d, not from %d to %d" % (what, name, number, low, high))
+        raise ValueError("%s %s is %s, not from %d to %d" % (what, name, shortened(number), low, high))
     return number
 
 
@@ -117,11 +119,23 @@ def encoded(what: str, text) -> bytes:
 def define_value(name: str, value) -> "str | float":
     """A number as C takes it, or the name of a function or an aggregation."""
     if isinstance(value, str):
+        if is_number(value):
+            raise TypeError("define=: %s is %r, a number as text: give it as a number" % (name, value))
         return value
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise ValueError("define=: %s is %s, which does not fit in f64" % (name, shortened(value))) from None
+    except (TypeError, ValueError):
         raise TypeError("define=: %s is %r, not a number and not the name of a function" % (name, value)) from None
     if isinstance(value, (int, np.integer)) and int(number) != int(value):
-        raise ValueError("define=: %s is %d, which is passed as a 64-bit float and does not fit one exactly" % (name, value))
+        raise ValueError("define=: %s is %s, which is passed as a 64-bit float and does not fit one exactly; give the float that is meant" % (name, shortened(int(value))))
     return number
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.isalpha()                                 # `inf` and `nan` may be names

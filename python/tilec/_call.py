@@ -143,6 +143,12 @@ class Prepared:
             local.blocks = (self.input_block(), self.output_block())
             return local.blocks
 
+    def check_numbers(self, values):
+        """What a call with these would refuse."""
+        for position, dtype, _ in self.sources:
+            if position is not None and isinstance(values[position], (int, float)):
+                number_as(self.names[position], values[position], dtype)
+
     def __call__(self, values, out):
         ins, outs = self.blocks()
         temporaries = None
@@ -194,6 +200,8 @@ def number_as(name, value, dtype):
     if dtype.kind in "biu":
         bits = dtype.itemsize * 8
         low, high = (0, 1) if dtype.kind == "b" else (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
+        if type(value) is int and not in_64_bits(value) and bits == 64:
+            raise ValueError("%s: %s does not fit in 64 bits%s" % (name, shortened(value), "; give a float, or declare it one: `f32 %s`" % name if abs(value) < 2**127 else ""))
         if not low <= value <= high or value != int(value):
             raise ValueError("%s: %s does not fit in %s" % (name, shortened(value), dtype.name))
         return np.array(int(value), dtype)

@@ -56,8 +56,11 @@ def typed(text, said, hint):
     if not found:
         return None
     new = found[1] or found[2]
+    heading = data.rfind(b"function", 0, begin + 8)
+    if new.startswith("function") and "{" not in new and b"{" not in data[heading:begin]:
+        return (data[:heading] + new.encode() + b" " + data[data.index(b"{", begin):]).decode()
     if new.startswith(("function", "gradient", "->", "[[", "tilec")):
-        return None                                       # an example, or a heading
+        return None                                       # an example
     if new.endswith(";"):
         begin, end = statement(data, begin)
     return (data[:begin] + new.encode() + data[end:]).decode()
@@ -183,6 +186,36 @@ O = np.tanh(X) * np.abs(Z);
 O = X.exp();
 O = np.arctan2(X, Z);
 O = np.clip(X, 0.0, 1.0);
+O = (f64) X;
+O = (f32)(X);
+O = (u8) (X + 1) * 2;
+O = (float) X * 2;
+O = 1.0 + (int) X;
+O = (double)exp(X) + (double) Z;
+O[i: M] = +((f64) A[i, k] * (f64) W[k]);
+O = A.astype(np.float32);
+O = X.to(torch.float64) * 2;
+O = X.float() + Z.double();
+O = (X + Z).astype(np.int32);
+O = np.float32(X);
+O = torch.float32(X) * float(Z);
+O = static_cast<float>(X + Z);
+O = tf.cast(X, tf.float64);
+O = X as f32;
+O = X * (Z as float);
+O[] = +(X[i],);
+O = exp(X,);
+O[i,: M] = +(A[i, k]);
+O[i, : M,] = +(A[i, k,],);
+O[i: M,] = +(A[i, k]);
+O[i, k,: M, K] = =(A[i, k]);
+O = topk(X, 3);
+O = torch.topk(X, 3);
+O = top_k(X, 3);
+O = torch.topk(X, k=3);
+O, P = top_k(X, 3);
+(O, P) = top_k(X, 3);
+(O, P) = torch.topk(A, 2);
 """.strip().splitlines()
 
 
@@ -200,6 +233,50 @@ def test_what_is_written_elsewhere_becomes_a_program(text, tmp_path):
         program = programs[0]
     assert status == 0, trail
     assert trail, "it was a program already"
+
+
+HEADINGS = """
+f(X[N]) -> (O: f32)
+f(X[N]) -> (O: f32[N])
+f(X[N]) -> (O: float32)
+f(X: f32[N]) -> (O)
+f(X: float32[N]) -> (O)
+f(X[N]: f32) -> (O)
+f(X[N]: float) -> (O: float)
+f(float X[N]) -> (O)
+f(float X[N], double S[]) -> (float O)
+f(f32[N] X) -> (O)
+f(float[N] X, int[M, K] A) -> (f32[N] O)
+f(X[N]) -> O
+f(X[N]) => (O)
+f(X[N]) -> (O[N])
+f(X[N]) -> (f32 O[N])
+f(X[N],) -> (O)
+f(X[N]) -> (O,)
+f(X[N,]) -> (O,)
+f<S=2>(X[N], A: i32[M, K],) -> O
+f(X: f32[N], A: f64[M, K]) -> (O: f32[N], P: f64[M, K],)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_a_heading_that_is_written_elsewhere_becomes_one(heading, tmp_path):
+    body = "O = X; P = A;" if "P" in heading else "O = X;"
+    program = "function %s {\n  %s\n}\n" % (heading, body)
+    for _ in range(3):
+        faults = [d for d in check(tmp_path, program)[0] if d["severity"] == "error"]
+        if not faults:
+            break
+        words = heading.split("(")[0] + "function"
+        assert faults[0]["line"] == 1 and faults[0]["column"] > len("function f"), (words, faults[0])  # it points at the culprit
+        program = next(new for hint in faults[0]["hints"] if (new := typed(program, faults[0], hint)) is not None)
+    assert not faults and "function %s {" % heading not in program, program
+
+
+def test_what_is_no_heading_keeps_its_hint(tmp_path):
+    for heading in ("f(X[N]) -> f32", "f(X[N])", "f(X) -> (", "f(X[N] -> (O)"):
+        said = check(tmp_path, "function %s { O = X; }" % heading)[0]
+        assert said and all("write `function f(" not in hint or "{" in hint for hint in said[0]["hints"]), said
 
 
 def starved(folder, *words):

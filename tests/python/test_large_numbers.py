@@ -1,6 +1,7 @@
 """Plain numbers near the ends of 64 bits: kept where the program's type holds them, refused where they would change."""
 import os
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -160,8 +161,102 @@ def test_an_integer_beyond_64_bits_is_the_float_it_fits(kind, given):
 
 def test_an_integer_beyond_64_bits_is_no_undeclared_scalar():
     for body in ("S * X", "S", "X + 0.5 * S"):
-        with pytest.raises(ValueError, match="S: 18446744073709551616 does not fit in int64"):
-            tilec.compile("function f(f64 X[N], S) -> (Y) { Y = %s; }" % body)(np.ones(3), 2**64)
+        f = tilec.compile("function f(f64 X[N], S) -> (Y) { Y = %s; }" % body)
+        for call in (f, lambda *a: f.emit("plan", *a), lambda *a: f.save("unwritten.tilec", *a)):
+            with pytest.raises(ValueError, match="S: 18446744073709551616 does not fit in 64 bits; give a float, or declare it one: `f32 S`"):
+                call(np.ones(3), 2**64)
+
+
+@pytest.mark.parametrize("kind, given, kept", [("f64", 2**64, True), ("f32", -(2**63) - 1, True), ("f32", 10**39, False), ("f16", 2**64, False), ("i64", 2**64, False), ("u8", 2**64, False)])
+def test_a_package_and_a_stage_take_the_numbers_that_a_call_takes(tmp_path, kind, given, kept):
+    f = tilec.compile("function f(f64 X[N], %s S) -> (Y) { Y = f64(S) * X; }" % kind)
+    x, path = np.array([1.0, -0.5]), tmp_path / "f.tilec"
+    for write in (lambda: f.save(path, x, given), lambda: f.save(path, x, given, vjp=True), lambda: f.emit("plan", x, given)):
+        if kept:
+            write()
+        else:
+            with pytest.raises(ValueError, match="S: .* does not fit in"):
+                write()
+    if kept:
+        f.save(path, x, given)
+        np.testing.assert_array_equal(tilec.load(path)(x, given), f(x, given))
+
+
+@pytest.mark.parametrize("given", ["18446744073709551615", "9223372036854775808", "18446744073709551616", "-18446744073709551616", "1e400", "9" * 60])
+def test_a_size_that_64_bits_do_not_hold_is_named_as_one(tmp_path, given):
+    for program in ("function f(A[N], S) -> (B) { B[i: S] = =(A[i]); }", "function f(A[N], S) -> (B) { B[i: N] = =(A[i + S]); }", "function f(A[N], S) -> (B) { B[i: N] = =(A[i]), i < S; }"):
+        done = run(tmp_path, program, "A=ones:2", "S=" + given)
+        assert done.returncode in (1, 2) and "E0246" in done.stderr and "f64" not in done.stderr, done
+    done = run(tmp_path, program, "A=ones:2", "S=1", "--size", "N=" + given)
+    assert done.returncode == 2 and "does not fit in 64 bits" in done.stderr or given == "1e400", done
+
+
+def test_a_large_size_of_a_gradient_is_one_error():
+    f = tilec.compile("function f(A[N], S) -> (B) { B[i: S] = =(A[i]); }")
+    with pytest.raises(tilec.ProgramError, match="E0246") as said:
+        f.grad(wrt="A")(np.ones(3, np.float32), 2**64 - 1, np.ones(3, np.float32))
+    assert len(said.value.diagnostics) == 1
+
+
+@pytest.mark.parametrize("given, exact", [(2**53 + 1, False), (2**63 - 1, False), (2**63, True), (2**64 - 1, False), (2**64, True), (2**64 + 1, False), (-(2**63), True), (-(2**63) - 1, False), (3 * 2**1000, True), (10**400, False)])
+def test_an_integer_parameter_is_the_float_that_it_is(tmp_path, given, exact):
+    text = "function f<X>(f64 A[N]) -> (B) { B = A * X; }"
+    done = run(tmp_path, text, "A=ones:2", "B=b.npy", "--define", "X=%d" % given)
+    if exact:
+        assert done.returncode == 0 and np.load(tmp_path / "b.npy").tolist() == [float(given)] * 2, done
+        np.testing.assert_array_equal(tilec.compile(text, define={"X": given})(np.ones(2)), [float(given)] * 2)
+        return
+    assert done.returncode == 2 and "--define" in done.stderr and len(done.stderr) < 300, done
+    with pytest.raises(ValueError, match="define=: X is") as said:
+        tilec.compile(text, define={"X": given})
+    assert len(str(said.value)) < 200
+    if hint := re.search("such as `(X=.*)`", done.stderr):
+        assert run(tmp_path, text, "A=ones:2", "--define", hint[1]).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["1e400", "18446744073709551616", "2.5", "-1"])
+def test_a_parameter_that_is_a_number_as_text_is_no_function(text):
+    with pytest.raises(TypeError, match="define=: X is '%s', a number as text" % text):
+        tilec.compile("function f<X>(A[N]) -> (B) { B = A * X; }", define={"X": text})
+
+
+@pytest.mark.parametrize("given", [True, False, np.True_, np.False_])
+@pytest.mark.parametrize("kind", ["", "f32 ", "i32 ", "bool "])
+def test_booleans_of_python_and_numpy_are_the_same_numbers(tmp_path, kind, given):
+    for body in ("S", "S + 1", "A * S", "S ? A : -A", "(A > 1) == S"):
+        f, a = tilec.compile("function f(A[N], %sS) -> (B) { B = %s; }" % (kind, body)), np.arange(3, dtype=np.float32)
+        same, got = f(a, bool(given)), f(a, given)
+        assert got.dtype == same.dtype
+        np.testing.assert_array_equal(got, same)
+    text = "function f<X>(A[N]) -> (B) { B = A * X; }"
+    np.testing.assert_array_equal(tilec.compile(text, define={"X": given})(a), a * given)
+    assert run(tmp_path, text, "A=arange:3", "--define", "X=" + str(bool(given)).lower()).returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--seed", "--threads", "--room"])
+@pytest.mark.parametrize("given", ["1e5", "-1", "1.5", "x", "9" * 30])
+def test_options_that_are_integers_say_so(tmp_path, option, given):
+    (tmp_path / "p.tile").write_text("function f(A[N]) -> (B) { B = A; }")
+    words = ["build", "p.tile", "--size", "N=3", "-o", "p.tilec", "--vjp"] if option == "--room" else ["run", "p.tile", "A=random:3"]
+    done = subprocess.run([TILEC, *words, option, given], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "%s: `%s` is no integer from" % (option, given) in done.stderr, done
+
+
+def test_a_size_that_is_written_as_a_float_is_told_how(tmp_path):
+    program = "function f(A[N], Z[M]) -> (B) { B[i: M] = +(A[i]); }"
+    done = run(tmp_path, program, "A=ones:2", "Z=ones:10", "--size", "M=1e1")
+    assert done.returncode == 2 and "is not an integer" in done.stderr
+    assert run(tmp_path, program, "A=ones:2", "Z=ones:10", *re.search("write `(--size .*)`", done.stderr)[1].split()).returncode == 0
+
+
+@pytest.mark.parametrize("body, options", [("X * 1e39", []), ("f16(X) * 100000.0", []), ("f16(X) * 1e100", []), ("X * F", ["--define", "F=1e39"]), ("X * 18446744073709551616", []), ("X + %s" % ("9" * 60), [])])
+def test_a_number_that_is_too_large_is_written_so_that_it_fits(tmp_path, body, options):
+    program = "function f<F=1>(f64 X[N]) -> (Y) { Y = %s; }" % body if "9" * 60 in body else "function f<F=1>(X[N]) -> (Y) { Y = %s; }" % body
+    done = run(tmp_path, program, "X=ones:2", *options)
+    assert done.returncode == 1
+    written = re.search("hint: (?:compute in a wider type:|write) `(.*)`", done.stderr)[1]
+    mended = program.replace("F;", written + ";") if options else re.sub(r" [0-9.e]+;", " " + written + ";", program)
+    assert run(tmp_path, mended, "X=ones:2").returncode == 0, (mended, done.stderr)
 
 
 @pytest.mark.parametrize("kind", ["f64", "i64", "u8", "bool", ""])
