@@ -357,22 +357,28 @@ std::int64_t folded_vectors(const Facts& f, std::size_t n) { return std::clamp<s
 
 FoldedRows folded_alone(const Facts& f, std::size_t n) { return {std::nullopt, 1, folded_cost(f, n, std::nullopt, 1, folded_vectors(f, n))}; }
 
-FoldedRows folded_rows(const Facts& f, std::size_t n) {
-  const std::int64_t vectors = folded_vectors(f, n);
-  FoldedRows best = folded_alone(f, n);
-  if (!f.squares || has_scale(f.nest.aggregation, compute_type(f.nest.value->type()))) return best;
-  const double alone = best.cost;
-  for (std::size_t m = f.extent.size(); m-- > 0;) {
-    if (f.fixed[m] || f.nest.dims[m].reduction || f.extent[m] < 2) continue;
-    // Rows with nothing in common only save folds, and are read as so many streams: softmax of 4096 rows of 256 took 1.15 times as long.
-    if (std::all_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return stride(read, m) != 0; })) continue;
-    for (std::int64_t rows = 2; rows <= std::min(f.extent[m], blocks::folded_rows); ++rows) {
-      const auto reads = static_cast<std::int64_t>(f.nest.reads.size());
-      if (rows * vectors + vectors + reads > f.registers - 1 || rows * vectors * f.ops > static_cast<std::int64_t>(blocks::spelled_out)) continue;
-      const double cost = folded_cost(f, n, m, rows, vectors);
-      if (cost < blocks::folded_less * alone && cost < best.cost * (best.m == m ? 1 : blocks::less)) best = {m, rows, cost};
-    }
+bool may_fold_rows(const Facts& f) { return f.squares && !has_scale(f.nest.aggregation, compute_type(f.nest.value->type())); }
+
+// The best number of rows of m, where they cost less than `most`.
+FoldedRows rows_of(const Facts& f, std::size_t n, std::size_t m, double most) {
+  FoldedRows best{std::nullopt, 1, most};
+  if (f.fixed[m] || f.nest.dims[m].reduction || f.extent[m] < 2) return best;
+  // Rows with nothing in common only save folds, and are read as so many streams: softmax of 4096 rows of 256 took 1.15 times as long.
+  if (std::all_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return stride(read, m) != 0; })) return best;
+  const std::int64_t vectors = folded_vectors(f, n), reads = static_cast<std::int64_t>(f.nest.reads.size());
+  for (std::int64_t rows = 2; rows <= std::min(f.extent[m], blocks::folded_rows); ++rows) {
+    if (rows * vectors + vectors + reads > f.registers - 1 || rows * vectors * f.ops > static_cast<std::int64_t>(blocks::spelled_out)) continue;
+    if (const double cost = folded_cost(f, n, m, rows, vectors); cost < best.cost) best = {m, rows, cost};
   }
+  return best;
+}
+
+FoldedRows folded_rows(const Facts& f, std::size_t n) {
+  FoldedRows best = folded_alone(f, n);
+  if (!may_fold_rows(f)) return best;
+  const double most = blocks::folded_less * best.cost;
+  for (std::size_t m = f.extent.size(); m-- > 0;)
+    if (const FoldedRows rows = rows_of(f, n, m, std::min(most, blocks::less * best.cost)); rows.m) best = rows;
   return best;
 }
 
@@ -637,6 +643,16 @@ Choice choose_leaf(const Facts& f, int node) {
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);
   return best;
+}
+
+std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m) {
+  const std::size_t lane = *f.nest.dim(n);
+  const double alone = folded_alone(f, lane).cost;
+  const FoldedRows rows = may_fold_rows(f) ? rows_of(f, lane, *f.nest.dim(m), blocks::folded_less * alone) : FoldedRows{};
+  if (!rows.m) return std::nullopt;
+  Block block;
+  block.rows = rows.rows;
+  return with_lanes(f, node, lane, rows.m, block, alone);
 }
 
 void widen_for_streams(Compute& leaf, const Facts& f) {

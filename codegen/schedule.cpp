@@ -6,6 +6,7 @@
 
 #include "autodiff/graph.h"
 #include "codegen/choose/traffic.h"
+#include "codegen/choose/turns.h"
 #include "codegen/cover.h"
 #include "codegen/indirect.h"
 #include "codegen/leaf_choice.h"
@@ -179,6 +180,14 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
   if (has_threads(target)) for_threads(group.body.back(), turn, target);
 }
 
+// The same, with other turns where the model knows better ones.
+void place_well(Group& group, Why& why, const Nest& nest, int node, const poly::Program& program, const Strides& strides, const Target& target) {
+  place(group, why, nest, node, target);
+  choose_turns(group, why.leaves.back(), program, strides, nest, target);
+  why.extents.clear();
+  for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
+}
+
 Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
@@ -270,7 +279,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     if (set.nodes.size() == 1) {
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
-      place(group, why, nest, node, target);
+      place_well(group, why, nest, node, program, fused.strides, target);
       stream(group.body.back(), program, nest, target);
       if (group.body.back().streams()) widen_for_streams(group.body.back(), facts(nest, group.loops, target));
       continue;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
+#include "codegen/leaf.h"
 #include "codegen/model/core.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/traffic.h"
@@ -18,9 +20,9 @@ namespace {
 // How much of the shorter of two times that can overlap does not.
 constexpr double exposed = 0.3;
 
-// The part of a cache that holds what is wanted again: of the last one, cores have a share (measured on the Zen 4 of machine.cpp: 11 MB of 32 are
-// found there again, 15 MB partly, 20 MB not).
-constexpr double usable = 0.8, usable_of_last = 0.35;
+// The part of a cache that holds what is wanted again: of the last one, cores have a share (Zen 4 of machine.cpp, of 32 MB: 4 to 10 MB are read
+// again at 90 GB/s, 14 MB at 77, 16 MB at 67, 20 MB and more at 54 to 42).
+constexpr double usable = 0.8, usable_of_last = 0.5;
 
 // Of the time a core computes and the times it waits for each level.
 double together(const std::vector<double>& cycles) {
@@ -33,13 +35,14 @@ double milliseconds(double cycles, const Machine& machine) { return cycles / (ma
 
 class Predictor {
  public:
-  Predictor(const Plan& plan, const Strides& strides, const Target& target) : plan_(plan), target_(target), machine_(machine_of(target)) {
-    for (const Group& group : plan.groups) {
-      GroupTraffic& traffic = groups_.emplace_back(GroupTraffic{plan.program, group.locals, {}});
+  Predictor(const poly::Program& program, std::span<const Group> plan, const Strides& strides, const Target& target) : program_(program), plan_(plan), target_(target), machine_(machine_of(target)) {
+    for (const Group& group : plan) {
+      GroupTraffic& traffic = groups_.emplace_back(GroupTraffic{program, group.locals, {}});
       for (const Compute& leaf : group.body) {
-        Nest nest = leaf_nest(plan.program, group, leaf, strides);
+        Nest nest = leaf_nest(program, group, leaf, strides);
         Walk loops = walk(nest, group, leaf);
-        traffic.leaves.push_back({std::move(nest), std::move(loops), leaf.streams()});
+        std::vector<bool> asked = asked_for(nest, leaf);
+        traffic.leaves.push_back({std::move(nest), std::move(loops), leaf.streams(), std::move(asked)});
       }
       touched_.push_back(traffic.touched(false));
       bytes_.push_back(traffic.bytes(false));
@@ -61,7 +64,17 @@ class Predictor {
   }
 
  private:
-  double bytes_of(TensorId id, double count) const { return count * static_cast<double>(lang::bytes(plan_.program.tensor(id).dtype)); }
+  // Per read, whether a step of the leaf asks for what a later one reads.
+  std::vector<bool> asked_for(const Nest& nest, const Compute& leaf) const {
+    std::vector<bool> asked(nest.reads.size());
+    const auto* contract = leaf.as<forms::Contract>();
+    if (contract == nullptr || contract->ahead == 0 || leaf.k.empty()) return asked;
+    const std::size_t innermost = *nest.dim(leaf.k.back());
+    for (std::size_t r = 0; r < asked.size(); ++r) asked[r] = waits_for(nest, nest.reads[r], innermost, lang::bytes(program_.tensor(nest.reads[r].tensor).dtype));
+    return asked;
+  }
+
+  double bytes_of(TensorId id, double count) const { return count * static_cast<double>(lang::bytes(program_.tensor(id).dtype)); }
 
   PlanPrediction::Of group(std::size_t g) const {
     PlanPrediction::Of made;
@@ -76,8 +89,8 @@ class Predictor {
       Prediction leaf;
       leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
       if (machine_ != nullptr) {
-        const Compute& compute = plan_.groups[g].body[l];
-        const double core = core_cycles(plan_.program, traffic.leaves[l].nest, compute, traffic.leaves[l].walk, *machine_);
+        const Compute& compute = plan_[g].body[l];
+        const double core = core_cycles(program_, traffic.leaves[l].nest, compute, traffic.leaves[l].walk, *machine_);
         leaf.core = milliseconds(core, *machine_);
         leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]), wait(machine_->memory, warm[2][l])}), *machine_);
       }
@@ -124,16 +137,16 @@ class Predictor {
     std::map<TensorId, double> most;
     for (const auto& touched : touched_)
       for (const auto& [id, footprint] : touched) most[id] = std::max(most[id], footprint.elements);
-    const poly::Program& program = plan_.program;
-    std::set<TensorId> outside(program.inputs.begin(), program.inputs.end());
-    outside.insert(program.outputs.begin(), program.outputs.end());
+    std::set<TensorId> outside(program_.inputs.begin(), program_.inputs.end());
+    outside.insert(program_.outputs.begin(), program_.outputs.end());
     double sum = 0;
     for (const TensorId id : outside)
       if (const auto found = most.find(id); found != most.end()) sum += bytes_of(id, found->second);
     return sum;
   }
 
-  const Plan& plan_;
+  const poly::Program& program_;
+  const std::span<const Group> plan_;
   const Target& target_;
   const Machine* machine_;
   std::vector<GroupTraffic> groups_;
@@ -146,7 +159,9 @@ class Predictor {
 
 bool predicts_time(const Target& target) { return machine_of(target) != nullptr; }
 
-PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) { return Predictor(plan, strides, target).predict(); }
+PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) { return Predictor(plan.program, plan.groups, strides, target).predict(); }
+
+Prediction predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target) { return Predictor(program, {&group, 1}, strides, target).predict().sum; }
 
 }  // namespace tilec::codegen::model
 

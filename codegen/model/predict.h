@@ -38,6 +38,8 @@ struct PlanPrediction {
 // None for a target whose cores the model does not know: bytes alone are predicted there.
 bool predicts_time(const Target& target);
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target);
+// Of one group, as if it were all of its plan.
+Prediction predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target);
 // A line for each group and each of its leaves, and one for the sum: milliseconds, and bytes through each level (`--emit=model`).
 std::string print(const Plan& plan, const PlanPrediction& prediction, const Target& target);
 

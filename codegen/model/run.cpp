@@ -13,12 +13,12 @@ namespace {
 // Streams that advance side by side, as far as the loops so far have taken them.
 class Streams {
  public:
-  explicit Streams(double element_bytes) : span_(element_bytes) {}
+  Streams(double element_bytes, double reach) : reach_(reach), span_(element_bytes) {}
 
   // A loop around them that steps so many bytes, so often. False: a core follows no more.
   bool turn(double step, double count) {
     if (step == 0 || count <= 1) return true;
-    if (step <= std::max(reach, span_)) {
+    if (step <= std::max(reach_, span_)) {
       lines_ = step <= std::max(line, span_) ? (span_ + step * (count - 1)) / line : std::max(1.0, lines_) * count;
       span_ += step * (count - 1);
       return true;
@@ -29,15 +29,16 @@ class Streams {
   double lines() const { return std::max(1.0, lines_); }
 
  private:
+  double reach_;
   double span_, lines_ = 0, side_by_side_ = 1;         // bytes from the first to the last of a stream; its lines; how many streams
 };
 
 }  // namespace
 
-double run_of(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes) {
+double run_of(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes, double reach) {
   const auto bytes = static_cast<double>(element_bytes);
   const auto step_of = [&](std::size_t d) { return bytes * static_cast<double>(std::abs(access.offset.coefficients[d])); };
-  Streams made(bytes);
+  Streams made(bytes, reach);
   const std::vector<std::int64_t>& block = walk.boxes.back();
   std::vector<std::size_t> inside;
   for (std::size_t d = 0; d < block.size(); ++d) if (block[d] > 1) inside.push_back(d);

@@ -6,12 +6,13 @@
 
 #include <cstdint>
 
+#include "codegen/model/machine.h"
 #include "codegen/model/walk.h"
 #include "codegen/nest.h"
 
 namespace tilec::codegen::model {
 
-// In lines, 1 at least.
-double run_of(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes);
+// In lines, 1 at least. `reach`: bytes of a step that goes on with a run.
+double run_of(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes, double reach = model::reach);
 
 }  // namespace tilec::codegen::model

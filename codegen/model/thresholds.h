@@ -31,6 +31,10 @@ inline constexpr double operations_a_cycle = 16;       // with full vectors of f
 // Turns of a group: schedule.cpp, indirect.cpp.
 inline constexpr double enough_turns = 8, most_turns = 32;  // of one statement: 8 cores have one each; beyond 32 nothing is gained
 inline constexpr double turns_of_rows = 512;           // beyond which the rows of an outer loop stay in one turn
+// Orders of loops that the model predicts: choose/turns.cpp. Its errors are a quarter in the median.
+inline constexpr double near_the_least = 1.3;          // of what any order takes: below, none is sought
+inline constexpr double clearly_faster = 0.75;          // of what is chosen by counts
+inline constexpr double kept_of_l3 = 0.5;              // of the last cache, what it keeps from one call to the next
 inline constexpr double largest_share = 8;             // parts of m or n
 inline constexpr std::int64_t least_rows_of_turn = 64; // rows of m: fewer do not fill blocks
 inline constexpr std::int64_t vectors_of_strips = 4;   // columns of a turn of blocks one vector wide are multiples of so many: turns of 48 had other lanes than the whole, and took 1.9 times as long

@@ -68,11 +68,13 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
     const Footprint one = of(*access, leaf.walk.boxes[at]);
     const double ways = access == &leaf.nest.target && !leaf.stream ? 2 : 1;
     if (!seen.insert(access->tensor).second && at == 0) continue;
-    const double lines = comes * one.lines * ways, run = std::max(1.0, std::min(one.lines, run_of(*access, leaf.walk, lang::bytes(program.tensor(access->tensor).dtype))));
+    // Of what is written, nothing is fetched ahead beyond the next line.
+    const bool written = access == &leaf.nest.target;
+    const double lines = comes * one.lines * ways, longest = run_of(*access, leaf.walk, lang::bytes(program.tensor(access->tensor).dtype), written ? line : reach), run = std::max(1.0, std::min(one.lines, longest));
     moved.lines += lines;
-    if (access == &leaf.nest.target) continue;         // nothing waits for what is written
-    moved.runs += lines / run;
-    moved.first += lines / run * std::min(run, ramp);
+    if (written ? leaf.stream : leaf.asked[static_cast<std::size_t>(access - leaf.nest.reads.data())]) continue;  // nobody waits
+    moved.runs += lines / ways / run;
+    if (!written) moved.first += lines / run * std::min(run, ramp);
   }
   return moved;
 }
@@ -87,7 +89,9 @@ std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, d
     if (leaves.size() > 1 && turn_fits) {
       // A turn holds all it touches, so every tensor comes once, with the first leaf that touches it.
       Seen rest = leaf;
-      std::erase_if(rest.nest.reads, [&](const FlatAccess& read) { return !fetched.insert(read.tensor).second; });
+      rest.nest.reads.clear(), rest.asked.clear();
+      for (std::size_t r = 0; r < leaf.nest.reads.size(); ++r)
+        if (fetched.insert(leaf.nest.reads[r].tensor).second) rest.nest.reads.push_back(leaf.nest.reads[r]), rest.asked.push_back(leaf.asked[r]);
       const std::size_t outside = bytes(false) <= held || leaf.walk.shared == 0 ? 0 : leaf.walk.shared - 1;
       moved.push_back(add(rest, outside, false, outside == 0 && bytes(false) <= held ? &here : nullptr));
       fetched.insert(leaf.nest.target.tensor);

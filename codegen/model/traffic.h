@@ -17,8 +17,8 @@ namespace tilec::codegen::model {
 
 struct Moved { double lines = 0, runs = 0, first = 0; };  // both ways; `first`: of the lines, those at the beginning of a run (machine.h: ramp)
 
-// A leaf as traffic sees it.
-struct Seen { Nest nest; Walk walk; bool stream = false; };
+// A leaf as traffic sees it. `asked`: per read, whether its lines are asked for before they are read.
+struct Seen { Nest nest; Walk walk; bool stream = false; std::vector<bool> asked; };
 
 struct GroupTraffic {
   const poly::Program& program;
