@@ -126,6 +126,7 @@ int run_command(const Options& given) {
   if (is_package_file(path)) return run_package(given, split_words(given, nullptr));
   const std::string text = with_near_file(path, [&] { return runtime::read_text(path); });  // once: a pipe has no second time
   if (runtime::is_package(text)) return run_package(given, split_words(given, nullptr), text);
+  if (text.empty() && path.ends_with(".tilec")) throw runtime::machine_error(lang::messages::bad_package, path, "it is empty");
   Session session(given, path, text);
   if (!session.file) return session.report();
   const std::vector<Word> words = split_words(given, session.entry());

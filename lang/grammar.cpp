@@ -751,15 +751,16 @@ class Driver {
 
 // Bytes of another kind of file, which would be an error each.
 struct Binary { std::string what; std::string_view hint; };
-std::optional<Binary> not_text(std::string_view text) {
+std::optional<Binary> not_text(std::string_view text, const std::string& name) {
+  const std::string it = name.empty() || name[0] == '<' ? "it" : fmt::format("`{}`", name);
   constexpr std::string_view an_input = "an array is an input of a program: `tilec run PROGRAM.tile X=FILE`";
-  if (text.starts_with("\x93NUMPY")) return Binary{"it is a NumPy array", an_input};
-  if (text.starts_with("PK\x03\x04")) return Binary{"it is a ZIP archive, as `.npz` files are", an_input};
-  if (text.starts_with("\x7f" "ELF")) return Binary{"it is a compiled file", "name the file of Tile that it was made of"};
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return Binary{"it is text in UTF-16", "save it as UTF-8"};
+  if (text.starts_with("\x93NUMPY")) return Binary{it + " is a NumPy array", an_input};
+  if (text.starts_with("PK\x03\x04")) return Binary{it + " is a ZIP archive, as `.npz` files are", an_input};
+  if (text.starts_with("\x7f" "ELF")) return Binary{it + " is a compiled file", "name the file of Tile that it was made of"};
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return Binary{it + " is text in UTF-16", "save it as UTF-8"};
   const std::size_t zero = text.find('\0');
   if (zero == std::string_view::npos) return std::nullopt;
-  return Binary{fmt::format("byte {} is 0, so it is no text", zero), "name a file of Tile"};
+  return Binary{fmt::format("byte {} is 0, so {} is no text", zero, it), "name a file of Tile"};
 }
 
 }  // namespace grammar
@@ -769,7 +770,7 @@ std::optional<File> parse(const Source& source, Diagnostics& diagnostics, std::u
     diagnostics.report({0, 0, number}, messages::syntax, "a program of less than 4 GiB", "more");
     return std::nullopt;
   }
-  if (const auto binary = grammar::not_text(source.text)) {
+  if (const auto binary = grammar::not_text(source.text, source.name)) {
     diagnostics.report({0, 0, number}, messages::not_text, binary->what).hint(std::string(binary->hint));
     return std::nullopt;
   }

@@ -131,6 +131,8 @@ constexpr Idiom table[] = {
     {Syntax, "START WORD ( … ) =", "parentheses around indices", "brackets hold indices, and sizes follow them: `{0}[{1}: M, K] = =(A[{1}]);`", "O(i, k) = A(i, k);", "O[i, k: M, K] = =(A[i, k]);"},
     {Syntax, "START WORD !: WORD =", "types behind a name", "a type stands in front: `{1} {0} = X;`", "O : f32 = X;", "f32 O = X;"},
     {Syntax, "ATOM !mod ATOM", "operator `mod`", "the remainder is `mod({0}, {1})`", "O = X mod 2;", "O = mod(X, 2);"},
+    {Syntax, "START WORD , WORD = max", "pairs of a value and its place", "two statements: `{0}[] = >(X[i]);`, then `{1} = argmax(X);`", "O, P = max(X);", "O[] = >(X[i]); P = argmax(X);"},
+    {Syntax, "START WORD , WORD = min", "pairs of a value and its place", "two statements: `{0}[] = <(X[i]);`, then `{1} = argmin(X);`", "O, P = min(X);", "O[] = <(X[i]); P = argmin(X);"},
     {Syntax, "START WORD ,", "tuples without parentheses", "write `(P, Q) = g(X);`", "O, P = g(X);", "function g(X) -> (Y, Z) { Y = X; Z = X; } function f(X[N]) -> (P) { (P, Q) = g(X); }"},
 
     // Indexing

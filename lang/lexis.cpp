@@ -23,6 +23,16 @@ bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_mark(char c) { return std::string_view("-=!<>[]+*/(){},;:?&|^~").find(c) != std::string_view::npos; }
 
+// Characters that are copied from web pages and documents, and seen by nobody.
+struct Invisible { std::string_view character, name; bool is_blank; };
+constexpr Invisible invisibles[] = {
+    {"\u00A0", "U+00A0, a no-break space,", true},      {"\u2007", "U+2007, a figure space,", true},          {"\u2009", "U+2009, a thin space,", true},
+    {"\u202F", "U+202F, a narrow no-break space,", true}, {"\u3000", "U+3000, an ideographic space,", true},   {"\u2028", "U+2028, a line separator,", true},
+    {"\u00AD", "U+00AD, a soft hyphen,", false},        {"\u200B", "U+200B, a zero-width space,", false},     {"\u200C", "U+200C, a zero-width non-joiner,", false},
+    {"\u200D", "U+200D, a zero-width joiner,", false},  {"\u200E", "U+200E, a left-to-right mark,", false},   {"\u200F", "U+200F, a right-to-left mark,", false},
+    {"\u2060", "U+2060, a word joiner,", false},        {"\uFEFF", "U+FEFF, a byte order mark,", false},
+};
+
 char at(std::string_view text, std::size_t i) { return i < text.size() ? text[i] : '\0'; }
 
 std::size_t word_end(std::string_view text, std::size_t i) {
@@ -195,10 +205,12 @@ class Scan {
     const std::string_view character = text_.substr(begin, end - begin);
     const auto first = static_cast<unsigned char>(character.front());
     const bool visible = (first >= 0x20 && first < 0x7F) || character.size() > 1;
-    const std::string shown = visible ? fmt::format("`{}`", character) : fmt::format("the byte 0x{:02X}", first);
+    const auto invisible = std::ranges::find(invisibles, character, &Invisible::character);
+    const std::string shown = invisible != std::end(invisibles) ? std::string(invisible->name) : visible ? fmt::format("`{}`", character) : fmt::format("the byte 0x{:02X}", first);
     if (const auto idiom = idiom_at(text_, statement_, begin)) return foreign(*idiom, begin, end);
     fault(begin, end, end);
     auto entry = diagnostics_.report(span(begin, end), messages::unknown_character, shown);
+    if (invisible != std::end(invisibles)) entry.hint(invisible->is_blank ? "write a plain blank in its place" : "it is not seen: delete it");
     if (character == "_") entry.hint("a name begins with a letter");
     if (character == "." || character == "'") entry.hint("a name is letters, digits and `_`, then at most one `'`");
     if (character == "#" || character == "$") entry.hint("a mark stands directly before a word: `#a`, `$N`");

@@ -57,6 +57,21 @@ class Places {
   }
 };
 
+// Text of a program may hold bytes that are no UTF-8; JSON may not, and who reads a pipe expects none.
+std::string utf8(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+    bool good = length > 0 && i + length <= text.size();
+    for (std::size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
+    if (good) out += text.substr(i, length);
+    else out += "\xEF\xBF\xBD";
+    i += good ? length : 1;
+  }
+  return out;
+}
+
 // Columns count bytes; the picture under a line must count what a terminal shows: tabs stay tabs, continuation bytes have no width.
 std::string indentation(std::string_view text, int column) {
   std::string out;
@@ -136,7 +151,7 @@ class Writer {
     const std::size_t last = p.end.line == p.begin.line ? static_cast<std::size_t>(p.end.column - 1) : p.text.size();
     const int marks = std::max(1, width(p.text.substr(first, std::min(last, p.text.size()) - first)));
     const std::string under = indentation(p.text, p.begin.column) + paint(tone, std::string(static_cast<std::size_t>(marks), mark) + (text.empty() ? "" : " " + shown(text)));
-    out_ += fmt::format("  {:>{}} | {}\n  {:>{}} | {}\n", p.begin.line, gutter_, shown(p.text), "", gutter_, under);
+    out_ += fmt::format("  {:>{}} | {}\n  {:>{}} | {}\n", p.begin.line, gutter_, shown(utf8(p.text)), "", gutter_, under);
   }
 };
 
@@ -150,21 +165,6 @@ std::string quoted(std::string_view text) {
     else out += c;
   }
   return out + '"';
-}
-
-// Text of a program may hold bytes that are no UTF-8; JSON may not.
-std::string utf8(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
-    bool good = length > 0 && i + length <= text.size();
-    for (std::size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
-    if (good) out += text.substr(i, length);
-    else out += "\xEF\xBF\xBD";
-    i += good ? length : 1;
-  }
-  return out;
 }
 
 std::string where(Span span, Places& places) {

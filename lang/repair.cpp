@@ -23,7 +23,7 @@ using Sizes = std::vector<std::string>;
 
 constexpr std::string_view methods[] = {"dot", "transpose", "roll", "flip", "reshape"};
 constexpr std::string_view words_between[] = {"if", "else", "and", "or", "not", "for", "in", "where", "return", "default", "lambda"};
-constexpr std::string_view modules[] = {"np", "numpy", "torch", "tf", "jnp", "math", "F", "nn", "cp", "jax", "K", "keras", "tile", "Base"};
+constexpr std::string_view modules[] = {"np", "numpy", "torch", "tf", "jnp", "math", "F", "nn", "cp", "jax", "K", "keras", "tile", "Base", "te", "topi"};
 
 template <class List> bool among(const List& list, std::string_view word) { return std::find(std::begin(list), std::end(list), word) != std::end(list); }
 bool is_index_name(std::string_view word) { return word[0] >= 'a' && word[0] <= 'z'; }
@@ -118,8 +118,8 @@ class Repair {
     if (!balanced()) return std::nullopt;
     bool changed = false;
     for (int steps = 0; steps < 60 && text_.size() < 4000; ++steps) {
-      const bool more = commas() || tuples() || casts() || returns() || keywords() || marks() || numbers() || powers() || negations() || choices() || conditions() || prefixes() || pairs() || members() || movements() || reshapes() || whole_reductions() || products() || brackets() || slices() ||
-                        wraps() || remainders() || reduction_inside() || gathers() || comparison_of_constraint() || constraint_of_elements() || running() || target();
+      const bool more = commas() || tuples() || casts() || calls_of_tensors() || additions() || returns() || keywords() || marks() || numbers() || powers() || negations() || choices() || conditions() || prefixes() || einsums() || sums_over_an_index() || pairs() || members() || movements() || reshapes() || whole_reductions() || products() || brackets() || slices() ||
+                        wraps() || remainders() || reduction_inside() || gathers() || comparison_of_constraint() || constraint_of_elements() || running() || positions() || target();
       if (!more) break;
       changed = true;
     }
@@ -381,6 +381,102 @@ class Repair {
     return false;
   }
 
+  // `O(x, y) = I(x - 1, y) + I(x, y)`: a tensor is no function.
+  bool calls_of_tensors() {
+    const auto bracket = [&](std::size_t open) {
+      const std::size_t close = closing(t_, open);
+      if (close == t_.size()) return false;
+      text_[t_[open].begin] = '[';
+      text_[t_[close].begin] = ']';
+      read();
+      return true;
+    };
+    const std::size_t mark = equals_ > 0 && is_one_of(t_[equals_ - 1].text, "+*") ? equals_ - 1 : equals_;
+    if (word(0) && is(1, "(") && equals_ < t_.size() && closing(t_, 1) + 1 == mark) return bracket(1);
+    for (std::size_t i = equals_ + 1; i + 1 < t_.size(); ++i)
+      if (word(i) && is(i + 1, "(") && shape(t_[i].text)) return bracket(i + 1);
+    return false;
+  }
+
+  // `O[i] += A[i, k]`
+  bool additions() {
+    if (equals_ < 3 || equals_ + 1 >= t_.size() || !is_one_of(t_[equals_ - 1].text, "+*") || !is(equals_ - 2, "]")) return false;
+    const std::size_t first = equals_ + (is(equals_ + 1, "!") ? 2 : 1), last = first < t_.size() ? segment(first).second : first;  // `+=!` begins at 0
+    if (first >= last) return false;
+    return replace(equals_ - 1, last, fmt::format("= {}({})", t_[equals_ - 1].text, slice(first, last)));
+  }
+
+  // `einsum("ik,kj->ij", A, B)`: what the letters say.
+  bool einsums() {
+    for (std::size_t i = equals_ + 1; i + 2 < t_.size(); ++i) {
+      if (!is(i, "einsum") || !is(i + 1, "(") || closing(t_, i + 1) == t_.size() || is(i - 1, ".")) continue;
+      const auto parts = list(i + 1);
+      std::string letters;
+      for (const char c : t_[i + 2].text)
+        if (c != ' ' && c != '"' && c != '\'') letters += c;
+      const std::size_t arrow = std::min(letters.find("->"), letters.size());
+      std::map<char, std::string> sizes;
+      std::string result = arrow < letters.size() ? letters.substr(arrow + 2) : "", body;
+      std::size_t at = 0;
+      for (std::size_t k = 1; k < parts.size(); ++k) {
+        const std::string own = letters.substr(at, std::min(letters.find(',', at), arrow) - at);
+        at += own.size() + 1;
+        const Sizes* of = parts[k].second == parts[k].first + 1 ? shape(t_[parts[k].first].text) : nullptr;
+        if (!of || of->size() != own.size() || at > arrow + 1 || !std::all_of(own.begin(), own.end(), [](char c) { return c >= 'a' && c <= 'z'; })) return false;
+        for (std::size_t d = 0; d < own.size(); ++d) sizes.emplace(own[d], (*of)[d]);
+        body += fmt::format("{}{}[{}]", k > 1 ? " * " : "", t_[parts[k].first].text, fmt::join(own, ", "));
+      }
+      if (at != arrow + 1) return false;
+      if (arrow == letters.size())
+        for (const auto& [letter, size] : sizes)
+          if (std::count(letters.begin(), letters.end(), letter) == 1) result += letter;
+      std::vector<std::string> indices;
+      Sizes kept;
+      for (const char c : result) {
+        if (!sizes.contains(c) || std::count(result.begin(), result.end(), c) > 1) return false;
+        indices.emplace_back(1, c);
+        kept.push_back(sizes.at(c));
+      }
+      return compute(i, closing(t_, i + 1) + 1, "Product", indices, kept, fmt::format("{}({})", result.size() == sizes.size() ? "=" : "+", body));
+    }
+    return false;
+  }
+
+  // `sum(k, A[i, k])`, `sum(A[i, k], axis=k)`
+  bool sums_over_an_index() {
+    for (std::size_t i = equals_ + 1; i + 2 < t_.size(); ++i) {
+      const auto parts = word(i) && is(i + 1, "(") && reduction_named(t_[i].text) ? list(i + 1) : std::vector<std::pair<std::size_t, std::size_t>>();
+      if (parts.size() != 2 || closing(t_, i + 1) == t_.size()) continue;
+      for (const std::size_t k : {std::size_t{0}, std::size_t{1}}) {
+        const auto [from, to] = parts[k];
+        const auto [first, last] = parts[1 - k];
+        const std::size_t index = is(from, "axis") && is(from + 1, "=") ? from + 2 : from;
+        if (index + 1 == to && word(index) && is_index_name(t_[index].text) && indices_in(first, last).contains(std::string(t_[index].text))) return replace(i + 2, closing(t_, i + 1), slice(first, last));
+      }
+    }
+    return false;
+  }
+
+  // `argmax(A[i, j])` for each `i`: of a whole tensor, along an axis.
+  bool positions() {
+    const std::size_t i = is(equals_ + 1, "=") && is(equals_ + 2, "(") ? equals_ + 3 : equals_ + 1;
+    if (!has_element() || !(is(i, "argmax") || is(i, "argmin")) || !is(i + 1, "(")) return false;
+    const auto left = kept();
+    std::vector<std::pair<std::size_t, std::size_t>> reads = word(i + 2) && is(i + 3, "[") ? list(i + 3) : std::vector<std::pair<std::size_t, std::size_t>>();
+    if (reads.empty() || closing(t_, i + 3) + 1 != closing(t_, i + 1) || closing(t_, i + 1) + (i == equals_ + 3 ? 2 : 1) != t_.size()) return false;
+    std::vector<std::string> others;
+    std::size_t axis = reads.size();
+    for (std::size_t d = 0; d < reads.size(); ++d) {
+      const std::string index = slice(reads[d].first, reads[d].second);
+      if (std::any_of(left.begin(), left.end(), [&](const auto& each) { return each.first == index; })) others.push_back(index);
+      else if (axis == reads.size()) axis = d;
+      else return false;
+    }
+    const bool same = axis < reads.size() && others.size() == left.size() && std::equal(left.begin(), left.end(), others.begin(), [](const auto& each, const std::string& index) { return each.first == index; });
+    const std::string of = reads.size() == 1 ? "" : fmt::format(", {}", axis);
+    return same && replace(0, t_.size(), fmt::format("{} = {}({}{})", slice(0, element()), t_[i].text, t_[i + 2].text, of));
+  }
+
   bool returns() {
     if (!is(0, "return") || result_.empty()) return false;
     return replace(0, 1, result_ + " =");
@@ -458,6 +554,10 @@ class Repair {
       std::size_t otherwise = i;
       while (otherwise < last && !(is(otherwise, "else") && enclosing(otherwise) == enclosing(i))) ++otherwise;
       if (otherwise >= last || first >= i) continue;
+      if (first == equals_ + 1 && is_one_of(t_[first].text, "+*<>=") && is(first + 1, "(") && closing(t_, first + 1) + 1 == i) {
+        if (!is(first, "=") || is(otherwise + 1, "0") || is(otherwise + 1, "0.0")) continue;  // a constraint
+        return replace(first + 2, last, fmt::format("{} ? {} : {})", slice(i + 1, otherwise), slice(first + 2, i - 1), slice(otherwise + 1, last)));
+      }
       return replace(first, last, fmt::format("{} ? {} : {}", slice(i + 1, otherwise), slice(first, i), slice(otherwise + 1, last)));
     }
     return false;
@@ -469,7 +569,10 @@ class Repair {
       if ((!is(i, "if") && !is(i, "where") && !is(i, "for")) || (is(i, "where") && is(i + 1, "("))) continue;
       if (i == 0 || !ends_operand(i - 1)) continue;
       const std::size_t last = segment(i).second;
-      const auto constraint = ranged(i, last);
+      std::size_t end = i;                               // of the condition: what no point reaches is 0
+      while (end < last && !is(end, "else")) ++end;
+      if (end < last && (end + 2 != last || (!is(end + 1, "0") && !is(end + 1, "0.0")))) return false;
+      const auto constraint = ranged(i, end);
       if (!constraint) return false;
       const std::size_t open = enclosing(i), close = open == t_.size() ? t_.size() : closing(t_, open);
       const std::string rest = slice(last, close), behind = close < t_.size() ? ")" + slice(close + 1, t_.size()) : "";
@@ -1072,6 +1175,8 @@ class Repair {
       }
       return replace(first, closing(t_, first + 1) + 1, fmt::format("+({}{})", slice(first + 2, closing(t_, first + 1)), count));
     }
+    for (std::size_t k = first; k + 1 < t_.size(); ++k)
+      if (const Builtin* made = is(k + 1, "(") ? builtin_named(t_[k].text) : nullptr; made && made->makes_tensors) return false;  // of whole tensors
     std::set<std::string> free = indices_in(first, t_.size());
     for (std::size_t k = open + 1; k < equals_ - 1; ++k) free.erase(std::string(t_[k].text));
     const std::size_t last = segment(first).second;

@@ -151,7 +151,7 @@ std::vector<std::string> names_of(const char* const* list, std::size_t count, co
 
 std::string text_of(const char* text, std::size_t length, const char* function) {
   need_list(text, length, function, "text");
-  return length == 0 ? std::string() : std::string(text, length);
+  return length == 0 ? std::string() : runtime::without_byte_order_mark(std::string(text, length));
 }
 
 // Fields that the caller's struct is too old to have are absent; those that it has and we do not know must be 0.

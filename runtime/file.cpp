@@ -101,8 +101,7 @@ std::string read_limited(int file, const std::string& path) {
     if (done > longest_text) unreadable(path, fmt::format("a program is at most {} MiB long", longest_text >> 20));
     if (n == wanted) continue;
     text.resize(done);
-    if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte order mark, as some editors put it
-    return text;
+    return without_byte_order_mark(std::move(text));
   }
 }
 
@@ -238,6 +237,11 @@ void replace(const std::string& place, std::string_view bytes, const struct stat
 std::uint64_t memory_here() { return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
+
+std::string without_byte_order_mark(std::string text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  return text;
+}
 
 std::string read_text(const std::string& path) {
   if (path == "-") return read_limited(0, "standard input");

@@ -20,6 +20,7 @@ namespace tilec::runtime {
 
 // Of a program: a regular file of at most 16 MiB, `-` for standard input, or a descriptor that is open already (/dev/stdin, a shell's <(…)).
 std::string read_text(const std::string& path);
+std::string without_byte_order_mark(std::string text);   // which some editors put in front of UTF-8
 std::string read_regular_text(const std::string& path);  // of an import: a regular file
 
 // Of data: a regular file, a part at a time. RuntimeError E0501.

@@ -388,7 +388,7 @@ class _File:
     """A text with its imports, parsed and checked once for all its functions."""
 
     def __init__(self, text: str, name: str, include: "_typing.Sequence[str | _os.PathLike[str]]"):
-        data = text.encode()
+        data = text.encode(errors="surrogateescape")          # bytes of a file that are no UTF-8: the compiler says where
         folders = [_os.fsencode(folder) for folder in ([include] if isinstance(include, (str, _os.PathLike)) else include)]
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_parse(data, len(data), _encoded("name=", name), (_ctypes.c_char_p * max(1, len(folders)))(*folders), len(folders), _ctypes.byref(handle)))
@@ -506,11 +506,15 @@ def load(path: "str | _os.PathLike[str]", **options):
     """
     path = _pathlib.Path(path)
     with open(path, "rb") as file:
-        if file.read(len(_MAGIC)) == _MAGIC:
+        start = file.read(len(_MAGIC))
+        if start == _MAGIC or (not start and path.suffix == ".tilec"):
             if set(options) - {"threads"}:
                 raise TypeError("%s is compiled already: %s= belong to Program.save()" % (path, "=, ".join(sorted(set(options) - {"threads"}))))
-            return Package(_MAGIC + file.read(), _fit("threads=", "", options.get("threads", 0), 0, 4096))
-    return compile(path.read_text(encoding="utf-8"), name=str(path), **options)
+            try:
+                return Package(start + file.read(), _fit("threads=", "", options.get("threads", 0), 0, 4096))
+            except DeviceError as fault:
+                raise DeviceError(str(fault).replace("`the package`", "`%s`" % path), fault.diagnostics) from None
+    return compile(path.read_text(encoding="utf-8", errors="surrogateescape"), name=str(path), **options)
 
 
 class Stage(_typing.NamedTuple):

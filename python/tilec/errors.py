@@ -76,9 +76,9 @@ def _diagnostics() -> list[Diagnostic]:
     found, raw = [], _c.Diagnostic()
     for k in range(_c.lib.tilec_last_diagnostic_count()):
         _c.lib.tilec_last_diagnostic(k, ctypes.byref(raw))
-        text = [s.decode() for s in (raw.code, raw.message, raw.file)]
+        text = [s.decode("utf-8", "replace") for s in (raw.code, raw.message, raw.file)]
         found.append(Diagnostic(("error", "warning", "remark")[raw.severity], *text, raw.line, raw.column, raw.end_line, raw.end_column,
-                                raw.hint.decode()))
+                                raw.hint.decode("utf-8", "replace")))
     return found
 
 

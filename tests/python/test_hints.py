@@ -203,6 +203,22 @@ O = static_cast<float>(X + Z);
 O = tf.cast(X, tf.float64);
 O = X as f32;
 O = X * (Z as float);
+O = einsum("ik,kj->ij", A, B);
+O = np.einsum('ik,kj->ij', A, B);
+O = torch.einsum("ij,ij->", A, D);
+O = np.einsum("ik, kj", A, B) + 1;
+O = einsum("ij->ji", A);
+O[i, j] = sum(k, A[i, k] * B[k, j]);
+O[i, j: M, N] = te.sum(A[i, k] * B[k, j], axis=k);
+O[i, j] += A[i, k] * B[k, j];
+O(i, j) +=! A(i, k) * B(k, j);
+O(i, k) = (A(i, k) + D(i, k)) / 2;
+O(x) = (X(x - 1) + X(x) + X(x + 1)) / 3;
+O[i: M] = argmax(A[i, j]);
+O[k: K] = argmin(A[i, k]);
+O[] = argmax(X[i]);
+O[i, k: M, K] = =(A[i, k]) if i >= k else 0;
+O[] += X[i];
 O[] = +(X[i],);
 O = exp(X,);
 O[i,: M] = +(A[i, k]);
@@ -318,6 +334,25 @@ MEANT = {
     "O = X && Z;": lambda X, Z, **_: np.logical_and(X, Z),
     "O = X > 0 or Z;": lambda X, Z, **_: np.logical_or(X > 0, Z),
     "O = (X > 0.5) && Z && X;": lambda X, Z, **_: (X > 0.5) & (Z != 0) & (X != 0),
+    "O = einsum('ik,kj->ij', A, B);": lambda A, B, **_: A @ B,
+    "O = np.einsum('ij,ij->', A, D);": lambda A, D, **_: (A * D).sum(),
+    "O = np.einsum('ik, kj', A, B);": lambda A, B, **_: A @ B,
+    "O = np.einsum('mk, nk', A, D);": lambda A, D, **_: A @ D.T,
+    "O = torch.einsum('ba', A);": lambda A, **_: A.T,
+    "O = torch.einsum('ij->j', A) * W;": lambda A, W, **_: A.sum(0) * W,
+    "O = einsum('i,j->ij', X, Z);": lambda X, Z, **_: np.outer(X, Z),
+    "O = einsum('ij,j,i->', A, W, Label);": lambda A, W, Label, **_: np.einsum("ij,j,i->", A, W, Label),
+    "O[i, j] = sum(k, A[i, k] * B[k, j]);": lambda A, B, **_: A @ B,
+    "O[i, j] += A[i, k] * B[k, j];": lambda A, B, **_: A @ B,
+    "O(i, j) +=! A(i, k) * B(k, j);": lambda A, B, **_: A @ B,
+    "O(i, k) = A(i, k) * W(k) + D(i, k);": lambda A, W, D, **_: A * W + D,
+    "O[i: M] = argmax(A[i, j]);": lambda A, **_: A.argmax(1),
+    "O[k: K] = argmin(A[i, k]);": lambda A, **_: A.argmin(0),
+    "O[i, k: M, K] = =(A[i, k]) if i >= k else -1;": lambda A, **_: np.where(np.tri(*A.shape), A, -1),
+    "O[i, k: M, K] = =(A[i, k]) if i >= k else 0;": lambda A, **_: np.tril(A),
+    "O = (i32) X * 2;": lambda X, **_: X.astype("i4") * 2,
+    "O = (X * 0.5).astype(np.int32);": lambda X, **_: (X * np.float32(0.5)).astype("i4"),
+    "O = (int)(X * 0.5) + 1;": lambda X, **_: (X * np.float32(0.5)).astype("i4") + 1,
     "O = -X ** 2;": lambda X, **_: -X ** 2,
     "O = 2.0 * X ** 2 - 1.0;": lambda X, **_: 2 * X ** 2 - 1,
 }
