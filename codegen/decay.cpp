@@ -5,6 +5,7 @@
 
 #include "codegen/scalar.h"
 #include "lang/type.h"
+#include "poly/estimate.h"
 
 namespace tilec::codegen {
 
@@ -20,10 +21,12 @@ Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(Cas
 
 void join(std::optional<Expr>& all, Op op, const Expr& e) { all = all ? Expr(Apply{op, {*all, e}, e.type()}) : e; }
 
-// A cast between floats rounds, and changes nothing else.
+bool is_half(DType type) { return type == DType::F16 || type == DType::BF16; }
+
+// A cast between floats rounds, and changes nothing else. What is rounded to a half is written so, or stored.
 const Expr* inside_cast(const Expr& e) {
   const auto* cast = e.as<Cast>();
-  return cast && lang::is_float(cast->type) && lang::is_float(cast->operand.type()) ? &cast->operand : nullptr;
+  return cast && lang::is_float(cast->type) && !is_half(cast->type) && lang::is_float(cast->operand.type()) ? &cast->operand : nullptr;
 }
 
 class Reader {
@@ -47,7 +50,7 @@ class Reader {
   }
 
   void narrow(DType type) {
-    if (type != DType::F64 && lang::is_float(type)) written_ = type;
+    if (lang::is_float(type) && poly::largest(type) < poly::largest(written_)) written_ = type;
   }
 
   bool both(const Expr& e) const {

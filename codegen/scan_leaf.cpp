@@ -310,7 +310,7 @@ class ScanLeaf {
   };
 
   // A step loses nothing while terms stay in the type that the text makes them in, and what was lost below f64 does not grow into sight.
-  double largest_term() const { return decay_->written == DType::F64 ? 0x1p1000 : 0x1p126; }
+  double largest_term() const { return decay_->written == DType::F64 ? 0x1p1000 : decay_->written == DType::F16 ? 0x1p15 : 0x1p126; }
   double largest_growth() const { return decay_->written == DType::F64 ? 0x1p50 : 0x1p700; }
 
   // No type has more digits than the text's: weights are rounded once for an anchor instead of once for each step, and sums keep what they lose.

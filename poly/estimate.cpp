@@ -37,6 +37,15 @@ double epsilon(DType type) {
   }
 }
 
+double largest(DType type) {
+  switch (type) {
+    case DType::F16: return 65504;
+    case DType::BF16:
+    case DType::F32: return 0x1.fffffep127;
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
 namespace {
 
 double least(DType type) {
@@ -46,15 +55,6 @@ double least(DType type) {
     case DType::F32: return 0x1p-126;                  // backends may flush subnormals
     case DType::F64: return 0x1p-1022;
     default: return 0;
-  }
-}
-
-double largest(DType type) {
-  switch (type) {
-    case DType::F16: return 65504;
-    case DType::BF16:
-    case DType::F32: return 0x1.fffffep127;
-    default: return std::numeric_limits<double>::max();
   }
 }
 
@@ -144,15 +144,16 @@ bool is_exact(Op op) {
 
 namespace {
 
-// Beyond it an f32 is infinite; f16 and bf16 are computed in f32.
-constexpr double rounds_to_infinity = 0x1.ffffffp127;
+// Beyond the one an f32 is infinite, below the other 0, flushed or not; f16 and bf16 are computed in f32.
+constexpr double rounds_to_infinity = 0x1.ffffffp127, rounds_to_zero = 0x1p-150;
 
 bool rounds_once(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div || op == Op::Fma || op == Op::Sqrt; }
 
-// What backends hold where a result is beyond f32: infinity, if its operands leave no doubt. A product that is added without being
+// What backends hold where a result is beyond f32: infinity or 0, if its operands leave no doubt. A product that is added without being
 // rounded first is not beyond anything yet, so nothing is known of it. (What an exact operation gives is no larger than an operand.)
 Value settled(double result, double error, double doubt, bool fuses) {
   const double size = std::fabs(result);
+  if (size != 0 && size + doubt < rounds_to_zero && !fuses) return {std::copysign(0.0, result), 0, 0};
   if (size + doubt < rounds_to_infinity || !std::isfinite(size)) return {result, 0, error};
   if (!fuses && size - doubt >= rounds_to_infinity) return {std::copysign(infinity, result), 0, 0};
   return {result, 0, infinity};
@@ -187,8 +188,10 @@ void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& 
   else if (op == Op::Mul) from_operands(std::integral_constant<Op, Op::Mul>());
   else from_operands(op);
   if (type == DType::F64 || is_exact(op)) return;
-  for (std::size_t k = 0; k < count; ++k)
-    if (!(std::fabs(result.real[k]) + result.error[k] < rounds_to_infinity)) result.set(k, apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
+  for (std::size_t k = 0; k < count; ++k) {
+    const double size = std::fabs(result.real[k]);
+    if (!(size + result.error[k] < rounds_to_infinity) || (size != 0 && size < rounds_to_zero)) result.set(k, apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
+  }
 }
 
 Value apply_integer(Op op, DType type, const Value& a, const Value& b, const Value& c) {

@@ -37,6 +37,7 @@ void load(const Stored& tensor, std::size_t count, const std::size_t* at, Column
 void store(Stored& tensor, std::size_t at, const Value& value);
 
 double epsilon(DType type);
+double largest(DType type);                             // finite one
 double as_real(DType type, const Value& value);
 double distance(double a, double b);                   // |a - b|; unbounded where that is no number
 

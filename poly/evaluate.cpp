@@ -257,7 +257,8 @@ Number evaluate(Op op, const std::vector<Number>& operands, DType type) {
   }
   if (lang::is_float(type)) {
     const double result = real_operation(op, type, first.real, at(1).real, at(2).real);
-    return {type, 0, type != DType::F64 && std::isinf(static_cast<float>(result)) ? static_cast<double>(static_cast<float>(result)) : result};
+    const double narrow = static_cast<double>(static_cast<float>(result));
+    return {type, 0, type != DType::F64 && (std::isinf(narrow) || narrow == 0) ? narrow : result};
   }
   return {type, integer_operation(op, type, first.integer, at(1).integer, at(2).integer), 0};
 }

@@ -8,6 +8,8 @@ import subprocess
 import numpy as np
 import pytest
 
+import tilec as tile
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TILEC = os.environ.get("TILEC", str(ROOT / "build/cli/tilec"))
 TARGETS = ["cpu", "cpu:x86-64-v3", "opencl"]
@@ -113,10 +115,12 @@ def test_against_the_interpreter(tmp_path, family, name, dtype, target):
     statement, inputs = FAMILIES[family][name]
     rng = np.random.default_rng(len(name))
     largest = 1e8 if name in ("state", "attention") or family == "products" else 1e38  # where factors leave sums, part of a product may be beyond f32 in the text alone
+    if dtype == "f2":
+        largest = 6e4
     if dtype == "f8" and family == "decays" and largest == 1e38:
         largest = 1e300
     kinds = ["plain", "falling", "wild", "special"] if family == "decays" else ["plain", "zeros" if family == "products" else "ties", "special"]
-    for t, kind in [(3, kinds[-1]), *((24 if family == "products" else 50, kind) for kind in (kinds if dtype in ("f4", "f8") and target == "cpu" else kinds[:1]))]:
+    for t, kind in [(3, kinds[-1]), *((24 if family == "products" else 50, kind) for kind in (kinds if target == "cpu" else kinds[:1]))]:
         of = sizes(rng, t)
         header = ", ".join(f"{TYPES[dtype]} {n}[{', '.join(shape)}]" for n, shape in inputs.items())
         (tmp_path / "f.tile").write_text(f"function f({header}) -> (O) {{ {statement} }}\n")
@@ -226,3 +230,41 @@ def test_a_long_recurrence_takes_little_memory_and_time(tmp_path):
         h = x * h + y
         want.append(h)
     np.testing.assert_allclose(np.load(tmp_path / "o.npy"), want, rtol=1e-5, atol=1e-5)
+
+
+def of_halves(values, **places):
+    x = np.full(64, values, "f2")
+    for place, value in places.items():
+        x[int(place[1:])] = value
+    return x
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("text, e, v", [
+    ("Y[i: N] = +(exp(E[i] - E[k]) * V[k]), k <= i;", of_halves(0, _1=11.5), np.ones(64, "f4")),
+    ("Y[i: N] = +(exp(E[i] - E[k]) * V[k]), k <= i;", of_halves(0, _1=11.5), np.eye(64, dtype="f4")[2]),
+    ("Y[i: N] = +(V[k] * exp(E[i] - E[k])), k >= i;", of_halves(0, _7=12), np.ones(64, "f4")),
+    ("Y[i: N] = +(f16(exp(E[i] - E[k])) * V[k]), k <= i;", np.linspace(0, 1, 64).astype("f2"), np.eye(64, dtype="f4")[0]),
+    ("P[s, t: N, N] = *(E[u]), s < u, u <= t; Y[t: N] = +(P[s, t] * V[s]), s <= t;", of_halves(1, _1=100, _2=100, _3=100), of_halves(0, _0=2**-10)),
+    ("P[s, t: N, N] = *(E[u]), s < u, u <= t; Y[t: N] = +(P[s, t] * V[s]), s <= t;", of_halves(1, _1=2**-10, _2=2**-10, _3=2**-10), of_halves(0, _0=60000)),
+])
+def test_halves_round_and_leave_their_range_as_written(target, text, e, v):
+    text = f"function f(E[N], V[N]) -> (Y) {{ {text} }}"
+    try:
+        got = tile.compile(text, target=target)(e, v)
+    except tile.DeviceError as fault:
+        pytest.skip(str(fault))
+    wanted = tile.compile(text, target="reference")(e, v)
+    np.testing.assert_array_equal(np.isfinite(got), np.isfinite(wanted))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4 if got.dtype == np.float32 else 2e-3, atol=6e-8)
+
+
+@pytest.mark.parametrize("text, given, wanted", [("Y = X * X * Z;", (1e-30, np.inf), np.nan), ("Y = X * X / X;", (1e-30, 0), 0), ("Y = X * X / X;", (1e30, 0), np.inf),
+                                                 ("Y = Z / (X * X);", (1e-40, 1), np.inf), ("Y = Z / (X * X);", (-1e-40, -1), -np.inf)])
+@pytest.mark.parametrize("target", [*TARGETS, "reference"])
+def test_what_is_computed_in_f32_underflows_in_it(target, text, given, wanted):
+    try:
+        got = tile.compile(f"function f(X[N], Z[N]) -> (Y) {{ {text} }}", target=target)(*(np.full(3, x, "f4") for x in given))
+    except tile.DeviceError as fault:
+        pytest.skip(str(fault))
+    np.testing.assert_array_equal(got, np.full(3, wanted, "f4"))
