@@ -116,6 +116,8 @@ constexpr Idiom table[] = {
     {Syntax, "! WORD", "operator `!`", "the opposite of a condition is `{0} == 0`", "O = !X;", "O = X == 0;"},
     {Syntax, "!", "operator `!`", "the opposite of a condition is `X == 0`", "O = !(X);", "O = X == 0;"},
     {Syntax, "INLINE", "operator `//`, which begins a comment", "`/` of integers truncates; of floats write `floor(X / 2.0)`", "O = X // 2;", "O = floor(X / 2.0);"},
+    {Syntax, "START WORD [ WORD [ … ] ] + =", "operator `+=`", "`scatter(X, {1}, N)` adds row `i` of `X` to row `{1}[i]` of N rows", "O[I[i]] += X[i];",
+     "function f(X[L], I[L], Z[N]) -> (O) { O = scatter(X, I, N); } // row `i`, row `I[i]`"},
     {Syntax, "START WORD [ … ] + =", "operator `+=`", "what falls on one element is added up by `+( )`: `O[i: M] = +(A[i, k]);`", "O[i] += A[i, k];", "O[i: M] = +(A[i, k]);"},
     {Syntax, "START WORD OP = ATOM", "assignment that changes a value", "a name gets its value once: `{0}1 = {0} {1} {2};`", "O = X; O += Z;", "O = X; O1 = O + Z;"},
     {Syntax, "START WORD OP =", "assignment that changes a value", "a name gets its value once: `{0}1 = {0} {1} 2.0;`", "O = X; O *= (2.0 + Z);", "O = X; O1 = O * 2.0;"},

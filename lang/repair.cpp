@@ -482,12 +482,20 @@ class Repair {
     return replace(0, 1, result_ + " =");
   }
 
+  // Behind an aggregation and its comma, in no brackets.
+  bool is_constraint(std::size_t i) const {
+    const std::size_t first = equals_ + 1;
+    if (first >= t_.size() || !is_one_of(t_[first].text, "+*<>=") || !is(first + 1, "(") || enclosing(i) != t_.size()) return false;
+    return i > closing(t_, first + 1) + 1 && is(closing(t_, first + 1) + 1, ",");
+  }
+
   bool marks() {
     static constexpr std::pair<std::string_view, std::string_view> spelled[] = {{"×", "*"}, {"·", "*"}, {"−", "-"}, {"÷", "/"}, {"≤", "<="}, {"≥", ">="}, {"≠", "!="}, {"∞", "inf"}, {"π", "3.141592653589793"}};
     for (std::size_t i = 0; i < t_.size(); ++i) {
       for (const auto& [from, to] : spelled)
         if (t_[i].text == from) return replace(i, i + 1, std::string(to));
       const bool twice = i + 1 < t_.size() && t_[i + 1].touches && t_[i].text == t_[i + 1].text;
+      if (is_constraint(i) && ((twice && is(i, "&")) || is(i, "and") || is(i, "&"))) return replace(i - 1, i + (twice ? 2 : 1), fmt::format("{},", t_[i - 1].text));
       if (twice && is_one_of(t_[i].text, "&|")) return joined(i, i + 2, std::string(t_[i].text));
       if (i > 0 && is(i, "and") && ends_operand(i - 1)) return joined(i, i + 1, "&");
       if (i > 0 && is(i, "or") && ends_operand(i - 1)) return joined(i, i + 1, "|");
@@ -600,7 +608,7 @@ class Repair {
   // `np.exp(X)`, `X.exp()`, `maximum(X, 0)`
   bool prefixes() {
     for (std::size_t i = 0; i + 2 < t_.size(); ++i) {
-      if (word(i) && is(i + 1, ".") && word(i + 2) && among(modules, t_[i].text)) {
+      if (word(i) && is(i + 1, ".") && word(i + 2) && among(modules, t_[i].text) && !shape(t_[i].text)) {
         if (const auto parts = is(i + 3, "(") ? list(i + 3) : std::vector<std::pair<std::size_t, std::size_t>>(); parts.size() == 2 && (is(i + 2, "mod") || is(i + 2, "remainder")))
           note_sign(slice(parts[0].first, parts[0].second), slice(parts[1].first, parts[1].second));
         return replace(i, i + 2, "");

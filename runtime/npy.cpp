@@ -76,6 +76,8 @@ Header parse_header(std::string_view dict, const std::string& path) {
   return header;
 }
 
+constexpr std::size_t longest_header = 1 << 16;
+
 // Splits a file into its header and its elements.
 std::pair<Header, std::string_view> split(std::string_view file, const std::string& path) {
   if (!file.starts_with(magic)) throw machine_error(messages::not_npy, path, file.empty() ? "it is empty" : file.starts_with("PK") ? "it is a zip archive; name it `.npz`" : "it does not start with NumPy's mark");
@@ -86,6 +88,7 @@ std::pair<Header, std::string_view> split(std::string_view file, const std::stri
   if (file.size() < start) throw machine_error(messages::bad_header, path, "it ends within the header");
   std::size_t length = 0;
   for (std::size_t k = 0; k < width; ++k) length |= static_cast<std::size_t>(static_cast<unsigned char>(file[8 + k])) << (8 * k);
+  if (length > longest_header) throw machine_error(messages::bad_header, path, fmt::format("it is said to have {} bytes, and at most {} are read", length, longest_header));
   if (file.size() - start < length) throw machine_error(messages::bad_header, path, "it ends within the header");
   return {parse_header(file.substr(start, length), path), file.substr(start + length)};
 }
@@ -163,9 +166,8 @@ std::string archive_bytes(const std::string& path) {
 
 // No more than the header promises, whatever follows.
 Tensor read_npy(const std::string& path) {
-  constexpr std::size_t longest_header = 1 << 16;
   DataFile file(path);
-  const std::string start = file.read(longest_header);
+  const std::string start = file.read(longest_header + magic.size() + 6);
   const auto parts = split(start, path);
   const std::string_view elements = parts.second;
   const std::uint64_t length = start.size() - elements.size(), held = std::max<std::uint64_t>(file.size(), start.size()) - length;

@@ -56,7 +56,7 @@ def test_some_outputs_and_the_same_tensor_twice():
     out = tuple(np.full(4, 10, "f4") for _ in range(3))
     f(x, out=out, accumulate="Y")
     np.testing.assert_array_equal(out, (x, 10 + 2 * x, 10 + 2 * x))
-    f(x, out=out, accumulate=["X"])
+    f(x, out=out, accumulate=["X_1"])
     np.testing.assert_array_equal(out, (2 * x, 2 * x, 2 * x))
 
 

@@ -88,6 +88,7 @@ def test_what_hints_of_goldens_say_to_write_mends_the_fault(path, tmp_path):
 
 
 HEADING = "function f(X[N], Z[N], A[M, K], B[K, N], D[M, K], Label[M], W[K], S[]) -> (O) { %s }"
+KEYS = "function attend(Q[L, D], K[L, D], V[L, D]) -> (O) { %s }"      # names that modules have too
 # Statements as they are written elsewhere; the hints, typed one after the other, end in a program.
 ELSEWHERE = """
 O = X ** 2;
@@ -219,6 +220,10 @@ O[k: K] = argmin(A[i, k]);
 O[] = argmax(X[i]);
 O[i, k: M, K] = =(A[i, k]) if i >= k else 0;
 O[] += X[i];
+O[i: N] = +(X[i + j]), 0 <= j && j < 2;
+O[i: N] = +(X[i + j]), 0 <= j and j < 2;
+O[i: N] = +(X[j] * (X[j] > 0 & Z[j] > 0)), j <= i & j >= i - 2;
+O[i: M] = =(A[i, 0]), 0 <= i && i < 2 && i >= 1;
 O[] = +(X[i],);
 O = exp(X,);
 O[i,: M] = +(A[i, k]);
@@ -249,6 +254,19 @@ def test_what_is_written_elsewhere_becomes_a_program(text, tmp_path):
         program = programs[0]
     assert status == 0, trail
     assert trail, "it was a program already"
+
+
+@pytest.mark.parametrize("text", ["O = Q @ K.T;", "O = Q @ K.T / sqrt(D);", "O = K.sum(axis=1);", "O = K.exp();", "O = K[:, 0];"])
+def test_a_tensor_that_is_called_as_a_module_is_none(text, tmp_path):
+    program = KEYS % text
+    for _ in range(3):
+        faults = [d for d in check(tmp_path, program)[0] if d["severity"] == "error"]
+        if not faults:
+            break
+        program = next(new for hint in faults[0]["hints"] if (new := typed(program, faults[0], hint)) is not None)
+    K = np.arange(6.0, dtype="f4").reshape(2, 3)
+    meant = {"O = Q @ K.T;": K @ K.T, "O = Q @ K.T / sqrt(D);": K @ K.T / np.sqrt(np.float32(3)), "O = K.sum(axis=1);": K.sum(axis=1), "O = K.exp();": np.exp(K), "O = K[:, 0];": K[:, 0]}[text]
+    np.testing.assert_allclose(tilec.compile(program)(K, K, K), meant, rtol=1e-5)
 
 
 HEADINGS = """

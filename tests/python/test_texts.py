@@ -90,3 +90,11 @@ def test_headers_of_huge_arrays_without_elements(tmp_path, shape, kept):
     done = run(tmp_path, "run", "f.tile", "A=a.npy", "--check", "--grad-check")
     assert done.returncode == (0 if kept else 3), done
     assert "[0]" in done.stdout if kept else "a.npy" in done.stderr, done
+
+
+@pytest.mark.parametrize("length, held, said", [(2**32 - 1, 0, "4294967295 bytes"), (10**6, 10**6, "1000000 bytes"), (60000, 100, "it ends within the header")])
+def test_a_header_that_is_too_long_says_so(tmp_path, length, held, said):
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", length) + b" " * held)
+    (tmp_path / "f.tile").write_text(TEXT)
+    done = run(tmp_path, "run", "f.tile", "A=a.npy")
+    assert done.returncode == 3 and "a.npy" in done.stderr and said in done.stderr, done
