@@ -53,7 +53,7 @@ std::optional<Form> parse_form(std::string_view text) {
 struct Scalar {
   bool is_integer = false;
   std::int64_t integer = 0;
-  double real = 0;
+  double real = 0;                                       // -0.0 for `-0`: floats have it
   bool large = false;                                    // Argument's
   bool too_large = false;                                // for any f64
   bool beyond = false;                                   // written as an integer that 64 bits do not hold: `real` is near it
@@ -66,7 +66,7 @@ std::optional<Scalar> parse_number(std::string_view text) {
   const char* const stop = text.data() + text.size();
   if (const auto [end, fault] = std::from_chars(text.data(), stop, scalar.integer); fault == std::errc() && end == stop) {
     scalar.is_integer = true;
-    scalar.real = static_cast<double>(scalar.integer);
+    scalar.real = scalar.integer == 0 && text.starts_with('-') ? -0.0 : static_cast<double>(scalar.integer);
     return scalar;
   }
   std::uint64_t large = 0;                               // the upper half of u64, as its bits
@@ -87,7 +87,8 @@ std::optional<Scalar> parse_number(std::string_view text) {
 
 // Of an array called `name`; the number is written as `text`.
 void set(const std::string& name, poly::Array& array, std::size_t n, const Scalar& value, std::string_view text) {
-  const poly::Number number = value.is_integer ? poly::Number{value.large ? DType::U64 : DType::I64, value.integer, 0} : poly::Number{DType::F64, 0, value.real};
+  const bool as_integer = value.is_integer && value.integer != 0;
+  const poly::Number number = as_integer ? poly::Number{value.large ? DType::U64 : DType::I64, value.integer, 0} : poly::Number{DType::F64, 0, value.real};
   if (value.too_large || !runtime::holds(array.dtype, number) || (value.beyond && !lang::is_float(array.dtype))) refuse_number(name, text, array.dtype);
   const poly::Number stored = poly::convert(number, array.dtype);
   if (lang::is_float(array.dtype)) array.reals[n] = stored.real;
@@ -356,7 +357,7 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
   if (const std::optional<Scalar> number = parse_number(value)) {
     if (const DType type = declared.value_or(value.starts_with('-') ? DType::I64 : DType::U64); number->beyond && !lang::is_float(type)) refuse_number(name, value, type, !declared);
     if (number->too_large) refuse_number(name, value, declared.value_or(DType::F64));
-    argument.is_integer = number->is_integer;
+    argument.is_integer = number->is_integer && !(declared && lang::is_float(*declared) && number->integer == 0);
     argument.integer = number->integer;
     argument.real = number->real;
     argument.large = number->large;

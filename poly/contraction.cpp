@@ -21,6 +21,8 @@
 #include "lang/print.h"
 #include "poly/borders.h"
 #include "poly/elementwise.h"
+#include "poly/interpret.h"
+#include "poly/print_value.h"
 #include "poly/recession.h"
 #include "poly/scalar.h"
 
@@ -245,11 +247,38 @@ std::optional<Aggregation> aggregation_of(Scope& scope, const lang::Contraction&
 
 // The fill.
 
+// A number as an element of `type`. It is not cast: an element that the type does not have is not what was written.
+std::optional<Expr> exactly(const Scalar& value, DType type) {
+  const auto* real = value.weak == Scalar::Weak::Float && !lang::is_float(type) ? value.expr.as<Number>() : nullptr;
+  if (real) {
+    const Number stored = convert(*real, type);          // the nearest; 2⁶⁴ saturates, and no f64 is 2⁶⁴ - 1
+    const long double nearest = type == DType::U64 ? static_cast<long double>(static_cast<std::uint64_t>(stored.integer)) : static_cast<long double>(stored.integer);
+    return nearest == static_cast<long double>(real->real) ? std::optional<Expr>(stored) : std::nullopt;
+  }
+  lang::Diagnostics ignored;
+  return resolve(value, type, {}, ignored);
+}
+
+// The first type of those that programs compute in that has the number.
+std::optional<Number> in_a_type_of_its_own(const Scalar& value) {
+  const bool is_float = value.weak == Scalar::Weak::Float;
+  for (const DType type : {DType::I32, DType::I64, DType::U64, DType::F32, DType::F64}) {
+    if (is_float && !lang::is_float(type)) continue;
+    const auto held = exactly(value, type);
+    if (const auto* number = held ? held->as<Number>() : nullptr) return *number;
+  }
+  return std::nullopt;
+}
+
 std::optional<Number> default_number(Scope& scope, const Scalar& scalar, DType type, Span span) {
-  const auto value = resolve(scalar, type, span, scope.diagnostics);
-  if (!value) return std::nullopt;
-  if (const auto* number = value->as<Number>()) return *number;
-  scope.diagnostics.report(span, messages::not_known_yet);
+  const auto value = exactly(scalar, type);
+  if (const auto* number = value ? value->as<Number>() : nullptr) return *number;
+  const auto held = value ? std::nullopt : in_a_type_of_its_own(scalar);
+  const auto* written = scalar.weak == Scalar::Weak::Float ? scalar.expr.as<Number>() : nullptr;
+  if (held)
+    scope.diagnostics.report(span, messages::does_not_fit, print_number(written ? *written : *held), lang::name(type))
+        .hint(fmt::format("the default is an element of the result: cast what the contraction reads to `{}`", lang::name(held->type)));
+  else scope.diagnostics.report(span, messages::not_known_yet);
   return std::nullopt;
 }
 

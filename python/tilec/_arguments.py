@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import operator
+import re
 
 import numpy as np
 
@@ -18,9 +19,28 @@ _ADVICE = {
     "U": "text is no tensor",
 }
 
+# Element types that NumPy has not, by their names in PyTorch and in ml_dtypes, and what PyTorch and NumPy call what can be passed instead.
+_NARROW = (
+    ("bfloat16", "pass .float(), and cast where the program wants its rounding: bf16({name})", None),
+    ("float[468]_.*", "pass .float()", "convert it with .astype(np.float32)"),
+    ("complex32", "pass .real.float() and .imag.float() as two arrays", None),
+    ("q(int|uint)[0-9x]+", "pass .dequantize(), or .int_repr() for its integers", None),
+    ("int[1-7]|uint[1-7]", "pass .to(torch.int8), or .to(torch.uint8)", "convert it with .astype(np.int8), or np.uint8"),
+    ("bits.*", "pass .view(torch.uint8)", None),
+)
+
+
+def _narrow_advice(spelled: str, of_torch: bool, name: str) -> "str | None":
+    """What to type for an element type of fewer bits than NumPy's; None where it is none of these."""
+    for pattern, torch, numpy in _NARROW:
+        if re.fullmatch(pattern, spelled):
+            advice = torch if of_torch else numpy
+            return advice and advice.format(name=name)
+    return None
+
 
 def is_tile_type(dtype: np.dtype) -> bool:
-    return dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize <= 8) or dtype.name == "bfloat16")
+    return dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (2, 4, 8)) or dtype.name == "bfloat16")
 
 
 def check_type(name: str, dtype: np.dtype) -> None:
@@ -33,7 +53,11 @@ def check_type(name: str, dtype: np.dtype) -> None:
     if dtype.fields and dtype.kind != "V":
         advice = _ADVICE["V"]
     else:
-        advice = _ADVICE.get(dtype.kind, "convert it with .astype")
+        advice = _narrow_advice(dtype.name, False, name) or _ADVICE.get(dtype.kind, "convert it with .astype")
+    _refuse_type(name, dtype, advice)
+
+
+def _refuse_type(name: str, dtype, advice: str) -> None:
     raise TypeError("%s: element type %s is none of Tile's (bool, u8 … u64, i8 … i64, f16, bf16, f32, f64); %s" % (name, dtype, advice))
 
 
@@ -52,9 +76,24 @@ def as_argument(name: str, value):
     return _as_array(name, value if isinstance(value, (np.ndarray, np.generic)) else _foreign(name, value))
 
 
+def _check_torch_type(name: str, value) -> None:
+    """An element type of PyTorch that NumPy has not: DLPack would refuse it without advice, or hand over bytes that hold other numbers."""
+    spelled = str(getattr(value, "dtype", None))
+    if not spelled.startswith("torch."):
+        return
+    advice = _narrow_advice(spelled[len("torch."):], True, name)
+    if advice and spelled == "torch.bfloat16":
+        raise TypeError("%s: NumPy, through which tensors come, has no %s; %s" % (name, spelled, advice))
+    if advice:
+        _refuse_type(name, spelled, advice)
+
+
 def _foreign(name: str, value) -> np.ndarray:
+    _check_torch_type(name, value)
+    dtype = getattr(value, "dtype", None)
+    exchanged = hasattr(value, "__dlpack__") and not (isinstance(dtype, np.dtype) and dtype.kind == "V")   # NumPy's DLPack knows none of ml_dtypes
     try:
-        array = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+        array = np.from_dlpack(value) if exchanged else np.asarray(value)
     except Exception as fault:                                # whatever a foreign object raises
         kind = ValueError if isinstance(fault, ValueError) else TypeError
         raise kind("%s: a %s cannot be taken as an array: %s" % (name, type(value).__name__, fault)) from fault

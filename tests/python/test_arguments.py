@@ -215,6 +215,61 @@ def test_torch_tensors(reverse):
         reverse(torch.ones(3, requires_grad=True))
 
 
+TORCH_TYPES = [("bfloat16", r"; pass .float\(\), .* bf16\(A\)"), ("complex32", r"\.real\.float\(\)"), ("float8_e4m3fn", r"pass .float\(\)"), ("float8_e5m2", r"pass .float\(\)"),
+               ("float8_e8m0fnu", r"pass .float\(\)"), ("float4_e2m1fn_x2", r"pass .float\(\)"), ("int4", r"torch\.int8"), ("uint2", r"torch\.uint8"), ("bits8", r"view\(torch\.uint8"), ("complex64", r"\.real and \.imag")]
+
+
+@pytest.mark.parametrize("dtype, words", TORCH_TYPES)
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_element_types_of_torch_that_numpy_has_not(reverse, dtype, words):
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, dtype):
+        pytest.skip("this PyTorch has no %s" % dtype)
+    value = torch.empty(3, dtype=getattr(torch, dtype))
+    for call in (reverse, lambda v: reverse(A=v), lambda v: reverse.emit("plan", v)):
+        with pytest.raises(TypeError, match="^A: .*%s.*%s" % (dtype, words)):
+            call(value)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_quantised_tensor_of_torch(reverse):
+    torch = pytest.importorskip("torch")
+    value = torch.quantize_per_tensor(torch.arange(3.0), 0.5, 0, torch.qint8)
+    with pytest.raises(TypeError, match=r"A: element type torch.qint8 .*\.dequantize\(\), or \.int_repr\(\)"):
+        reverse(value)
+    assert (reverse(value.dequantize()) == [2, 1, 0]).all() and (reverse(value.int_repr()) == [4, 2, 0]).all()
+
+
+def test_what_is_said_of_bfloat16_can_be_typed():
+    torch = pytest.importorskip("torch")
+    f = tilec.compile("function (X[N]) -> (Y) { Y = f32(bf16(X) / 3); }")
+    x = torch.tensor([1.0, 2.0, 7.0], dtype=torch.bfloat16)
+    np.testing.assert_array_equal(f(x.float()), (x / 3).float().numpy())
+
+
+@pytest.mark.parametrize("dtype, words", [("float8_e4m3fn", "astype.np.float32"), ("float8_e5m2", "astype.np.float32"), ("float6_e2m3fn", "astype.np.float32"), ("float4_e2m1fn", "astype.np.float32"), ("int4", "astype.np.int8"), ("uint2", "np.uint8")])
+def test_element_types_of_ml_dtypes_that_tile_has_not(reverse, dtype, words):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    with pytest.raises(TypeError, match="A: element type %s is none.*%s" % (dtype, words)):
+        reverse(np.zeros(3, getattr(ml_dtypes, dtype)))
+
+
+def test_a_foreign_array_of_bfloat16():
+    """An object with DLPack whose elements are of ml_dtypes, as JAX has: NumPy takes it as an array only."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+
+    class Foreign:
+        dtype = np.dtype(ml_dtypes.bfloat16)
+
+        def __dlpack__(self, **_):
+            raise RuntimeError("Unsupported dtype")
+
+        def __array__(self, *_, **__):
+            return np.arange(3).astype(self.dtype)
+
+    assert (tilec.compile("function (A[N]) -> (C) { C[i: N] = =(f32(A[N - 1 - i])); }")(Foreign()) == [2, 1, 0]).all()
+
+
 def test_none_is_no_argument(reverse):
     for call in (lambda: reverse(None), lambda: reverse(A=None)):
         with pytest.raises(TypeError, match="`A`"):

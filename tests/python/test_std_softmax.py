@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from std_compare import Case, compare, program
+from std_compare import Case, compare, program, program_of
 
 SOFT = lambda dim: lambda x: x.softmax(dim)
 LOG = lambda dim: lambda x: x.log_softmax(dim)
@@ -59,3 +59,40 @@ def test_numpy():
     assert np.allclose(program("softmax", "softmax")(x), e / e.sum(1, keepdims=True), atol=1e-14)
     assert np.allclose(program("softmax", "logsumexp")(x), np.log(e.sum(1)), atol=1e-14)
     assert np.allclose(program("softmax", "cumulative_logsumexp")(x), np.log(e.cumsum(1)), atol=1e-14)
+
+
+# the function, the rank of X and the axis it sums along
+FAR_OUT = [("logsumexp", 2, -1), ("logsumexp1", 1, -1), ("logsumexp3", 3, -1), ("logsumexp_columns", 2, 0),
+           ("log_softmax", 2, -1), ("log_softmax1", 1, -1), ("log_softmax3", 3, -1), ("log_softmax_columns", 2, 0),
+           ("softmax", 2, -1), ("softmax1", 1, -1), ("softmax3", 3, -1), ("softmax_columns", 2, 0)]
+
+
+def derivatives(function, x, axis, cotangent, direction):
+    """dX for a cotangent, and tY for a direction, in f64."""
+    e = np.exp(x - x.max(axis, keepdims=True))
+    p = e / e.sum(axis, keepdims=True)
+    total = lambda v: v.sum(axis, keepdims=True)
+    if function.startswith("logsumexp"):
+        return p * np.expand_dims(cotangent, axis), (p * direction).sum(axis)
+    if function.startswith("log_softmax"):
+        return cotangent - p * total(cotangent), direction - total(p * direction)
+    return p * (cotangent - total(p * cotangent)), p * (direction - total(p * direction))
+
+
+@pytest.mark.parametrize("half, unit", [("f16", 2.0**-11), ("bf16", 2.0**-8)])
+@pytest.mark.parametrize("function, rank, axis", FAR_OUT)
+def test_derivatives_of_halves_are_rounded_once(function, rank, axis, half, unit):
+    """Where X is large its logsumexp is no half: the derivatives are those of the sum that was not rounded."""
+    rng = np.random.default_rng(7)
+    shape = {1: (7,), 2: (5, 7), 3: (2, 3, 7)}[rank]
+    x = (1000 if half == "f16" else 128) + rng.integers(-4, 5, shape) * np.float64(1 if half == "f16" else 2)
+    cotangent = rng.integers(1, 4, np.sum(x, axis).shape if function.startswith("logsumexp") else shape) / 4.0
+    direction = rng.integers(1, 8, shape) / 4.0
+    caller = program_of('import "std/softmax.tile"; function caller(f32 X[%s]) -> (Y) { Y = f32(%s(%s(X))); }' % (", ".join("ABC"[:rank]), function, half))
+    wanted_dx, wanted_ty = derivatives(function, x, axis, cotangent, direction)
+    dx = caller.grad()(*[v.astype("f4") for v in (x, cotangent)])
+    ty = caller.jvp()(*[v.astype("f4") for v in (x, direction)])
+    # the derivative of softmax reads its result, a half, times what cancels
+    allowed = dict(rtol=1.05 * unit, atol=2e-6) if not function.startswith("softmax") else dict(rtol=1.05 * unit, atol=4 * unit)
+    np.testing.assert_allclose(dx, wanted_dx, **allowed)
+    np.testing.assert_allclose(ty, wanted_ty, **allowed)
