@@ -5,16 +5,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "codegen/choose/layout.h"
 #include "codegen/choose/pairs.h"
 #include "codegen/model/machine.h"
+#include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
+#include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/stage.h"
 #include "codegen/rewrite/tile.h"
+#include "codegen/schedule.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -202,21 +206,102 @@ Layouts copies_for_lanes(const Program& program, const Strides& strides, const S
   return layouts;
 }
 
+namespace {
+
+// The copies and boxes of the statement at n. Returns where the last of its statements stands.
+std::size_t lay_out(Rewriting& r, std::size_t n, const Layouts& layouts) {
+  for (std::size_t read = 0; read < layouts.reads.size(); ++read)
+    if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read]);
+  const std::size_t sum = n;
+  if (!layouts.target.empty()) n = stage_result(r, n, layouts.target);
+  if (layouts.boxes.empty()) return n;
+  std::vector<std::pair<std::string, std::int64_t>> steps;
+  for (const auto& [k, step] : layouts.boxes) steps.emplace_back(std::get<Statement>(r.program.nodes[sum]).indices[k], step);
+  tile(r, tiled_with(r.program, sum), std::move(steps));
+  return n;
+}
+
+// A statement, and the tensors that it names, as a Program.
+Rewriting alone(const Rewriting& r, const Statement& s) {
+  Rewriting one{Program(), {}, r.target};
+  std::map<TensorId, TensorId> known;
+  const auto taken = [&](TensorId id) {
+    const auto [at, fresh] = known.emplace(id, static_cast<TensorId>(one.program.tensors.size()));
+    if (fresh) one.program.tensors.push_back(r.program.tensor(id)), one.strides.push_back(r.strides[static_cast<std::size_t>(id)]);
+    return at->second;
+  };
+  Statement own = s;
+  for (Access& read : own.reads) read.tensor = taken(read.tensor);
+  for (std::size_t id = 0; id < one.program.tensors.size(); ++id) one.program.inputs.push_back(static_cast<TensorId>(id));
+  own.target.tensor = taken(s.target.tensor);
+  one.program.outputs = {own.target.tensor};
+  if (std::holds_alternative<TensorId>(own.fill)) own.fill = poly::Number{r.program.tensor(s.target.tensor).dtype};
+  one.program.nodes.emplace_back(std::move(own));
+  return one;
+}
+
+// What the model says of the statement over tensors that lie so.
+double predicted(Rewriting one, const Layouts& layouts) {
+  lay_out(one, 0, layouts);
+  panel_operands(one);
+  share_rows(one);
+  std::vector<Fused::Set> sets = sets_of(one);
+  const Fused fused{std::move(one.program), std::move(one.strides), std::move(sets), {}};
+  return model::milliseconds_of(schedule(fused, one.target), fused.strides, one.target);
+}
+
+Layouts best_layouts(const Rewriting& r, const Statement& s) {
+  std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, copies_for_lanes(r.program, r.strides, s), r.target, sums_of_pairs(r, s.target.tensor));
+  if (all.size() == 1 || !model::predicts_time(r.target)) return std::move(all.front());
+  const Rewriting one = alone(r, s);
+  double bytes = 0;
+  for (std::size_t id = 0; id < one.program.tensors.size(); ++id) bytes += elements(one.program, static_cast<TensorId>(id)) * lang::bytes(one.program.tensors[id].dtype);
+  const double first = predicted(one, all.front());
+  if (first <= model::near_the_least * model::least_milliseconds(model::arithmetic(points(s), s.value.type(), r.target), bytes, r.target)) return std::move(all.front());
+  std::size_t best = 0;
+  double least = model::faster_by_prediction * first;
+  for (std::size_t n = 1; n < all.size(); ++n)
+    if (const double time = predicted(one, all[n]); time < least) least = time, best = n;
+  return std::move(all[best]);
+}
+
+}  // namespace
+
+namespace {
+
+// What residue classes of one window have in common: the tensors that they read, and how they step through them.
+std::vector<std::int64_t> steps_of(const Rewriting& r, const Statement& s) {
+  std::vector<std::int64_t> key;
+  const auto note = [&](const Access& access, std::int64_t tensor) {
+    key.push_back(tensor);
+    for (const Affine& e : access.element) for (const poly::Size& c : e.coefficients) key.push_back(c.get());
+  };
+  for (const Access& read : s.reads) note(read, read.tensor);
+  note(s.target, -1);
+  for (const std::int64_t size : extents(r.program.tensor(s.target.tensor))) key.push_back(size);
+  return key;
+}
+
+// Whether the statement may lie as one like it does.
+bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
+  if (!layouts.target.empty() && !may_stage(r.program, r.strides, s)) return false;
+  if (!layouts.boxes.empty() && !may_tile(r.program, r.strides, s)) return false;
+  return std::ranges::all_of(layouts.boxes, [&](const auto& box) { return box.second < extent(s, box.first); });
+}
+
+}  // namespace
+
 void transpose_for_lanes(Rewriting& r) {
   if (has_threads(r.target)) return;                   // staging reads any order
   choose_pairs(r);
+  std::map<std::vector<std::int64_t>, Layouts> known;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     if (!s || !reduces(*s) || s->reads.size() < 2) continue;
-    const Layouts layouts = choose_layouts(r.program, r.strides, *s, copies_for_lanes(r.program, r.strides, *s), r.target, sums_of_pairs(r, s->target.tensor));
-    for (std::size_t read = 0; read < layouts.reads.size(); ++read)
-      if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read]);
-    const std::size_t sum = n;
-    if (!layouts.target.empty()) n = stage_result(r, n, layouts.target);
-    if (layouts.boxes.empty()) continue;
-    std::vector<std::pair<std::string, std::int64_t>> steps;
-    for (const auto& [k, step] : layouts.boxes) steps.emplace_back(std::get<Statement>(r.program.nodes[sum]).indices[k], step);
-    tile(r, tiled_with(r.program, sum), std::move(steps));
+    std::vector<std::int64_t> key = steps_of(r, *s);
+    auto found = known.find(key);
+    if (found == known.end() || !suits(r, *s, found->second)) found = known.insert_or_assign(std::move(key), best_layouts(r, *s)).first;
+    n = lay_out(r, n, found->second);
   }
 }
 

@@ -255,8 +255,9 @@ bool stands_alone(const Program& program, const Statement& s) {
   return std::none_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return maker(program, read.tensor) != nullptr; }) && std::none_of(program.nodes.begin(), program.nodes.end(), reads_it);
 }
 
-// A box at a time, with copies of the box: the best of these where it costs clearly less than `cost`, which is the best without.
-void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, double cost, Layouts& best) {
+// A box at a time, with copies of the box: the best of these where it costs clearly less than `cost`, which is the best without. `all`: every one
+// of them, where somebody asks.
+void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, double cost, Layouts& best, std::vector<Layouts>* all) {
   double bar = (cost > model::memory_decides * search.least() ? model::boxes_up_to : model::clearly_less) * cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch}) {
     if (!search.has(lanes)) continue;
@@ -265,18 +266,19 @@ void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const
       std::optional<Layouts> made = search.layouts(lanes, copied, std::nullopt);
       if (!made) continue;
       const Boxes boxes = choose_boxes(boxed, lanes, copied, target);
-      if (boxes.cycles >= bar) continue;
+      if (boxes.cycles >= bar && all == nullptr) continue;
       for (std::size_t k = 0; k < boxes.steps.size(); ++k) if (boxes.steps[k] < boxed.extent[k]) made->boxes.emplace_back(k, boxes.steps[k]);
       if (made->boxes.empty()) continue;
-      made->cost = bar = boxes.cycles;
+      made->cost = boxes.cycles;
+      if (all != nullptr) all->push_back(*made);
+      if (boxes.cycles >= bar) continue;
+      bar = boxes.cycles;
       best = std::move(*made);
     }
   }
 }
 
-}  // namespace
-
-Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone) {
+Layouts search_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone, std::vector<Layouts>* all) {
   Layouts best = today;
   if (has_threads(target) || s.reads.size() != 2 || !reduces(s) || scan_of(s) || s.aggregation == Aggregation::Assign) return best;
   const Search search(program, strides, s, target);
@@ -288,6 +290,7 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
   // Of boxes nobody estimates how long the runs are that they write: they are compared with what costs least were all runs long.
   double whole = std::max(leaf.cost - leaf.torn, streaming_cycles(boxed, 0, target)) + copies_today;
   if (in_cache < model::worth_a_search || in_cache < model::near_the_best * at_least) return best;
+  if (all != nullptr) all->push_back(best);
   const bool stages = may_stage(program, strides, s);
   double bar = model::clearly_less * best.cost, whole_bar = model::clearly_less * whole;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
@@ -301,16 +304,34 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
         if (!made) continue;
         const double copies = search.copies(*made);
         const double streamed = streaming_cycles(boxed, copied, target);
-        if (copies + std::max(at_least, streamed) >= std::max(bar, whole_bar)) continue;
+        if (copies + std::max(at_least, streamed) >= (all != nullptr ? best.cost : std::max(bar, whole_bar))) continue;
         const Choice seen = search.leaf(*made);
         made->cost = copies + std::max(seen.cost, streamed);
+        if (all != nullptr) all->push_back(*made);
         if (const double unbroken = copies + std::max(seen.cost - seen.torn, streamed); unbroken < whole_bar) whole_bar = whole = unbroken;
         if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
   const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
-  if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, whole, best);
+  if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, whole, best, all);
   return best;
+}
+
+}  // namespace
+
+Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone) {
+  return search_layouts(program, strides, s, today, target, alone, nullptr);
+}
+
+std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone) {
+  std::vector<Layouts> all;
+  Layouts chosen = search_layouts(program, strides, s, today, target, alone, alone || stands_alone(program, s) ? &all : nullptr);
+  std::ranges::stable_sort(all, {}, &Layouts::cost);
+  const auto same = [&](const Layouts& other) { return other.reads == chosen.reads && other.target == chosen.target && other.boxes == chosen.boxes; };
+  std::erase_if(all, same);
+  if (all.size() >= model::layouts_looked_at) all.resize(model::layouts_looked_at - 1);
+  all.insert(all.begin(), std::move(chosen));
+  return all;
 }
 
 }  // namespace tilec::codegen

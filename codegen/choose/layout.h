@@ -26,5 +26,7 @@ struct Layouts {
 // `today`: copies that are made otherwise, with no staged result. Other layouts are chosen where they cost a good deal less.
 // `alone`: whoever reads the result does not want to share rows with it.
 Layouts choose_layouts(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
+// The same, and behind it others that a better model may prefer, the cheapest first. That one alone where the statement's neighbours have a say.
+std::vector<Layouts> layouts_worth_a_look(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
 
 }  // namespace tilec::codegen

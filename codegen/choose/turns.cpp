@@ -18,7 +18,7 @@ class Search {
 
   void run() {
     const model::Prediction today = predict(group_);
-    if (today.milliseconds <= model::near_the_least * least(today)) return;
+    if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_)) return;
     best_ = model::clearly_faster * today.milliseconds;
     for (const Loop& loop : loops()) {
       consider(loop, choose_leaf(facts(nest_, {loop}, target_), chosen_.node));
@@ -32,13 +32,6 @@ class Search {
 
  private:
   model::Prediction predict(const Group& group) const { return model::predict(program_, group, strides_, target_); }
-
-  // Milliseconds below which no order gets.
-  double least(const model::Prediction& of) const {
-    const model::Machine& machine = *model::machine_of(target_);
-    const bool far = of.bytes.must > model::kept_of_l3 * static_cast<double>(target_.l3);
-    return std::max(of.core, of.bytes.must / model::line * (far ? machine.memory.line : machine.l3.line) / (machine.gigahertz * 1e6));
-  }
 
   std::int64_t extent(const std::string& name) const { return nest_.dims[*nest_.dim(name)].extent; }
   double turns(const std::vector<Loop>& loops) const {

@@ -13,9 +13,9 @@ namespace tilec::codegen::model {
 namespace {
 
 constexpr Machine zen4_512{.name = "Zen 4, 512 bits", .gigahertz = 3.7, .pipe = 32, .arithmetic = 64, .loads = 64, .stores = 32, .step = 4, .gathered = 1.0,
-                           .l2 = {2.2, 0}, .l3 = {3.0, 2}, .memory = {9, 20, 12}, .launch = 300, .turn = 100, .masks = true};
+                           .l2 = {2.2, 0}, .l3 = {3.0, 10}, .memory = {9, 20, 12}, .launch = 300, .turn = 100, .masks = true};
 constexpr Machine zen4_256{.name = "Zen 4, 256 bits", .gigahertz = 3.7, .pipe = 32, .arithmetic = 64, .loads = 64, .stores = 32, .step = 4, .gathered = 1.0,
-                           .l2 = {2.2, 0}, .l3 = {3.0, 2}, .memory = {9, 20, 12}, .launch = 300, .turn = 100, .masks = false};
+                           .l2 = {2.2, 0}, .l3 = {3.0, 10}, .memory = {9, 20, 12}, .launch = 300, .turn = 100, .masks = false};
 // AMD 58455: four pipes, of 512 bits, two of them multiply.
 constexpr Machine zen5{.name = "Zen 5", .gigahertz = 4.0, .pipe = 64, .arithmetic = 128, .loads = 128, .stores = 64, .step = 4, .gathered = 1.0,
                        .l2 = {1.5, 0}, .l3 = {3.0, 2}, .memory = {8, 20, 12}, .launch = 300, .turn = 100, .masks = true};

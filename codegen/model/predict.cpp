@@ -37,23 +37,31 @@ class Predictor {
  public:
   Predictor(const poly::Program& program, std::span<const Group> plan, const Strides& strides, const Target& target) : program_(program), plan_(plan), target_(target), machine_(machine_of(target)) {
     for (const Group& group : plan) {
-      GroupTraffic& traffic = groups_.emplace_back(GroupTraffic{program, group.locals, {}});
+      std::vector<Seen> leaves;
       for (const Compute& leaf : group.body) {
         Nest nest = leaf_nest(program, group, leaf, strides);
         Walk loops = walk(nest, group, leaf);
         std::vector<bool> asked = asked_for(nest, leaf);
-        traffic.leaves.push_back({std::move(nest), std::move(loops), leaf.streams(), std::move(asked)});
+        leaves.push_back(seen(program, std::move(nest), std::move(loops), leaf.streams(), std::move(asked)));
       }
+      const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves));
       touched_.push_back(traffic.touched(false));
-      bytes_.push_back(traffic.bytes(false));
+      bytes_.push_back(traffic.bytes());
     }
     measure_distances();
+  }
+
+  // On one core.
+  double milliseconds_of_all() const {
+    double sum = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g) sum += group(g, false).milliseconds;
+    return sum;
   }
 
   PlanPrediction predict() const {
     PlanPrediction made;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      made.groups.push_back(group(g));
+      made.groups.push_back(group(g, true));
       const Prediction& one = made.groups.back();
       made.sum.milliseconds += one.milliseconds;
       made.sum.core += one.core;
@@ -76,13 +84,13 @@ class Predictor {
 
   double bytes_of(TensorId id, double count) const { return count * static_cast<double>(lang::bytes(program_.tensor(id).dtype)); }
 
-  PlanPrediction::Of group(std::size_t g) const {
+  PlanPrediction::Of group(std::size_t g, bool with_bytes) const {
     PlanPrediction::Of made;
     const GroupTraffic& traffic = groups_[g];
     const double caches[] = {usable * static_cast<double>(target_.l1), usable * static_cast<double>(target_.l2), usable_of_last * static_cast<double>(target_.l3)};
     std::vector<std::vector<Moved>> cold, warm;
     for (const double bytes : caches) {
-      cold.push_back(traffic.through(bytes, {}));
+      cold.push_back(with_bytes ? traffic.through(bytes, {}) : std::vector<Moved>(traffic.leaves.size()));
       warm.push_back(traffic.through(bytes, left_in(bytes, g)));
     }
     for (std::size_t l = 0; l < traffic.leaves.size(); ++l) {
@@ -160,6 +168,19 @@ class Predictor {
 bool predicts_time(const Target& target) { return machine_of(target) != nullptr; }
 
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) { return Predictor(plan.program, plan.groups, strides, target).predict(); }
+
+double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) { return Predictor(plan.program, plan.groups, strides, target).milliseconds_of_all(); }
+
+double arithmetic(double multiply_adds, lang::DType type, const Target& target) {
+  const Machine& machine = *machine_of(target);
+  return milliseconds(multiply_adds * std::max(4, lang::bytes(type)) / machine.arithmetic, machine);
+}
+
+double least_milliseconds(double arithmetic, double bytes, const Target& target) {
+  const Machine& machine = *machine_of(target);
+  const Level& from = bytes > usable_of_last * static_cast<double>(target.l3) ? machine.memory : machine.l3;
+  return std::max(arithmetic, milliseconds(bytes / line * from.line, machine));
+}
 
 Prediction predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target) { return Predictor(program, {&group, 1}, strides, target).predict().sum; }
 

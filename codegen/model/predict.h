@@ -38,6 +38,10 @@ struct PlanPrediction {
 // None for a target whose cores the model does not know: bytes alone are predicted there.
 bool predicts_time(const Target& target);
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target);
+double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target);  // of the whole plan, and nothing else
+double arithmetic(double multiply_adds, lang::DType type, const Target& target);  // milliseconds of full vectors
+// Below which no plan gets whose arithmetic takes so many milliseconds and whose tensors have so many bytes.
+double least_milliseconds(double arithmetic, double bytes, const Target& target);
 // Of one group, as if it were all of its plan.
 Prediction predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target);
 // A line for each group and each of its leaves, and one for the sum: milliseconds, and bytes through each level (`--emit=model`).

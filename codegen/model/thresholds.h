@@ -3,6 +3,7 @@
 // Measured on the Zen 4 of machine.cpp, where no other origin is given: about where both ways take equally long.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tilec::codegen::model {
@@ -31,10 +32,9 @@ inline constexpr double operations_a_cycle = 16;       // with full vectors of f
 // Turns of a group: schedule.cpp, indirect.cpp.
 inline constexpr double enough_turns = 8, most_turns = 32;  // of one statement: 8 cores have one each; beyond 32 nothing is gained
 inline constexpr double turns_of_rows = 512;           // beyond which the rows of an outer loop stay in one turn
-// Orders of loops that the model predicts: choose/turns.cpp. Its errors are a quarter in the median.
-inline constexpr double near_the_least = 1.3;          // of what any order takes: below, none is sought
+// What the model predicts: orders of loops in choose/turns.cpp, layouts in operands.cpp. Its errors are a quarter in the median.
+inline constexpr double near_the_least = 1.3;          // of what any plan takes: below, none is sought
 inline constexpr double clearly_faster = 0.75;          // of what is chosen by counts
-inline constexpr double kept_of_l3 = 0.5;              // of the last cache, what it keeps from one call to the next
 inline constexpr double largest_share = 8;             // parts of m or n
 inline constexpr std::int64_t least_rows_of_turn = 64; // rows of m: fewer do not fill blocks
 inline constexpr std::int64_t vectors_of_strips = 4;   // columns of a turn of blocks one vector wide are multiples of so many: turns of 48 had other lanes than the whole, and took 1.9 times as long
@@ -78,6 +78,8 @@ inline constexpr std::int64_t few_lanes = 8;           // values of an index: fe
 // Layouts and boxes of a contraction: choose/layout.cpp (docs/decisions/layouts_by_cost.md, boxes.md).
 inline constexpr double worth_a_search = 30000;        // cycles: below, no layout saves what it takes to think about
 inline constexpr double clearly_less = 0.7;            // of today's cost, for the estimates are rough
+inline constexpr std::size_t layouts_looked_at = 4;    // of those that cost least by the rough estimate, that the model predicts
+inline constexpr double faster_by_prediction = 0.9;    // of the first one's time, what another must come to
 inline constexpr double near_the_best = 1.3;           // of the cycles of the multiply-adds alone
 // Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
 // layout without costs: that estimate knows less of the memory and promises too much. Fitted to the measured times of 240 random

@@ -17,25 +17,40 @@ namespace tilec::codegen::model {
 
 struct Moved { double lines = 0, runs = 0, first = 0; };  // both ways; `first`: of the lines, those at the beginning of a run (machine.h: ramp)
 
-// A leaf as traffic sees it. `asked`: per read, whether its lines are asked for before they are read.
-struct Seen { Nest nest; Walk walk; bool stream = false; std::vector<bool> asked; };
+// A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many lines come one behind the
+// other. `asked`: per read, whether its lines are asked for before they are read.
+struct Seen {
+  Nest nest;
+  Walk walk;
+  bool stream = false;
+  std::vector<bool> asked;
+  std::vector<std::vector<Footprint>> touched;
+  std::vector<double> runs;
 
-struct GroupTraffic {
-  const poly::Program& program;
-  const std::vector<TensorId>& locals;
-  std::vector<Seen> leaves;
+  std::size_t accesses() const { return nest.reads.size() + 1; }
+  const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
+};
+Seen seen(const poly::Program& program, Nest nest, Walk walk, bool stream, std::vector<bool> asked);
+
+class GroupTraffic {
+ public:
+  GroupTraffic(const std::vector<TensorId>& locals, std::vector<Seen> leaves);
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in this cache when the group begins.
   std::vector<Moved> through(double held, const std::map<TensorId, double>& here) const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
   std::map<TensorId, Footprint> touched(bool turn) const;
-  double bytes(bool turn) const;
+  double bytes() const { return bytes_; }              // of the whole box
+
+  const std::vector<TensorId>& locals;
+  const std::vector<Seen> leaves;
 
  private:
-  Footprint of(const FlatAccess& access, const std::vector<std::int64_t>& box) const;
   double bytes_of(const Seen& leaf, std::size_t at) const;
-  Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here) const;
+  Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here, const std::vector<bool>& there) const;
   bool local(TensorId id) const;
+
+  double bytes_ = 0, bytes_of_turn_ = 0;
 };
 
 }  // namespace tilec::codegen::model
