@@ -270,7 +270,16 @@ std::optional<Number> in_a_type_of_its_own(const Scalar& value) {
   return std::nullopt;
 }
 
-std::optional<Number> default_number(Scope& scope, const Scalar& scalar, DType type, Span span) {
+// `>(…) default -inf` is the largest of no elements in every type, and `<(…) default inf` the smallest: the ends of an integer's range.
+std::optional<Number> extreme_of_none(const Scalar& value, DType type, Aggregation aggregation) {
+  const auto* real = value.weak == Scalar::Weak::Float ? value.expr.as<Number>() : nullptr;
+  const double none = aggregation == Aggregation::Max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  if (!real || real->real != none || lang::is_float(type) || (aggregation != Aggregation::Max && aggregation != Aggregation::Min)) return std::nullopt;
+  return type == DType::Bool ? Number{.type = type, .integer = none > 0} : convert(*real, type);
+}
+
+std::optional<Number> default_number(Scope& scope, const Scalar& scalar, DType type, Aggregation aggregation, Span span) {
+  if (const auto none = extreme_of_none(scalar, type, aggregation)) return none;
   const auto value = exactly(scalar, type);
   if (const auto* number = value ? value->as<Number>() : nullptr) return *number;
   const auto held = value ? std::nullopt : in_a_type_of_its_own(scalar);
@@ -282,9 +291,10 @@ std::optional<Number> default_number(Scope& scope, const Scalar& scalar, DType t
   return std::nullopt;
 }
 
-std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const lang::Name& name, const Named& named, const std::vector<Size>& shape, DType type, Span span) {
-  if (named.kind == Named::Kind::Size) return default_number(scope, affine_value(Affine::of(named.size, 0), named.literal), type, span);
-  if (named.kind == Named::Kind::Weak) return default_number(scope, *named.scalar, type, span);
+std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const lang::Name& name, const Named& named, const std::vector<Size>& shape, DType type, Aggregation aggregation,
+                                                            Span span) {
+  if (named.kind == Named::Kind::Size) return default_number(scope, affine_value(Affine::of(named.size, 0), named.literal), type, aggregation, span);
+  if (named.kind == Named::Kind::Weak) return default_number(scope, *named.scalar, type, aggregation, span);
   if (named.kind != Named::Kind::Tensor) {
     scope.diagnostics.report(span, messages::not_elementwise, name.spelled());
     return std::nullopt;
@@ -303,19 +313,19 @@ std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const
   return named.tensor;
 }
 
-std::optional<std::variant<Number, TensorId>> fill_of(Scope& scope, const lang::Contraction& c, const std::vector<Size>& shape, DType type) {
+std::optional<std::variant<Number, TensorId>> fill_of(Scope& scope, const lang::Contraction& c, const std::vector<Size>& shape, DType type, Aggregation aggregation) {
   if (!c.default_value) return Number{.type = type};
   const Span span = c.default_value->span;
   if (const auto* number = std::get_if<lang::Number>(&c.default_value->value)) {
     const auto scalar = number->is_float ? float_literal(number->negative && number->real > 0 ? -number->real : number->real)
                                          : integer_literal(number->integer, number->negative, 0);
-    return default_number(scope, scalar, type, span);
+    return default_number(scope, scalar, type, aggregation, span);
   }
   const auto& name = std::get<lang::Name>(c.default_value->value);
   if (!name.upper && !scope.declared.contains(name.spelled()) && (name.text == "inf" || name.text == "nan"))
-    return default_number(scope, float_literal(name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN()), type, span);
+    return default_number(scope, float_literal(name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN()), type, aggregation, span);
   const auto* named = find(scope, name, span);
-  return named ? default_tensor(scope, name, *named, shape, type, span) : std::nullopt;
+  return named ? default_tensor(scope, name, *named, shape, type, aggregation, span) : std::nullopt;
 }
 
 std::vector<Range> domain_of(const Scope& scope, const std::vector<Affine>& element, const std::vector<Size>& shape, const std::vector<Access>& reads, const std::vector<Range>& constraints) {
@@ -361,7 +371,7 @@ std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const
   }
   auto fold = folded(*aggregation, *scalar, options.dtype, c.body.span(), scope.diagnostics);
   if (!fold) return std::nullopt;
-  const auto fill = fill_of(scope, c, *shape, fold->result);
+  const auto fill = fill_of(scope, c, *shape, fold->result, *aggregation);
   if (!fill) return std::nullopt;
 
   note_borders(scope, {c, indices.all, element, *shape, domain, constraints, *aggregation});

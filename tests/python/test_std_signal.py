@@ -92,3 +92,12 @@ def test_long_transforms_keep_their_digits():
         got = program("signal", name, (), "cpu")(x)
         got = got[0] if isinstance(got, tuple) else got
         assert abs(got - wanted).max() < 2e-6 * abs(wanted).max()
+
+
+@pytest.mark.parametrize("function, inputs", [("dct_rows", 1), ("idct_rows", 1), ("dft_rows", 2), ("rdft_rows", 1)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+def test_transforms_of_integers_are_those_of_their_values(function, inputs, dtype):
+    values = [np.array([[1, 2, 3, 4, 5]], dtype)] * inputs
+    f = program("signal", function)
+    for got, wanted in zip(np.atleast_3d(f(*values)), np.atleast_3d(f(*[v.astype(np.float32) for v in values]))):
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
