@@ -200,7 +200,7 @@ Order mixed_radix(const std::vector<Range>& digits, std::size_t indices) {
 // By numbers, or whatever the sizes are, which are 1 at least where there is a point. Too much room does no harm.
 bool at_least(const Size& a, const Size& b) try {
   const Size difference = a - b;
-  std::int64_t least = difference.constant();
+  poly::Exact least = difference.constant();
   for (const Size::Term& term : difference.terms()) {
     if (term.coefficient < 0) return false;
     least += term.coefficient;

@@ -21,12 +21,10 @@ Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(Cas
 
 void join(std::optional<Expr>& all, Op op, const Expr& e) { all = all ? Expr(Apply{op, {*all, e}, e.type()}) : e; }
 
-bool is_half(DType type) { return type == DType::F16 || type == DType::BF16; }
-
 // A cast between floats rounds, and changes nothing else. What is rounded to a half is written so, or stored.
 const Expr* inside_cast(const Expr& e) {
   const auto* cast = e.as<Cast>();
-  return cast && lang::is_float(cast->type) && !is_half(cast->type) && lang::is_float(cast->operand.type()) ? &cast->operand : nullptr;
+  return cast && lang::is_float(cast->type) && lang::bits(cast->type) > 16 && lang::is_float(cast->operand.type()) ? &cast->operand : nullptr;
 }
 
 class Reader {

@@ -265,10 +265,6 @@ Layouts best_layouts(const Rewriting& r, const Statement& s) {
   return std::move(all[best]);
 }
 
-}  // namespace
-
-namespace {
-
 // What residue classes of one window have in common: the tensors that they read, and how they step through them.
 std::vector<std::int64_t> steps_of(const Rewriting& r, const Statement& s) {
   std::vector<std::int64_t> key;
