@@ -183,15 +183,17 @@ Expr folded(const Expr& value) {
         return same && same->operand.same_as(c.operand) ? value : result;
       },
       [&](const Apply& a) -> Expr {
-        Apply result{a.op, {}, a.type};
-        bool changed = false;
-        for (const auto& operand : a.operands) {
-          result.operands.push_back(folded(operand));
-          changed |= !result.operands.back().same_as(operand);
+        std::optional<Apply> changed;
+        for (std::size_t k = 0; k < a.operands.size(); ++k) {
+          auto operand = folded(a.operands[k]);
+          if (operand.same_as(a.operands[k])) continue;
+          if (!changed) changed = a;
+          changed->operands[k] = std::move(operand);
         }
+        const Apply& result = changed ? *changed : a;
         if (auto number = constant(result)) return *number;
         if (auto simpler = identity(result)) return *simpler;
-        return changed ? Expr{std::move(result)} : value;
+        return changed ? Expr{*std::move(changed)} : value;
       });
 }
 

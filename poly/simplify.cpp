@@ -123,13 +123,14 @@ Expr with_decided(const Statement& s, const Expr& value) {
   if (!apply) return value;
   if (apply->op == Op::Ge)
     if (const auto holds = decided(s, *apply)) return Number{DType::Bool, *holds, 0};
-  Apply result{apply->op, {}, apply->type};
-  bool changed = false;
-  for (const auto& operand : apply->operands) {
-    result.operands.push_back(with_decided(s, operand));
-    changed |= !result.operands.back().same_as(operand);
+  std::optional<Apply> changed;
+  for (std::size_t k = 0; k < apply->operands.size(); ++k) {
+    auto operand = with_decided(s, apply->operands[k]);
+    if (operand.same_as(apply->operands[k])) continue;
+    if (!changed) changed = *apply;
+    changed->operands[k] = std::move(operand);
   }
-  return changed ? Expr{std::move(result)} : value;
+  return changed ? Expr{*std::move(changed)} : value;
 }
 
 int nodes(const Expr& value) {
