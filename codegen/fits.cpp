@@ -165,6 +165,8 @@ class LeafFit {
     const forms::Block* block = leaf_.block();
     if (block && block->turned && (!blocked() || has_threads(target_) || leaf_.rows > leaf_.lanes)) return std::string("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
     if (block && !block->m_inner && (has_threads(target_) || !blocked())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
+    if (block && block->claims && (has_threads(target_) || leaf_.is<forms::Fill>())) return std::string("only the result of a `map` or a `contract` on a CPU is `claimed`");
+    if (block && block->claims && leaf_.streams()) return std::string("a result that is `streamed` goes past the cache, so it is not `claimed`");
     const TensorId id = nest_.target.tensor;
     const auto reads_it = [&](const poly::Node& n) { return reads(n, id); };
     const auto& nodes = plan_.program.nodes;

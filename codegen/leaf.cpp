@@ -339,6 +339,16 @@ class Leaf {
     return body;
   }
 
+  // Asks for the lines that the block will write, which takes memory about as long as a sum does.
+  Body claimed() {
+    if (!block_.claims) return {};
+    const std::string view = names_.fresh("w");
+    Body body{stmt(View{view, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)})};
+    for (const std::int64_t offset : lines_of_step(nest_.target.offset, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, lang::bytes(target_type_)))
+      body.push_back(stmt(Prefetch{view, Expr(offset), true}));
+    return body;
+  }
+
   // ---- one block
 
   Expr lane() const { return lane_.empty() ? Expr(std::int64_t{0}) : var(lane_); }
@@ -359,7 +369,10 @@ class Leaf {
       body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
       body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
     }
-    if (!cleared_) append(body, reduce(folded_from_));
+    if (!cleared_) {
+      append(body, claimed());
+      append(body, reduce(folded_from_));
+    }
     append(body, write());
     if (!lanes) return body;
     return {stmt(For{lane_, lane_kind(), Expr(leaf_.lanes), {}, std::move(body)})};

@@ -639,6 +639,7 @@ Choice choose_leaf(const Facts& f, int node) {
     if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);
     if (f.squares) look_ahead(f, best.leaf);
   }
+  if (best.leaf.block() && f.squares) best.leaf.block()->claims = claims_result(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);

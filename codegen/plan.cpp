@@ -45,6 +45,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (leaf.streams()) line += "  streamed";
   if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
   if (contract && contract->ahead) line += fmt::format("  ahead {} {}", contract->ahead, contract->ahead_by_blocks ? "blocks" : "steps");
+  if (leaf.block() && leaf.block()->claims) line += "  claimed";
   return line;
 }
 
@@ -123,6 +124,7 @@ class LeafReader {
     else if (key == "chunk") chunk(key);
     else if (key == "taps") taps(key);
     else if (key == "ahead") ahead(key);
+    else if (key == "claimed") claimed();
     else refuse(span, "`" + key + "` is no part of a leaf");
   }
 
@@ -192,6 +194,11 @@ class LeafReader {
     contract->ahead_by_blocks = unit == "blocks";
     if (unit != "blocks" && unit != "steps") refuse(span, "`ahead` counts `steps` or `blocks`");
     if (contract == &other) unfit("`ahead` belongs to a `contract` on a CPU that has a `k`");
+  }
+
+  void claimed() {
+    if (auto* block = leaf_.block()) block->claims = true;
+    else unfit("only the result of a `map` or a `contract` on a CPU is `claimed`");
   }
 
   void number(const std::string& key, std::int64_t& to) {
@@ -282,6 +289,7 @@ const std::string& Compute::m() const {
 }
 
 bool Compute::set_streams() {
+  if (block()) block()->claims = false;
   if (auto* map = as<forms::Map>()) return map->stream = true;
   auto* contract = as<forms::Contract>();
   return contract && (contract->stream = true);

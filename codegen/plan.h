@@ -35,6 +35,7 @@ struct Block {
   std::string m;                                       // empty: none
   bool turned = false;                                 // accesses with unit stride along m go through squares transposed in registers
   bool m_inner = true;                                 // blocks of m run inside blocks of n
+  bool claims = false;                                 // lines of the result are asked for, to be written, before a block computes them
   bool operator==(const Block&) const = default;
 };
 struct Map : Block {

@@ -24,11 +24,15 @@ std::int64_t cache_bytes(int name, int index, std::int64_t otherwise) {
   return bytes > 0 ? bytes : otherwise;
 }
 
+// Of a last cache of hundreds of megabytes, one core has a part: of 480 MiB (an Intel Xeon of 2025, virtual) arrays to 32 MiB are read at 29 GB/s,
+// of 64 MiB at 22, of 128 MiB at 14, as from memory.
+constexpr std::int64_t most_of_last = std::int64_t{64} << 20;
+
 void add_caches(Target& target) {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
   target.l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 0, target.l1);
   target.l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 2, target.l2);
-  target.l3 = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 3, target.l3);
+  target.l3 = std::min(cache_bytes(_SC_LEVEL3_CACHE_SIZE, 3, target.l3), most_of_last);
 #endif
 }
 

@@ -7,6 +7,7 @@
 
 #include "codegen/leaf.h"
 #include "codegen/model/estimates.h"
+#include "codegen/model/footprint.h"
 #include "codegen/model/machine.h"
 
 namespace tilec::codegen {
@@ -110,6 +111,16 @@ std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
 }
 
 }  // namespace
+
+bool claims_result(const Facts& f, const Compute& leaf) {
+  if (leaf.is<forms::Map>() ? leaf.rows == 1 : leaf.k.empty()) return false;
+  std::vector<std::int64_t> extents;
+  for (const Dim& dim : f.nest.dims) extents.push_back(dim.extent);
+  if (model::footprint(f.nest.target, extents, f.stored).elements * static_cast<double>(f.stored) <= model::ahead::kept) return false;
+  double steps = 1;
+  for (const std::string& k : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(k)]);
+  return leaf.is<forms::Map>() || steps >= model::ahead::claiming_steps;
+}
 
 void look_ahead(const Facts& f, Compute& leaf) {
   auto& contract = *leaf.as<forms::Contract>();
