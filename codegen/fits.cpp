@@ -160,8 +160,9 @@ class LeafFit {
   // Chunks, streamed stores, staging, the order of blocks.
   Misfit parts() const {
     if (contract_)
-      for (const auto& check : {&LeafFit::taps, &LeafFit::chunk, &LeafFit::ahead})
+      for (const auto& check : {&LeafFit::taps, &LeafFit::chunk})
         if (Misfit why = (this->*check)()) return why;
+    if (Misfit why = ahead()) return why;
     const forms::Block* block = leaf_.block();
     if (block && block->turned && (!blocked() || has_threads(target_) || leaf_.rows > leaf_.lanes)) return std::string("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
     if (block && !block->m_inner && (has_threads(target_) || !blocked())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
@@ -195,8 +196,10 @@ class LeafFit {
   }
 
   Misfit ahead() const {
-    if (contract_->ahead > 0 && (has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` on a CPU that has a `k`");
-    return contract_->ahead <= most_ahead ? std::nullopt : Misfit(fmt::format("{} is too far ahead: {} at most", contract_->ahead, most_ahead));
+    const auto* reduce = leaf_.as<forms::Reduce>();
+    const std::int64_t count = contract_ ? contract_->ahead : reduce ? reduce->ahead : 0;
+    if (count > 0 && (has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`");
+    return count <= most_ahead ? std::nullopt : Misfit(fmt::format("{} is too far ahead: {} at most", count, most_ahead));
   }
 
   // Elements are numbered over the threads of a block, or the block folds or scans together.

@@ -47,7 +47,8 @@ class Leaf {
     };
     m_ = find(leaf.m());
     if (leaf.block()) block_ = *leaf.block();
-    if (const auto* contract = leaf.as<forms::Contract>()) contract_ = *contract;
+    if (const auto* contract = leaf.as<forms::Contract>()) contract_ = *contract, ahead_ = contract->ahead;
+    if (const auto* reduce = leaf.as<forms::Reduce>()) ahead_ = reduce->ahead;
     n_ = find(leaf.n);
     for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
@@ -471,7 +472,7 @@ class Leaf {
   // Step u of the innermost reduction d asks for what a later step, or the same step of a later block, reads of them.
   Body asked_ahead(std::size_t d, const Expr& u) {
     Body body;
-    if (!contract_.ahead) return body;
+    if (!ahead_) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       const Form& f = nest_.reads[r].offset;
       const std::int64_t bytes = lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype), further = further_on(f, d);
@@ -483,10 +484,10 @@ class Leaf {
   }
   // How far the elements of that later step lie behind those of this one.
   std::int64_t further_on(const Form& f, std::size_t d) const {
-    if (!contract_.ahead_by_blocks) return f.coefficients[d] * contract_.ahead;
+    if (!contract_.ahead_by_blocks) return f.coefficients[d] * ahead_;
     const std::int64_t along_m = in_m(f) ? f.coefficients[static_cast<std::size_t>(m_)] * tile_.rows : 0;
     const std::int64_t along_n = in_n(f) ? f.coefficients[static_cast<std::size_t>(n_)] * tile_.vectors * leaf_.lanes : 0;
-    return contract_.ahead * (along_n && (!along_m || !block_.m_inner) ? along_n : along_m);
+    return ahead_ * (along_n && (!along_m || !block_.m_inner) ? along_n : along_m);
   }
 
   Body with_views(const std::function<Body()>& inside) {
@@ -907,6 +908,7 @@ class Leaf {
         whole_mask_ = false;
         if (valid) inner = {stmt(If{mask(0), std::move(inner), {}})};
         if (flag_) inner.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
+        if (!k_.empty()) append(inner, asked_ahead(k_.back(), Expr(std::int64_t{0})));
         std::vector<Advance> moves = advance(d);
         for (Advance& move : moves) move.step = move.step * Expr(vectors * leaf_.lanes);
         same.push_back(stmt(For{index, Kind::Serial, n, std::move(moves), std::move(inner)}));
@@ -922,6 +924,7 @@ class Leaf {
   const Compute& leaf_;
   forms::Block block_;                                 // those of its form; of others, that they have none of it
   forms::Contract contract_;
+  std::int64_t ahead_ = 0;
   const Storage& storage_;
   const Surroundings& around_;
   Names& names_;

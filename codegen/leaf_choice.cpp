@@ -637,9 +637,8 @@ Choice choose_leaf(const Facts& f, int node) {
   }
   if (auto* contract = best.leaf.as<forms::Contract>()) {
     if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);
-    if (f.squares) look_ahead(f, best.leaf);
   }
-  if (best.leaf.block() && f.squares) best.leaf.block()->claims = claims_result(f, best.leaf);
+  if (f.squares) look_ahead(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);
@@ -653,7 +652,9 @@ std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& 
   if (!rows.m) return std::nullopt;
   Block block;
   block.rows = rows.rows;
-  return with_lanes(f, node, lane, rows.m, block, alone);
+  Choice made = with_lanes(f, node, lane, rows.m, block, alone);
+  look_ahead(f, made.leaf);
+  return made;
 }
 
 void widen_for_streams(Compute& leaf, const Facts& f) {

@@ -44,6 +44,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (leaf.block() && leaf.block()->turned) line += "  turned";
   if (leaf.streams()) line += "  streamed";
   if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
+  if (const auto* reduce = leaf.as<forms::Reduce>(); reduce && reduce->ahead) line += fmt::format("  ahead {} steps", reduce->ahead);
   if (contract && contract->ahead) line += fmt::format("  ahead {} {}", contract->ahead, contract->ahead_by_blocks ? "blocks" : "steps");
   if (leaf.block() && leaf.block()->claims) line += "  claimed";
   return line;
@@ -186,14 +187,16 @@ class LeafReader {
   }
 
   void ahead(const std::string& key) {
-    forms::Contract other;
-    auto* contract = leaf_.is<forms::Contract>() ? leaf_.as<forms::Contract>() : &other;
-    number(key, contract->ahead);
+    auto* contract = leaf_.as<forms::Contract>();
+    auto* reduce = leaf_.as<forms::Reduce>();
+    std::int64_t none = 0;
+    number(key, contract ? contract->ahead : reduce ? reduce->ahead : none);
     const lang::Span span = line_.here();
     const std::string unit = line_.next();
-    contract->ahead_by_blocks = unit == "blocks";
     if (unit != "blocks" && unit != "steps") refuse(span, "`ahead` counts `steps` or `blocks`");
-    if (contract == &other) unfit("`ahead` belongs to a `contract` on a CPU that has a `k`");
+    if (contract) contract->ahead_by_blocks = unit == "blocks";
+    else if (reduce && unit == "blocks") unfit("the `ahead` of a `reduce` counts `steps`");
+    if (none) unfit("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`");
   }
 
   void claimed() {

@@ -64,6 +64,7 @@ struct Staged {
 struct Reduce {
   static constexpr const char* word = "reduce";
   std::string m;                                       // empty: none
+  std::int64_t ahead = 0;                              // as of a contract, in steps of the last of k
   bool operator==(const Reduce&) const = default;
 };
 // Partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows` elements a

@@ -26,7 +26,7 @@ std::int64_t cache_bytes(int name, int index, std::int64_t otherwise) {
 
 // Of a last cache of hundreds of megabytes, one core has a part: of 480 MiB (an Intel Xeon of 2025, virtual) arrays to 32 MiB are read at 29 GB/s,
 // of 64 MiB at 22, of 128 MiB at 14, as from memory.
-constexpr std::int64_t most_of_last = std::int64_t{64} << 20;
+constexpr std::int64_t most_of_last = std::int64_t{128} << 20;
 
 void add_caches(Target& target) {
 #ifdef _SC_LEVEL1_DCACHE_SIZE

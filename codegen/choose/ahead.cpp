@@ -20,6 +20,7 @@ class Steps {
   Steps(const Facts& f, const Compute& leaf, std::int64_t chunk)
       : f_(f), leaf_(leaf), n_(position(leaf.n)), m_(position(leaf.m())), innermost_(*f.nest.dim(leaf.k.back())), bytes_(lang::bytes(f.nest.value->type())) {
     for (const std::string& k : leaf.k) steps_ *= static_cast<double>(extent(*f.nest.dim(k)));
+    columns_ = leaf.is<forms::Reduce>() ? extent(static_cast<std::size_t>(n_)) : leaf.vectors * leaf.lanes;
     if (chunk) steps_ *= static_cast<double>(chunk) / static_cast<double>(extent(*f.nest.dim(leaf.k.front())));
   }
 
@@ -29,11 +30,12 @@ class Steps {
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
       if (readings(read) > model::ahead::most_readings) return 0;
+      if (leaf_.is<forms::Reduce>() && lines_of(read) > model::ahead::short_run) return 0;
       all += lines_of(read);
     }
     return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
   }
-  double cycles() const { return std::max(static_cast<double>(leaf_.rows * leaf_.vectors) / 2, 4.0); }
+  double cycles() const { return std::max(static_cast<double>(leaf_.rows) * std::ceil(static_cast<double>(columns_) / static_cast<double>(leaf_.lanes)) / 2, 4.0); }
   double steps() const { return steps_; }
   double innermost() const { return static_cast<double>(extent(innermost_)); }
   // In the end memory says how fast blocks follow each other.
@@ -72,29 +74,30 @@ class Steps {
       if (const std::size_t d = *f_.nest.dim(index); coefficient(read, d) == 0) count *= static_cast<double>(extent(d));
     return count;
   }
-  double lines_of(const FlatAccess& read) const { return static_cast<double>(lines_of_step(read.offset, m_, leaf_.rows, n_, leaf_.vectors * leaf_.lanes, bytes_).size()); }
+  double lines_of(const FlatAccess& read) const { return static_cast<double>(lines_of_step(read.offset, m_, leaf_.rows, n_, columns_, bytes_).size()); }
 
   const Facts& f_;
   const Compute& leaf_;
   const int n_, m_;
   const std::size_t innermost_;
   const std::int64_t bytes_;
+  std::int64_t columns_ = 1;                           // that a step has
   double steps_ = 1;
 };
 
-}  // namespace
-
-namespace {
+// How many steps of the innermost reduction take as long as memory does; 0: it has too few.
+std::int64_t steps_ahead(const Steps& steps) {
+  const double count = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
+  return 2 * count <= steps.innermost() ? static_cast<std::int64_t>(count) : 0;
+}
 
 void ask(const Facts& f, const Compute& leaf, forms::Contract& contract) {
-  if (leaf.k.empty() || leaf.n.empty()) return;
   const Steps steps(f, leaf, contract.chunk);
   const double lines = steps.lines();
   if (lines == 0) return;
   const double by_blocks = std::clamp(std::ceil(model::ahead::in_flight / steps.block()), 1.0, static_cast<double>(model::ahead::most_blocks));
   contract.ahead_by_blocks = steps.blocks_along() > by_blocks && steps.steps() * lines * model::line * by_blocks <= model::ahead::share_of_l2 * static_cast<double>(f.l2);
-  const double by_steps = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
-  contract.ahead = static_cast<std::int64_t>(contract.ahead_by_blocks ? by_blocks : 2 * by_steps <= steps.innermost() ? by_steps : 0);
+  contract.ahead = contract.ahead_by_blocks ? static_cast<std::int64_t>(by_blocks) : steps_ahead(steps);
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
@@ -110,26 +113,34 @@ std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
   return narrow;
 }
 
-}  // namespace
-
-bool claims_result(const Facts& f, const Compute& leaf) {
-  if (leaf.is<forms::Map>() ? leaf.rows == 1 : leaf.k.empty()) return false;
-  std::vector<std::int64_t> extents;
-  for (const Dim& dim : f.nest.dims) extents.push_back(dim.extent);
-  if (model::footprint(f.nest.target, extents, f.stored).elements * static_cast<double>(f.stored) <= model::ahead::kept) return false;
-  double steps = 1;
-  for (const std::string& k : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(k)]);
-  return leaf.is<forms::Map>() || steps >= model::ahead::claiming_steps;
-}
-
-void look_ahead(const Facts& f, Compute& leaf) {
-  auto& contract = *leaf.as<forms::Contract>();
+void ask_for_rows(const Facts& f, Compute& leaf, forms::Contract& contract) {
   ask(f, leaf, contract);
   if (!contract.ahead_by_blocks) return;
   std::optional<Compute> narrow = narrowed(f, leaf);
   if (!narrow || !Steps(f, *narrow, contract.chunk).read_once()) return;
   ask(f, *narrow, *narrow->as<forms::Contract>());
   if (narrow->as<forms::Contract>()->ahead_by_blocks) leaf = std::move(*narrow);
+}
+
+// Sums take long enough to hide what asking takes; a copy has nothing to hide it behind, but where it writes several rows at once, it waits for each.
+bool claims(const Facts& f, const Compute& leaf) {
+  std::vector<std::int64_t> extents;
+  for (const Dim& dim : f.nest.dims) extents.push_back(dim.extent);
+  if (model::footprint(f.nest.target, extents, f.stored).elements * static_cast<double>(f.stored) <= model::ahead::kept) return false;
+  if (leaf.is<forms::Map>()) return leaf.rows > 1;
+  double steps = 1;
+  for (const std::string& k : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(k)]);
+  return steps >= model::ahead::claiming_steps;
+}
+
+}  // namespace
+
+void look_ahead(const Facts& f, Compute& leaf) {
+  if (leaf.block()) leaf.block()->claims = claims(f, leaf);
+  if (leaf.k.empty() || leaf.n.empty()) return;
+  if (auto* contract = leaf.as<forms::Contract>()) ask_for_rows(f, leaf, *contract);
+  if (auto* reduce = leaf.as<forms::Reduce>())
+    if (const Steps steps(f, leaf, 0); steps.lines() > 0) reduce->ahead = steps_ahead(steps);
 }
 
 }  // namespace tilec::codegen

@@ -9,7 +9,6 @@
 
 namespace tilec::codegen {
 
-bool claims_result(const Facts& f, const Compute& leaf);
 void look_ahead(const Facts& f, Compute& leaf);
 
 }  // namespace tilec::codegen

@@ -81,6 +81,7 @@ inline constexpr std::int64_t most_blocks = 4, least_steps = 4, most_steps = 16;
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
+inline constexpr double short_run = 32;                // lines: of a longer one of a fold, a core fetches most by itself
 inline constexpr double claiming_steps = 4;            // of a sum, for which asking for the lines of its result costs little
 inline constexpr double share_of_l2 = 0.25;            // what is asked for and not yet read
 // Blocks one vector wide along a row, from which on they pay: eight seeds of random contractions took 0.4 to 0.8 of the time in rows of 16 and

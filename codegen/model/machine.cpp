@@ -20,8 +20,8 @@ constexpr Machine zen4_256{.name = "Zen 4, 256 bits", .gigahertz = 3.7, .pipe = 
 constexpr Machine zen5{.name = "Zen 5", .gigahertz = 4.0, .pipe = 64, .arithmetic = 128, .loads = 128, .stores = 64, .step = 4, .gathered = 1.0,
                        .l2 = {1.5, 0}, .l3 = {3.0, 2}, .memory = {8, 20, 12}, .launch = 300, .turn = 100, .masks = true};
 // Intel 248966: ports 0 and 5 multiply 512 bits, ports 2 and 3 load them.
-constexpr Machine intel_512{.name = "Intel, 512 bits", .gigahertz = 3.2, .pipe = 64, .arithmetic = 128, .loads = 128, .stores = 64, .step = 4, .gathered = 0.6,
-                            .l2 = {1.6, 0}, .l3 = {6.0, 4}, .memory = {14, 30, 16}, .launch = 300, .turn = 100, .masks = true};
+constexpr Machine intel_512{.name = "Intel, 512 bits", .gigahertz = 3.6, .pipe = 64, .arithmetic = 128, .loads = 128, .stores = 64, .step = 4, .gathered = 0.6,
+                            .l2 = {2.5, 0}, .l3 = {8.0, 6}, .memory = {15, 40, 16}, .launch = 300, .turn = 100, .masks = true};
 constexpr Machine x86_256{.name = "x86-64, 256 bits", .gigahertz = 3.5, .pipe = 32, .arithmetic = 64, .loads = 64, .stores = 32, .step = 4, .gathered = 1.2,
                           .l2 = {2.2, 0}, .l3 = {5.0, 4}, .memory = {12, 25, 14}, .launch = 300, .turn = 100, .masks = false};
 constexpr Machine x86_128{.name = "x86-64, 128 bits", .gigahertz = 3.5, .pipe = 16, .arithmetic = 32, .loads = 32, .stores = 16, .step = 4, .gathered = 1.5,
