@@ -37,11 +37,15 @@ inline constexpr double folded_less = 0.85;            // of the cost, what rows
 inline constexpr double ragged_row = 12;               // cycles to set out along a range that is known at run time only: 24 for 60 elements of two operands, alone 10
 inline constexpr double start = 12;                    // cycles around a block
 inline constexpr double tap_store = 2.5;               // cycles to read, add to and write a vector of the target; to write it alone 1
-inline constexpr double of_load = 0.05;                // cycles by which a block of fewer loads wins among equals
 inline constexpr double paged_row = 2;                 // cycles for each step whose row lies pages from the one before, where no block reads it from a cache
 inline constexpr std::int64_t pages_apart = 512;       // elements of f32: half a page, beyond which a core fetches nothing ahead (machine.h)
 inline constexpr double panel_of_l1 = 32768;           // bytes: what blocks of m read again beyond it comes from the second cache
 inline constexpr double vector_of_l2 = 2;              // cycles
+// Of what a step reads of the second cache: lines in short runs over those of a stream (machine.h); the part of a line that a run has beyond its
+// length; how much of the shorter of computing and fetching the other one does not hide. A sum is cut where its parts, of so many steps at
+// least, take clearly less. Intel Xeon of machine.cpp, products of 312 x 531 over 842 and 105 x 1340 over 794: 93 and 76 GF/s whole, 140 and 119
+// in parts of 96 and 64 steps.
+inline constexpr double of_line = 1.7, torn_line = 0.5, exposed = 0.3, least_of_part = 24, parts_less = 0.93;
 inline constexpr double part_of_l1 = 0.75, part_of_l2 = 0.5;  // of a cache that one operand may fill before its lines are lost
 inline constexpr double line_of_l2 = 0.7, line_of_l3 = 4;  // cycles to fetch such a line again, beyond what is hidden
 // A result comes from memory by as much as it is larger than this part of the last cache, all of it from twice as much on. Then each of its
@@ -53,6 +57,7 @@ inline constexpr double part_of_l3 = 0.25;
 // begin 16 bytes later, as memory of NumPy does; 6 x 4 2.1 and 6.4, 12 x 2 2.2 and 8.6; through the cache 3.6.
 inline constexpr std::int64_t streamed_rows = 4;
 inline constexpr double first_of_run = 20, line_of_run = 12;
+inline constexpr double of_load = 0.05;                // cycles by which a block of fewer loads wins among equals
 inline constexpr double spelled_out = 384;             // operations: a block of a long expression is the expression for every element
 inline constexpr std::int64_t most_rows = 14, most_rows_apart = 16, most_vectors = 6;  // of a block; where elements lie apart, rows share their lines
 inline constexpr std::int64_t edge_rows = 12;          // of a block at the edge of its vectors
