@@ -44,33 +44,7 @@ int operations(const poly::Expr& value) {
 
 std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
 
-// How much of dim d is left when every row that couples it with `inner` dims must hold for all their values.
-double interior(const Facts& f, std::size_t d, const std::vector<bool>& inner) {
-  const auto extent = static_cast<double>(f.extent[d]);
-  double lo = 0, hi = extent;
-  for (const Row& row : f.nest.rows) {
-    const auto a = static_cast<double>(row.form.coefficients[d]);
-    if (a == 0) continue;
-    double least = static_cast<double>(row.form.constant), most = least;
-    bool coupled = false;
-    for (std::size_t k = 0; k < f.extent.size(); ++k) {
-      const auto c = static_cast<double>(row.form.coefficients[k]);
-      if (k == d || c == 0) continue;
-      coupled = coupled || inner[k];
-      (c > 0 ? most : least) += c * static_cast<double>(f.extent[k] - 1);
-    }
-    if (!coupled) continue;
-    const auto size = static_cast<double>(row.extent.value_or(0));
-    if (a > 0) {
-      lo = std::max(lo, std::ceil(-least / a));
-      if (row.extent) hi = std::min(hi, std::ceil((size - most) / a));
-    } else {
-      hi = std::min(hi, std::trunc(least / -a) + 1);
-      if (row.extent) lo = std::max(lo, std::ceil((most - size + 1) / -a));
-    }
-  }
-  return extent > 0 ? std::max(0.0, hi - lo) / extent : 1;
-}
+double interior(const Facts& f, std::size_t d, const std::vector<bool>& inner) { return interior_part(f.nest, f.extent, d, inner); }
 
 bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
   return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });

@@ -2,6 +2,7 @@
 #include "codegen/nest.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lang/diagnostic.h"
 #include "poly/count.h"
@@ -277,6 +278,33 @@ std::int64_t box_points(const Nest& nest) {
   std::int64_t points = 1;
   for (const Dim& dim : nest.dims) if (__builtin_mul_overflow(points, dim.extent, &points)) return INT64_MAX;
   return points;
+}
+
+double interior_part(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner) {
+  const auto extent = static_cast<double>(extents[d]);
+  double lo = 0, hi = extent;
+  for (const Row& row : nest.rows) {
+    const auto a = static_cast<double>(row.form.coefficients[d]);
+    if (a == 0) continue;
+    double least = static_cast<double>(row.form.constant), most = least;
+    bool coupled = false;
+    for (std::size_t k = 0; k < extents.size(); ++k) {
+      const auto c = static_cast<double>(row.form.coefficients[k]);
+      if (k == d || c == 0) continue;
+      coupled = coupled || inner[k];
+      (c > 0 ? most : least) += c * static_cast<double>(extents[k] - 1);
+    }
+    if (!coupled) continue;
+    const auto size = static_cast<double>(row.extent.value_or(0));
+    if (a > 0) {
+      lo = std::max(lo, std::ceil(-least / a));
+      if (row.extent) hi = std::min(hi, std::ceil((size - most) / a));
+    } else {
+      hi = std::min(hi, std::trunc(least / -a) + 1);
+      if (row.extent) lo = std::max(lo, std::ceil((most - size + 1) / -a));
+    }
+  }
+  return extent > 0 ? std::max(0.0, hi - lo) / extent : 1;
 }
 
 }  // namespace tilec::codegen

@@ -75,6 +75,8 @@ Nest intrinsic_nest(const poly::Program& program, const poly::Intrinsic& intrins
 
 // Whether rows of the domain bound m by n and by nothing else that is `open`: each value of m has a range of n of its own.
 bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector<bool>& open);
+// The part of dimension d, of so many values of each, for which every row that couples it with dimensions of `inner` holds for all of theirs.
+double interior_part(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner);
 // The extent's product; saturates.
 std::int64_t box_points(const Nest& nest);
 // Without the dimension `part` and the row 0 <= whole - step * part < step: a turn has one value of it.

@@ -20,6 +20,7 @@ constexpr double fold_of_lanes = 12;                   // cycles to fold the lan
 constexpr double fold_of_row = 1.5;                    // shuffles and additions, in vector multiply-adds, of one of several rows that are folded together
 constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
 constexpr double branch_of_row = 1;                    // cycles of a loop over one value
+constexpr double masked = 3;                            // a vector with a mask over one without
 constexpr double found = 10;                           // cycles: a row found by its number
 
 double operations_of(const poly::Expr& value, const Machine& machine) {
@@ -80,11 +81,20 @@ class Core {
     const std::int64_t apart = std::abs(stride(access, n_));
     const double whole = std::max(machine_.pipe, width(access)) / per_cycle;
     if (apart <= 1) return whole;
-    if (m_ && leaf_.block() && leaf_.block()->turned && std::abs(stride(access, m_)) == 1) return whole + std::log2(static_cast<double>(leaf_.lanes)) * operation();
+    if (m_ && leaf_.block() && leaf_.block()->turned && std::abs(stride(access, m_)) == 1) {
+      // A square of fewer rows than lanes is as many loads or stores as lanes all the same.
+      const double lanes = static_cast<double>(leaf_.lanes);
+      return (whole + std::log2(lanes) * operation()) * lanes / static_cast<double>(std::max<std::int64_t>(1, leaf_.rows));
+    }
     if (apart <= 4) return 2 * static_cast<double>(apart) * whole;
     return machine_.gathered * static_cast<double>(leaf_.lanes);
   }
 
+  std::vector<bool> which_reduce() const {
+    std::vector<bool> which;
+    for (const Dim& dim : nest_.dims) which.push_back(dim.reduction);
+    return which;
+  }
   bool moves_with(const FlatAccess& access, bool reductions) const {
     for (std::size_t d = 0; d < nest_.dims.size(); ++d)
       if (nest_.dims[d].reduction == reductions && access.offset.coefficients[d] != 0) return true;
@@ -116,10 +126,16 @@ class Core {
     const double rows = m_ ? extent_in_turn(*m_) : 1, of_m = std::ceil(rows / static_cast<double>(leaf_.rows)), all_m = m_ ? of_m * turns(*m_) : 1;
     const double columns = n_ ? std::ceil(extent_in_turn(*n_) / lanes) : 1, of_n = std::ceil(columns / static_cast<double>(leaf_.vectors)), all_n = n_ ? of_n * turns(*n_) : 1;
     const double r = rows / of_m, v = columns / of_n;
-    const double step = std::max({r * v * operations_ * operation(), loads(r, v, true), folds() && operations_ > 0 ? machine_.step : 0.0});
+    const auto step_of = [&](double rows_of_block) { return std::max({rows_of_block * v * operations_ * operation(), loads(rows_of_block, v, true), folds() && operations_ > 0 ? machine_.step : 0.0}); };
+    const bool exact = contract && contract->taps > 0;  // of such sums every block has exact bounds
+    const std::vector<bool> reductions = which_reduce();
+    const double inside_m = m_ && !exact ? interior_part(nest_, walk_.boxes[0], *m_, reductions) : 1, inside_n = n_ && !exact ? interior_part(nest_, walk_.boxes[0], *n_, reductions) : 1;
+    // At a border of m rows go one at a time; at one of n vectors have masks, whatever part of them is left.
+    const double at_border = inside_m < 1 ? (1 - inside_m) * r * step_of(1) : 0;
+    const double step = (inside_m * step_of(r) + at_border) * (walk_.filled * inside_n + masked * (1 - inside_n));
     const double once = folds() ? loads(r, v, false) : 0;
     const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
-    return outside * all_m * all_n * (walk_.filled * steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
+    return outside * all_m * all_n * (steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
   }
 
   // Blocks of rows of m: what does not move with m is loaded once for all of them, and their lanes are folded together.
