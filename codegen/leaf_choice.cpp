@@ -507,7 +507,8 @@ void cut_sums(const Facts& f, Compute& leaf) {
   double least = blocks::parts_less * Parts(f, leaf, static_cast<double>(leaf.rows), static_cast<double>(leaf.vectors), steps).whole();
   const std::int64_t all_rows = f.extent[m], all_vectors = (f.extent[n] + leaf.lanes - 1) / leaf.lanes;
   Compute best = leaf;
-  for (std::int64_t rows = leaf.block()->turned ? blocks::least_of_square : 1; rows <= std::min(all_rows, blocks::most_rows); ++rows)
+  const bool squares = leaf.block()->turned;
+  for (std::int64_t rows = squares ? blocks::least_of_square : 1; rows <= std::min(all_rows, squares ? leaf.lanes : blocks::most_rows); ++rows)
     for (std::int64_t vectors = 1; vectors <= std::min(all_vectors, blocks::most_vectors); ++vectors) {
       if (rows * vectors + vectors + 1 > f.registers - 1) continue;
       const Tiles of_m = balanced(all_rows, rows), of_n = balanced(all_vectors, vectors);

@@ -78,7 +78,7 @@ inline constexpr std::int64_t few_lanes = 8;           // values of an index: fe
 // Layouts and boxes of a contraction: choose/layout.cpp (docs/decisions/layouts_by_cost.md, boxes.md).
 inline constexpr double worth_a_search = 30000;        // cycles: below, no layout saves what it takes to think about
 inline constexpr double clearly_less = 0.7;            // of today's cost, for the estimates are rough
-inline constexpr std::size_t layouts_looked_at = 4;    // of those that cost least by the rough estimate, that the model predicts
+inline constexpr std::size_t layouts_looked_at = 6;    // of those that cost least by the rough estimate, that the model predicts
 inline constexpr double faster_by_prediction = 0.9;    // of the first one's time, what another must come to
 inline constexpr double near_the_best = 1.3;           // of the cycles of the multiply-adds alone
 // Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
