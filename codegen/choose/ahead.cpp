@@ -122,15 +122,11 @@ void ask_for_rows(const Facts& f, Compute& leaf, forms::Contract& contract) {
   if (narrow->as<forms::Contract>()->ahead_by_blocks) leaf = std::move(*narrow);
 }
 
-// Sums take long enough to hide what asking takes; a copy has nothing to hide it behind, but where it writes several rows at once, it waits for each.
+// A block of one row goes along a stream that a core fetches ahead by itself.
 bool claims(const Facts& f, const Compute& leaf) {
   std::vector<std::int64_t> extents;
   for (const Dim& dim : f.nest.dims) extents.push_back(dim.extent);
-  if (model::footprint(f.nest.target, extents, f.stored).elements * static_cast<double>(f.stored) <= model::ahead::kept) return false;
-  if (leaf.is<forms::Map>()) return leaf.rows > 1;
-  double steps = 1;
-  for (const std::string& k : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(k)]);
-  return steps >= model::ahead::claiming_steps;
+  return (leaf.rows > 1 || !leaf.k.empty()) && model::footprint(f.nest.target, extents, f.stored).elements * static_cast<double>(f.stored) > model::ahead::kept;
 }
 
 }  // namespace
