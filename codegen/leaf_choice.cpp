@@ -424,7 +424,9 @@ std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size
   std::stable_sort(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
   if (!k.empty() && f.extent[k.back()] < (far ? blocks::short_loop_from_afar : blocks::short_loop)) {
     const auto longest = std::max_element(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return f.extent[a] < f.extent[b]; });
-    if (f.extent[*longest] >= 2 * f.extent[k.back()]) std::rotate(longest, longest + 1, k.end());
+    // Its steps should not go from page to page where those of the short one stay on a line.
+    const auto pages = [&](const FlatAccess& read) { return std::abs(stride(read, *longest)) >= blocks::pages_apart && stride(read, k.back()) && std::abs(stride(read, k.back())) < blocks::shuffled_apart; };
+    if (f.extent[*longest] >= 2 * f.extent[k.back()] && std::none_of(f.nest.reads.begin(), f.nest.reads.end(), pages)) std::rotate(longest, longest + 1, k.end());
   }
   return k;
 }

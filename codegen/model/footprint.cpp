@@ -34,26 +34,30 @@ double distinct(const std::vector<Side>& sides) {
   return count;
 }
 
+// Lines or pages, by their bytes.
+double units(const std::vector<Side>& sides, double bytes, double unit) {
+  double run = bytes, pieces = 1, span = bytes;        // bytes of a piece without holes, how many there are, and from the first to the last
+  bool aligned = true;                                 // every piece starts where the first one does in its unit
+  for (const Side& side : sides) {
+    const double step = static_cast<double>(side.stride) * bytes;
+    const double further = step * static_cast<double>(side.extent - 1);
+    if (pieces == 1 && step <= std::max(unit, run)) run += further;
+    else {
+      pieces *= static_cast<double>(side.extent);
+      aligned = aligned && std::fmod(step, unit) == 0;
+    }
+    span += further;
+  }
+  const double of_a_piece = aligned ? std::ceil(run / unit) : 1 + (run - bytes) / unit;
+  const double all = std::ceil(span / unit);
+  return std::min(pieces * of_a_piece, all);
+}
+
 }  // namespace
 
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes) {
   const std::vector<Side> sides = sides_of(access, extent);
-  const auto bytes = static_cast<double>(element_bytes);
-  double run = bytes, pieces = 1, span = bytes;        // bytes of a piece without holes, how many there are, and from the first to the last
-  bool on_lines = true;                                // every piece starts where the first one does in its line
-  for (const Side& side : sides) {
-    const double step = static_cast<double>(side.stride) * bytes;
-    const double further = step * static_cast<double>(side.extent - 1);
-    if (pieces == 1 && step <= std::max(line, run)) run += further;
-    else {
-      pieces *= static_cast<double>(side.extent);
-      on_lines = on_lines && std::fmod(step, line) == 0;
-    }
-    span += further;
-  }
-  const double of_a_piece = on_lines ? std::ceil(run / line) : 1 + (run - bytes) / line;
-  const double all = std::ceil(span / line);
-  return {distinct(sides), std::min(pieces * of_a_piece, all)};
+  return {distinct(sides), units(sides, static_cast<double>(element_bytes), line), units(sides, static_cast<double>(element_bytes), page)};
 }
 
 }  // namespace tilec::codegen::model

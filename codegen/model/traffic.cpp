@@ -1,6 +1,7 @@
 #include "codegen/model/traffic.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "codegen/model/machine.h"
@@ -19,8 +20,8 @@ double lines_of(const std::map<TensorId, Footprint>& touched) {
 
 }  // namespace
 
-Seen seen(const poly::Program& program, Nest nest, Walk walk, bool stream, std::vector<bool> asked) {
-  Seen leaf{std::move(nest), std::move(walk), stream, std::move(asked), {}, {}};
+Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<bool> asked) {
+  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, std::move(asked), {}, {}};
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);
     const double size = elements(program, access.tensor);
@@ -28,7 +29,7 @@ Seen seen(const poly::Program& program, Nest nest, Walk walk, bool stream, std::
     std::vector<Footprint>& boxes = leaf.touched.emplace_back();
     for (const std::vector<std::int64_t>& box : leaf.walk.boxes) {
       const Footprint found = footprint(access, box, bytes);
-      boxes.push_back({std::min(found.elements, size), std::min(found.lines, size)});
+      boxes.push_back({std::min(found.elements, size), std::min(found.lines, size), std::min(found.pages, size)});
     }
     // Of what is written, nothing is fetched ahead beyond the next line.
     leaf.runs.push_back(run_of(access, leaf.walk, bytes, a < leaf.nest.reads.size() ? reach : line));
@@ -78,7 +79,7 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
     const double ways = written && !leaf.stream ? 2 : 1;
     const double lines = comes * leaf.touched[a][at].lines * ways, run = std::max(1.0, std::min(leaf.touched[a][at].lines, leaf.runs[a]));
     moved.lines += lines;
-    if (written ? leaf.stream : leaf.asked[a]) continue;  // nobody waits
+    if (written ? leaf.stream || leaf.claims : leaf.asked[a]) continue;  // nobody waits
     moved.runs += lines / ways / run;
     if (!written) moved.first += lines / run * std::min(run, ramp);
   }
@@ -105,6 +106,30 @@ std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, d
     moved.push_back(add(leaf, whole ? 0 : at - 1, true, whole ? &here : nullptr, there));
   }
   return moved;
+}
+
+std::vector<double> GroupTraffic::page_cycles() const {
+  std::vector<double> cycles;
+  for (const Seen& leaf : leaves) {
+    double sum = 0;
+    for (const Pages& level : page_levels) sum += pages_beyond(leaf, level.remembered) * level.found;
+    cycles.push_back(sum);
+  }
+  return cycles;
+}
+
+// As lines that a cache has lost, less those that a stream through as many lines finds anyway.
+double GroupTraffic::pages_beyond(const Seen& leaf, double remembered) const {
+  std::size_t at = 0;
+  while (at < leaf.walk.loops.size() && std::accumulate(leaf.touched.begin(), leaf.touched.end(), 0.0, [&](double sum, const auto& boxes) { return sum + boxes[at].pages; }) > remembered) ++at;
+  at = at == 0 ? 0 : at - 1;
+  double sum = 0;
+  for (std::size_t a = 0; a < leaf.accesses(); ++a) {
+    const bool written = a == leaf.nest.reads.size();
+    if (local(leaf.access(a).tensor) || (written && (leaf.stream || leaf.claims))) continue;  // nobody waits
+    sum += std::max(0.0, leaf.touched[a][at].pages - leaf.touched[a][at].lines * line / page);
+  }
+  return sum * leaf.walk.entered(at) * leaf.walk.filled;
 }
 
 }  // namespace tilec::codegen::model

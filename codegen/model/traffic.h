@@ -22,7 +22,7 @@ struct Moved { double lines = 0, runs = 0, first = 0; };  // both ways; `first`:
 struct Seen {
   Nest nest;
   Walk walk;
-  bool stream = false;
+  bool stream = false, claims = false;
   std::vector<bool> asked;
   std::vector<std::vector<Footprint>> touched;
   std::vector<double> runs;
@@ -30,7 +30,7 @@ struct Seen {
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
 };
-Seen seen(const poly::Program& program, Nest nest, Walk walk, bool stream, std::vector<bool> asked);
+Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& leaf, std::vector<bool> asked);
 
 class GroupTraffic {
  public:
@@ -38,6 +38,8 @@ class GroupTraffic {
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in this cache when the group begins.
   std::vector<Moved> through(double held, const std::map<TensorId, double>& here) const;
+  // Cycles to find pages again that a core has forgotten, per leaf.
+  std::vector<double> page_cycles() const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
   std::map<TensorId, Footprint> touched(bool turn) const;
   double bytes() const { return bytes_; }              // of the whole box
@@ -48,6 +50,7 @@ class GroupTraffic {
  private:
   double bytes_of(const Seen& leaf, std::size_t at) const;
   Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here, const std::vector<bool>& there) const;
+  double pages_beyond(const Seen& leaf, double remembered) const;
   bool local(TensorId id) const;
 
   double bytes_ = 0, bytes_of_turn_ = 0;
