@@ -117,6 +117,17 @@ std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<st
     if (f.nest.dims[d].reduction && (share_row(f.nest, d, n) || (m && share_row(f.nest, d, *m)))) taps.push_back(d);
   return taps;
 }
+// How often blocks are gone through. Only values of the last of them that bound nothing are taken together.
+double passes(const Facts& f, const std::vector<std::size_t>& taps) {
+  double count = 1;
+  for (const std::size_t d : taps) count *= static_cast<double>(d == taps.back() ? passes_of_taps(f.nest, f.extent, d) : f.extent[d]);
+  return count;
+}
+// Most of their values are taken together.
+bool joined(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  const std::vector<std::size_t> taps = taps_of(f, n, m);
+  return taps.size() == 1 && 2 * passes_of_taps(f.nest, f.extent, taps[0]) <= f.extent[taps[0]];
+}
 enum class BlockForm { Plain, Turned, Taps };
 struct Block {
   std::int64_t rows = 1, vectors = 1;
@@ -213,7 +224,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
     else if (d != n && d != m && !f.fixed[d]) others *= static_cast<double>(f.extent[d]);
   }
   double taps = 1;
-  if (form == BlockForm::Taps) for (const std::size_t d : taps_of(f, n, m)) taps *= static_cast<double>(f.extent[d]);
+  if (form == BlockForm::Taps) taps = passes(f, taps_of(f, n, m));
   steps /= taps, others *= taps;
   int by_n = 0, by_m = 0, by_both = 0;
   std::vector<const FlatAccess*> gathered;
@@ -250,7 +261,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   const auto free_of_taps = [&](std::size_t d) { return interior(f, d, reductions(f.nest)); };
   const double inside = m && form != BlockForm::Taps ? free_of_taps(*m) : 1;
   // A vector at the border has a mask; one value of the taps reaches half of the border.
-  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : inside_n + blocks::masked * (1 - inside_n);
+  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps && joined(f, n, m) ? 1 : form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : inside_n + blocks::masked * (1 - inside_n);
   const double stores = form == BlockForm::Taps ? blocks::tap_store : 1;
   Block best;
   const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min(m_extent, apart ? blocks::most_rows_apart : blocks::most_rows);
@@ -369,10 +380,8 @@ void order_blocks(const Facts& f, std::size_t n, std::optional<std::size_t> m, B
 }
 
 bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
-  double values = 1;
   const std::vector<std::size_t> taps = taps_of(f, n, m);
-  for (const std::size_t d : taps) values *= static_cast<double>(f.extent[d]);
-  return f.adds && f.squares && !taps.empty() && values <= static_cast<double>(blocks::few_taps) && !outputs_share_rows(f.nest);
+  return f.adds && f.squares && !taps.empty() && (passes(f, taps) <= static_cast<double>(blocks::few_taps) || joined(f, n, m)) && !outputs_share_rows(f.nest);
 }
 
 // Lanes over n and no rows.
@@ -380,7 +389,7 @@ Block alone(const Facts& f, std::size_t n) {
   const Block plain = best_block(f, n, std::nullopt, BlockForm::Plain);
   if (!may_tap(f, n, std::nullopt)) return plain;
   const Block taps = best_block(f, n, std::nullopt, BlockForm::Taps);
-  return taps.cost < blocks::much_less * plain.cost ? taps : plain;
+  return taps.cost < (joined(f, n, std::nullopt) ? model::clearly_less : blocks::much_less) * plain.cost ? taps : plain;
 }
 
 // Blocks of each dimension that rows may run over, with lanes over n.
@@ -646,7 +655,7 @@ std::pair<std::optional<std::size_t>, Block> blocked(const Facts& f, std::size_t
     const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
     // Rows of one dimension fetch alike, however they are read.
     const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
-    if (now < before * (first_taps ? blocks::much_less : blocks::less)) block = with, m = d;
+    if (now < before * (first_taps ? joined(f, n, d) ? model::clearly_less : blocks::much_less : blocks::less)) block = with, m = d;
   });
   return {m, block};
 }

@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include "codegen/scalar.h"
+
 namespace tilec::codegen {
 
 namespace {
@@ -78,7 +80,10 @@ std::optional<Interval> Ranges::interior(std::size_t d, const Interval& range) c
     for (std::size_t k = 0; k < at_.size(); ++k) {
       const std::int64_t c = row.form.coefficients[k];
       if (k == d || !c || at_[k]) continue;
-      (c > 0 ? most : least) += c * (nest_.dims[k].extent - 1);
+      const bool known = is_const(limit_[k].lo) && is_const(limit_[k].hi);
+      const std::int64_t first = known ? const_or(limit_[k].lo, 0) : 0, last = known ? const_or(limit_[k].hi, 0) - 1 : nest_.dims[k].extent - 1;
+      least += c * (c > 0 ? first : last);
+      most += c * (c > 0 ? last : first);
     }
     const Expr rest = known_part(row.form);
     tighten(r, a, rest + Expr(least), rest + Expr(most), row.extent);
