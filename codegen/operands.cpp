@@ -251,7 +251,8 @@ double predicted(Rewriting one, const Layouts& layouts) {
 }
 
 Layouts best_layouts(const Rewriting& r, const Statement& s) {
-  std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, copies_for_lanes(r.program, r.strides, s), r.target, sums_of_pairs(r, s.target.tensor));
+  const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);  // nobody shares rows with these
+  std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, copies_for_lanes(r.program, r.strides, s), r.target, own);
   if (all.size() == 1 || !model::predicts_time(r.target)) return std::move(all.front());
   const Rewriting one = alone(r, s);
   double bytes = 0;

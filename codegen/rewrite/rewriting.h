@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@ struct Rewriting {
   std::vector<Tile> tiles = {};
   std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one tensor
   std::map<std::string, TensorId> pairs = {};          // that windows share (pairs.h), likewise
+  std::set<TensorId> parts = {};                       // of folds, which are folded again (split.h)
   std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};  // of a tensor in an order of its dimensions
 };
 

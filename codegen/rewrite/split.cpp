@@ -66,6 +66,7 @@ void split(Rewriting& r, std::size_t n, const Cut& cut) {
   r.strides.push_back(row_major(extents(parts)));
   program.tensors.push_back(parts);
   const TensorId id = static_cast<TensorId>(program.tensors.size()) - 1;
+  r.parts.insert(id);
   const auto seen = [&](const Affine& e) { return e.compose(map, count + 1); };
   Statement part = whole;
   part.target = {id, {Affine::index(chunk_index, count + 1)}};
