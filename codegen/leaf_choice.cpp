@@ -494,7 +494,7 @@ class Parts {
   double in_parts() const { return (together(computes_, columns_ / blocks_ + apart_) + (stores_ + blocks::start) / held_) / (rows_ * vectors_); }
 
  private:
-  double together(double computes, double lines) const { return std::max(computes, lines * f_.near) + blocks::exposed * std::min(computes, lines * f_.near); }
+  double together(double computes, double lines) const { return std::max(computes, lines * f_.near) + f_.exposed * std::min(computes, lines * f_.near); }
 
   // Lines of which later steps do not read the rest: of rows side by side one, of rows apart each.
   double torn_lines(const FlatAccess& read, std::size_t m) const {
@@ -742,7 +742,10 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   double elements = 1;
   for (const Dim& dim : nest.dims) if (!dim.reduction && nest.target.offset.coefficients[static_cast<std::size_t>(&dim - nest.dims.data())]) elements *= static_cast<double>(dim.extent);
   f.stored = lang::bytes(type);
-  if (const model::Machine* machine = model::machine_of(target)) f.unhidden = machine->unhidden, f.near = blocks::of_line * machine->l2.line * machine->arithmetic / (pipes * model::line);
+  if (const model::Machine* machine = model::machine_of(target)) {
+    f.unhidden = machine->unhidden, f.exposed = machine->exposed;
+    f.near = blocks::of_line * machine->l2.line * machine->arithmetic / (pipes * static_cast<double>(target.vector_bytes));
+  }
   f.from_memory = has_threads(target) ? 0 : std::clamp(elements * static_cast<double>(f.stored) / (blocks::part_of_l3 * static_cast<double>(target.l3)) - 1, 0.0, 1.0);
   f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds && (identity_is_fill(nest) || always_reached(nest));
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });

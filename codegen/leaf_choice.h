@@ -25,7 +25,7 @@ struct Facts {
   bool squares;                                        // of registers may be transposed
   std::int64_t stored = 4;                             // bytes of an element of the target
   double near = 2;                                     // cycles for a line of the second cache, where a full vector takes half of one to multiply and add
-  double unhidden = 0.05;                              // cycles of a load that multiply-adds do not hide
+  double unhidden = 0, exposed = 0;                    // of loads and of the second cache beside multiply-adds: machine.h
   double from_memory = 0;                              // the part of the target that no cache keeps from one call to the next
 };
 // Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.

@@ -19,6 +19,7 @@ struct Machine {
   double loads, stores;                                // bytes of vectors a cycle, to and from the first-level cache
   double step;                                         // cycles from one accumulation to the next of the same register
   double unhidden;                                     // cycles of a vector load that multiply-adds beside it do not hide
+  double exposed;                                      // of the shorter of multiply-adds and lines of the second cache beside them, the part that the other does not hide
   double gathered;                                     // cycles for each element of a vector whose elements lie apart
   Level l2, l3, memory;
   double launch;                                       // cycles from one kernel to the next

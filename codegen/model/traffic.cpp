@@ -120,9 +120,10 @@ std::vector<double> GroupTraffic::page_cycles() const {
 
 // As lines that a cache has lost, less those that a stream through as many lines finds anyway.
 double GroupTraffic::pages_beyond(const Seen& leaf, double remembered) const {
+  const auto touched = [&](std::size_t at) { return std::accumulate(leaf.touched.begin(), leaf.touched.end(), 0.0, [&](double sum, const auto& boxes) { return sum + boxes[at].pages; }); };
+  if (touched(0) <= remembered) return 0;
   std::size_t at = 0;
-  while (at < leaf.walk.loops.size() && std::accumulate(leaf.touched.begin(), leaf.touched.end(), 0.0, [&](double sum, const auto& boxes) { return sum + boxes[at].pages; }) > remembered) ++at;
-  at = at == 0 ? 0 : at - 1;
+  while (at + 1 < leaf.walk.boxes.size() && touched(at + 1) > remembered) ++at;
   double sum = 0;
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const bool written = a == leaf.nest.reads.size();
