@@ -507,11 +507,15 @@ class Parts {
   double rows_, vectors_, steps_, blocks_, columns_ = 0, apart_ = 0, torn_ = 0, held_, computes_, stores_;
 };
 
+// Rows that lie a power of two apart fall on few sets of a cache, which does not hold them then.
+bool on_few_sets(const Facts& f, const FlatAccess& access, std::size_t d) { return stride(access, d) && stride(access, d) * f.stored % blocks::few_sets == 0; }
+
 // The block whose sums take least in parts, where that is clearly less than the sums of the block that was chosen take as they are.
 void cut_sums(const Facts& f, Compute& leaf) {
   if (!f.adds || !f.squares || leaf.m().empty() || leaf.n.empty() || leaf.k.empty() || f.nest.reads.size() != 2 || leaf.block()->turned != turns_sums(f, *f.nest.dim(leaf.n), f.nest.dim(leaf.m()), leaf.rows)) return;
   const std::size_t n = *f.nest.dim(leaf.n), m = *f.nest.dim(leaf.m()), first = *f.nest.dim(leaf.k.front());
   if (f.extent[first] < f.nest.dims[first].extent) return;  // what a turn has of it is a part already
+  if (on_few_sets(f, f.nest.target, m) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return stride(read, n) && on_few_sets(f, read, *f.nest.dim(leaf.k.back())); })) return;
   double steps = 1;
   for (const std::string& k : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(k)]);
   const double inside = steps / static_cast<double>(f.extent[first]);
@@ -525,7 +529,7 @@ void cut_sums(const Facts& f, Compute& leaf) {
       const Tiles of_m = balanced(all_rows, rows), of_n = balanced(all_vectors, vectors);
       const Parts parts(f, leaf, static_cast<double>(of_m.most), static_cast<double>(of_n.most), steps);
       const double held = std::floor(parts.held() / inside);
-      if (held < 1 || held * inside < blocks::least_of_part || 2 * held > static_cast<double>(f.extent[first])) continue;
+      if (held < blocks::least_values_of_part || held * inside < blocks::least_of_part || 2 * held > static_cast<double>(f.extent[first])) continue;
       const double filled = static_cast<double>(all_rows * all_vectors) / static_cast<double>(of_m.count * of_m.most * of_n.count * of_n.most);
       if (const double cost = parts.in_parts() / filled; cost < least) {
         least = cost;

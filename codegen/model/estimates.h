@@ -44,7 +44,8 @@ inline constexpr double vector_of_l2 = 2;              // cycles
 // Of what a step reads of the second cache: lines in short runs over those of a stream (machine.h); the part of a line that a run has beyond its
 // length. A sum is cut where its parts, of so many steps at least, take clearly less. Intel Xeon of machine.cpp, products of 312 x 531 over 842 and 105 x 1340 over 794: 93 and 76 GF/s whole, 140 and 119
 // in parts of 96 and 64 steps.
-inline constexpr double of_line = 1.7, torn_line = 0.5, least_of_part = 24, parts_less = 0.93;
+inline constexpr double of_line = 1.7, torn_line = 0.5, least_of_part = 24, least_values_of_part = 2, parts_less = 0.93;
+inline constexpr std::int64_t few_sets = 1024;         // bytes: rows as far apart lie on a quarter of the sets of a first cache, or fewer
 inline constexpr double part_of_l1 = 0.75, part_of_l2 = 0.5;  // of a cache that one operand may fill before its lines are lost
 inline constexpr double line_of_l2 = 0.7, line_of_l3 = 4;  // cycles to fetch such a line again, beyond what is hidden
 // A result comes from memory by as much as it is larger than this part of the last cache, all of it from twice as much on. Then each of its
