@@ -149,13 +149,12 @@ class Leaf {
   }
 
   // Values of a reduction that bounds m or n reach different elements: all hold the identity first, then each value adds its part to
-  // those it reaches. Few values are spelled out one by one, so that their bounds are numbers.
+  // those it reaches. Few values are spelled out one by one, so that their bounds are numbers; what bounds nothing is one pass.
   Body taps() {
     if (flag_ || type_ != target_type_) throw InternalError("the plan adds up values of a reduction in a target that cannot hold them");
     std::vector<std::int64_t> extents;
     for (const Dim& dim : nest_.dims) extents.push_back(dim.extent);
-    std::int64_t count = 1;
-    for (std::int64_t t = 0; t < contract_.taps; ++t) count *= passes_of_taps(nest_, extents, k_[static_cast<std::size_t>(t)]);
+    const std::int64_t count = passes_of_taps(nest_, extents, {k_.begin(), k_.begin() + contract_.taps});
     cleared_ = true;
     Body body = all_blocks();
     cleared_ = false;
@@ -172,13 +171,13 @@ class Leaf {
     const Interval range = points_.bounds(d);
     // Values of the last one that bound nothing go through the blocks together.
     if (static_cast<std::int64_t>(level) + 1 == contract_.taps)
-      if (const std::optional<Interval> inner = points_.interior(d, range); inner && is_const(inner->hi - inner->lo) && const_or(inner->hi - inner->lo, 0) > 1) {
-        Body body = taps_of(level, {range.lo, inner->lo}, spelled);
+      if (const Interval inner = points_.interior(d, range).value_or(range); is_const(inner.hi - inner.lo) && const_or(inner.hi - inner.lo, 0) > 1) {
+        Body body = taps_of(level, {range.lo, inner.lo}, spelled);
         folded_from_ = level;
-        points_.limit(d, *inner);
+        points_.limit(d, inner);
         append(body, all_blocks());
         points_.limit(d, range);
-        append(body, taps_of(level, {inner->hi, range.hi}, spelled));
+        append(body, taps_of(level, {inner.hi, range.hi}, spelled));
         return body;
       }
     return taps_of(level, range, spelled);
@@ -186,7 +185,7 @@ class Leaf {
   Body taps_of(std::size_t level, const Interval& range, bool spelled) {
     const std::size_t d = k_[level];
     const auto inside = [&](const Expr& v) { return with(d, v, [&] { return each_tap(level + 1, spelled); }); };
-    if (!spelled || !is_const(range.lo) || !is_const(range.hi)) return serial(nest_.dims[d].name, range, inside);
+    if (!spelled || !is_const(range.lo) || !is_const(range.hi) || const_or(range.hi, 0) - const_or(range.lo, 0) > model::blocks::few_taps) return serial(nest_.dims[d].name, range, inside);
     Body body;
     for (std::int64_t v = const_or(range.lo, 0); v < const_or(range.hi, 0); ++v) {
       const std::optional<Expr> condition = guard_of_tap(d, v);

@@ -117,16 +117,10 @@ std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<st
     if (f.nest.dims[d].reduction && (share_row(f.nest, d, n) || (m && share_row(f.nest, d, *m)))) taps.push_back(d);
   return taps;
 }
-// How often blocks are gone through. Only values of the last of them that bound nothing are taken together.
-double passes(const Facts& f, const std::vector<std::size_t>& taps) {
-  double count = 1;
-  for (const std::size_t d : taps) count *= static_cast<double>(d == taps.back() ? passes_of_taps(f.nest, f.extent, d) : f.extent[d]);
-  return count;
-}
 // Most of their values are taken together.
 bool joined(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
   const std::vector<std::size_t> taps = taps_of(f, n, m);
-  return taps.size() == 1 && 2 * passes_of_taps(f.nest, f.extent, taps[0]) <= f.extent[taps[0]];
+  return taps.size() == 1 && 2 * passes_of_taps(f.nest, f.extent, taps) <= f.extent[taps[0]];
 }
 enum class BlockForm { Plain, Turned, Taps };
 struct Block {
@@ -224,7 +218,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
     else if (d != n && d != m && !f.fixed[d]) others *= static_cast<double>(f.extent[d]);
   }
   double taps = 1;
-  if (form == BlockForm::Taps) taps = passes(f, taps_of(f, n, m));
+  if (form == BlockForm::Taps) taps = static_cast<double>(passes_of_taps(f.nest, f.extent, taps_of(f, n, m)));
   steps /= taps, others *= taps;
   int by_n = 0, by_m = 0, by_both = 0;
   std::vector<const FlatAccess*> gathered;
@@ -381,7 +375,7 @@ void order_blocks(const Facts& f, std::size_t n, std::optional<std::size_t> m, B
 
 bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
   const std::vector<std::size_t> taps = taps_of(f, n, m);
-  return f.adds && f.squares && !taps.empty() && (passes(f, taps) <= static_cast<double>(blocks::few_taps) || joined(f, n, m)) && !outputs_share_rows(f.nest);
+  return f.adds && f.squares && !taps.empty() && (passes_of_taps(f.nest, f.extent, taps) <= blocks::few_taps || joined(f, n, m)) && !outputs_share_rows(f.nest);
 }
 
 // Lanes over n and no rows.
@@ -518,6 +512,7 @@ void cut_sums(const Facts& f, Compute& leaf) {
   if (on_few_sets(f, f.nest.target, m) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return stride(read, n) && on_few_sets(f, read, *f.nest.dim(leaf.k.back())); })) return;
   double steps = 1;
   for (const std::string& k : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(k)]);
+  if (steps < 2 * blocks::least_of_part) return;
   const double inside = steps / static_cast<double>(f.extent[first]);
   double least = blocks::parts_less * Parts(f, leaf, static_cast<double>(leaf.rows), static_cast<double>(leaf.vectors), steps).whole();
   const std::int64_t all_rows = f.extent[m], all_vectors = (f.extent[n] + leaf.lanes - 1) / leaf.lanes;

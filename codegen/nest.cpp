@@ -307,11 +307,15 @@ double interior_part(const Nest& nest, const std::vector<std::int64_t>& extents,
   return extent > 0 ? std::max(0.0, hi - lo) / extent : 1;
 }
 
-std::int64_t passes_of_taps(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d) {
+std::int64_t passes_of_taps(const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps) {
   std::vector<bool> outputs;
   for (const Dim& dim : nest.dims) outputs.push_back(!dim.reduction);
-  const auto together = std::llround(interior_part(nest, extents, d, outputs) * static_cast<double>(extents[d]));
-  return together > 1 ? extents[d] - together + 1 : extents[d];
+  std::int64_t passes = 1;
+  for (const std::size_t d : taps) {
+    const auto together = d == taps.back() ? std::llround(interior_part(nest, extents, d, outputs) * static_cast<double>(extents[d])) : 0;
+    passes *= together > 1 ? extents[d] - together + 1 : extents[d];
+  }
+  return passes;
 }
 
 }  // namespace tilec::codegen

@@ -77,8 +77,8 @@ Nest intrinsic_nest(const poly::Program& program, const poly::Intrinsic& intrins
 bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector<bool>& open);
 // The part of dimension d, of so many values of each, for which every row that couples it with dimensions of `inner` holds for all of theirs.
 double interior_part(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner);
-// How often a leaf goes through its blocks whose sum takes values of reduction d one at a time where they bound an output, and all others at once.
-std::int64_t passes_of_taps(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d);
+// How often a leaf goes through its blocks whose sums take values of these reductions one at a time; of the last one, those at once that bound no output.
+std::int64_t passes_of_taps(const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps);
 // The extent's product; saturates.
 std::int64_t box_points(const Nest& nest);
 // Without the dimension `part` and the row 0 <= whole - step * part < step: a turn has one value of it.

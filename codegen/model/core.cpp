@@ -122,7 +122,11 @@ class Core {
     }
     const auto* contract = leaf_.as<forms::Contract>();
     if (contract && !leaf_.k.empty() && contract->chunk > 0) visits *= std::ceil(static_cast<double>(nest_.dims[*nest_.dim(leaf_.k.front())].extent) / static_cast<double>(contract->chunk));
-    for (std::int64_t t = 0; contract && t < contract->taps; ++t) visits *= static_cast<double>(passes_of_taps(nest_, walk_.boxes[0], *nest_.dim(leaf_.k[static_cast<std::size_t>(t)])));
+    if (contract && contract->taps > 0) {
+      std::vector<std::size_t> taps;
+      for (std::int64_t t = 0; t < contract->taps; ++t) taps.push_back(*nest_.dim(leaf_.k[static_cast<std::size_t>(t)]));
+      visits *= static_cast<double>(passes_of_taps(nest_, walk_.boxes[0], taps));
+    }
     const double rows = m_ ? extent_in_turn(*m_) : 1, of_m = std::ceil(rows / static_cast<double>(leaf_.rows)), all_m = m_ ? of_m * turns(*m_) : 1;
     const double columns = n_ ? std::ceil(extent_in_turn(*n_) / lanes) : 1, of_n = std::ceil(columns / static_cast<double>(leaf_.vectors)), all_n = n_ ? of_n * turns(*n_) : 1;
     const double r = rows / of_m, v = columns / of_n;

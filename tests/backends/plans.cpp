@@ -303,6 +303,8 @@ class Groups {
     leaf.vectors = leaf.n.empty() ? 1 : random_.between(1, 4);
     auto* contract = leaf.as<forms::Contract>();
     if (contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) contract->chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
+    if (contract && !contract->chunk && !leaf.k.empty() && group.tile.empty() && random_.chance(4)) contract->taps = random_.between(1, static_cast<int>(leaf.k.size()));
+    if (auto* reduce = leaf.as<forms::Reduce>(); reduce && !leaf.k.empty() && random_.chance(2)) reduce->ahead = random_.between(1, 40);
     const bool once = leaf.is<forms::Map>() || (contract && !contract->chunk && !contract->taps);
     if (once && random_.chance(4)) leaf.set_streams();
     if (contract && random_.chance(3)) contract->ahead = random_.between(1, 40), contract->ahead_by_blocks = random_.chance(2);

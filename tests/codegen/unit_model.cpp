@@ -1,6 +1,7 @@
 // The model: exact bytes where a program says how many, and what every prediction must keep.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -59,6 +60,34 @@ TEST_CASE("a footprint counts each element and each line once") {
   CHECK(touched({16, 1}, {10, 16}).lines == 10);       // neighbours: 160 elements
   CHECK(touched({-1}, {64}).lines == 4);               // from the end
   CHECK(touched({0, 1}, {50, 16}).lines == 1);         // the same one again
+  CHECK(touched({1}, {4096}).pages == 4);
+  CHECK(touched({1024, 1}, {10, 16}).pages == 10);     // rows of a page each
+  CHECK(touched({2048, 1024, 1}, {5, 2, 16}).pages == 10);
+  CHECK(touched({64, 1}, {16, 16}).pages == 1);
+}
+
+TEST_CASE("pages that a core has forgotten take time") {
+  // Down 5520 rows a page or more apart for each b, or rows of 64 b together: the same lines.
+  const auto with = [](const char* plan) {
+    return predicted("function (A[K, M], B[M, R, K]) -> (C) { C[k, r: K, R] = +(A[k, m] * B[m, r, k]); }", {{"K", 448}, {"M", 16}, {"R", 345}}, "cpu:x86-64-v4", plan).of.sum.milliseconds;
+  };
+  CHECK(with("no stage\nno tile\nno copy\nno split\ngroup C\n  contract C  over k  m r  k m  block 15x1  lanes 1\n") > 1.5 * with("no stage\nno tile\nno copy\nno split\ngroup C\n  contract C  over r  m k  k m  block 14x1  lanes 1\n"));
+}
+
+TEST_CASE("values of a tap that bound no output are one pass") {
+  const codegen::Nest window{{{"k", 7, false}, {"m", 398, true}, {"t", 3, true}}, {{{{3, 1, 0}, -9}, 398}}, {0, {{1, 0, 0}, 0}}, {}, poly::Aggregation::Sum, std::nullopt, {}, std::nullopt};
+  const std::vector<std::int64_t> extents{7, 398, 3};
+  CHECK(codegen::passes_of_taps(window, extents, {1}) == 9 + 9 + 1);
+  CHECK(codegen::passes_of_taps(window, extents, {1, 2}) == 398);  // m is not the last; all values of t bound nothing
+  CHECK(codegen::passes_of_taps(window, extents, {2}) == 1);
+}
+
+TEST_CASE("who claims lines does not wait for them") {
+  const auto with = [](const char* claimed) {
+    return predicted("function (A[K, M], B[N, P, K]) -> (C) { C[p, m, n: P, M, N] = +(A[k, m] * B[n, p, k]); }", {{"K", 5}, {"M", 8}, {"N", 497}, {"P", 1293}}, "cpu:x86-64-v4",
+                     std::string("no stage\nno tile\nno copy\nno panels\ngroup C\n  contract C  over p  m m  n n  k k  block 8x1  lanes 16") + claimed + "\n").of.sum.milliseconds;
+  };
+  CHECK(with("  claimed") < with(""));
 }
 
 TEST_CASE("lines that come one behind the other, in the order of the loops") {
@@ -183,6 +212,12 @@ TEST_CASE("of a target whose cores are not known, bytes alone are predicted") {
     CHECK(one.of.sum.milliseconds == 0);
     CHECK(one.of.sum.bytes.must == 3 * 4.0 * 500 * 500);
   }
+}
+
+TEST_CASE("a sum of nothing has a plan on every machine") {
+  for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:aarch64", "cpu:znver5", "cpu:icelake-server", "cpu:x86-64"})
+    for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{100, 200, 0}, {0, 200, 300}, {100, 0, 300}, {0, 0, 0}})
+      CHECK(predicted(matmul, {{"M", m}, {"N", n}, {"K", k}}, target).of.sum.milliseconds >= 0);
 }
 
 TEST_CASE("empty tensors and rows found by number are predicted too") {
