@@ -76,9 +76,7 @@ class Predictor {
   std::vector<bool> asked_for(const Nest& nest, const Compute& leaf) const {
     std::vector<bool> asked(nest.reads.size());
     const auto* contract = leaf.as<forms::Contract>();
-    const auto* reduce = leaf.as<forms::Reduce>();
-    if ((contract == nullptr || contract->ahead == 0) && (reduce == nullptr || reduce->ahead == 0)) return asked;
-    if (leaf.k.empty()) return asked;
+    if (contract == nullptr || contract->ahead == 0 || leaf.k.empty()) return asked;
     const std::size_t innermost = *nest.dim(leaf.k.back());
     for (std::size_t r = 0; r < asked.size(); ++r) asked[r] = waits_for(nest, nest.reads[r], innermost, lang::bytes(program_.tensor(nest.reads[r].tensor).dtype));
     return asked;
