@@ -287,7 +287,7 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
   if (!leaf.outer.empty()) text += fmt::format("; around it {}", fmt::join(leaf.outer, ", "));
   const auto* contract = leaf.as<forms::Contract>();
   if (contract && contract->chunk > 0) text += fmt::format("; {} of {} at a time, added up in the target: what lanes read stays in cache, and a long sum stays exact", contract->chunk, leaf.k.front());
-  if (contract && contract->taps > 0) text += fmt::format("; one value of {} at a time, added up in the target: the blocks of each have exact bounds", fmt::join(std::vector(leaf.k.begin(), leaf.k.begin() + contract->taps), ", "));
+  if (contract && contract->taps > 0) text += fmt::format("; values of {} that bound a block one at a time, added up in the target: its bounds are exact", fmt::join(std::vector(leaf.k.begin(), leaf.k.begin() + contract->taps), ", "));
   if (leaf.block() && leaf.block()->turned) text += fmt::format("; what lies side by side along {} is read or written so, and transposed in registers", leaf.m());
   const auto* reduce = leaf.as<forms::Reduce>();
   const bool by_blocks = contract && contract->ahead_by_blocks;

@@ -975,10 +975,13 @@ std::string Names::fresh(const std::string& stem) {
 }
 
 bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
-  if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::followed) return false;
+  return static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::followed && leaves_cache(nest, read, bytes);
+}
+
+bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
   std::vector<std::int64_t> extents;
   for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
-  return model::footprint(read, extents, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
+  return model::footprint(access, extents, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
 }
 
 std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes) {

@@ -47,7 +47,7 @@ struct Map : Block {
 struct Contract : Block {
   static constexpr const char* word = "contract";
   std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block; 0: all
-  std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, one value at a time: what they bound is exact
+  std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, where they bound one a value at a time: its bounds are exact
   std::int64_t ahead = 0;                              // rows of operands that lie far apart are asked for so many steps, or blocks, before they are read
   bool ahead_by_blocks = false;
   bool stream = false;                                 // as of a map, where each element is written once

@@ -7,7 +7,6 @@
 
 #include "codegen/leaf.h"
 #include "codegen/model/estimates.h"
-#include "codegen/model/footprint.h"
 #include "codegen/model/machine.h"
 
 namespace tilec::codegen {
@@ -123,11 +122,7 @@ void ask_for_rows(const Facts& f, Compute& leaf, forms::Contract& contract) {
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.
-bool claims(const Facts& f, const Compute& leaf) {
-  std::vector<std::int64_t> extents;
-  for (const Dim& dim : f.nest.dims) extents.push_back(dim.extent);
-  return (leaf.rows > 1 || !leaf.k.empty()) && model::footprint(f.nest.target, extents, f.stored).elements * static_cast<double>(f.stored) > model::ahead::kept;
-}
+bool claims(const Facts& f, const Compute& leaf) { return (leaf.rows > 1 || !leaf.k.empty()) && leaves_cache(f.nest, f.nest.target, f.stored); }
 
 }  // namespace
 
