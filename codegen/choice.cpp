@@ -5,6 +5,7 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "codegen/choose/leaves.h"
 #include "codegen/clock.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
@@ -88,7 +89,10 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   const std::optional<Fused> fused = poly::located(span, [&] { return fuse(reduced, strides_of(reduced, request), request.output_strides, request.target, *given, heard, diagnostics); });
   if (!fused || !offsets_fit(fused->program, fused->strides, diagnostics)) return std::nullopt;
   // From here on no sum of a kernel leaves 64 bits.
-  choice.plan = timed("schedule", [&] { return poly::located(span, [&] { return schedule(*fused, request.target); }); });
+  choice.plan = timed("schedule", [&] { return poly::located(span, [&] { 
+    Plan plan = schedule(*fused, request.target);
+    choose_leaves(plan, fused->strides, request.target);
+    return plan; }); });
   verify(*choice.plan, fused->strides);
   if (!replay(*choice.plan, *fused, lines, request.target, diagnostics)) return std::nullopt;
   choice.strides = fused->strides;

@@ -264,9 +264,8 @@ Misfit leaf_fault(const Plan& plan, const Group& group, const Compute& leaf, con
 Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen, const Strides& strides, const Target& target) {
   const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan.program.nodes[static_cast<std::size_t>(chosen.node)]);
   if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return chosen;
-  Nest nest = leaf_nest(plan.program, group, chosen, strides);
-  nest.adds = !chosen.is<forms::Fill>() && group.tile.empty() && may_add(plan.program, group, chosen.node, nest, strides);
-  const Facts turn = facts(nest, group.tile.empty() ? group.loops : origins(group), target);
+  const Nest nest = nest_to_choose(plan.program, group, chosen, strides);
+  const Facts turn = facts(nest, loops_of_turn(group), target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
   if (has_threads(target)) for_threads(leaf, turn, target);
   if (chosen.is<forms::Fill>()) leaf.form = forms::Fill{*leaf.block()};

@@ -639,7 +639,7 @@ class Leaf {
   Expr load(Body& body, std::size_t r, std::int64_t i, std::int64_t v) {
     const Form& f = nest_.reads[r].offset;
     const DType type = storage_.plan.program.tensor(nest_.reads[r].tensor).dtype;
-    if (turns(f)) return Load{square(body, r, v), Expr(i), compute_type(type)};
+    if (!tile_.guarded && turns(f)) return Load{square(body, r, v), Expr(i), compute_type(type)};
     Expr offset = inside_tile(f, i, v);
     if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
     Expr plain = Load{views_[r], offset, type};
@@ -655,7 +655,7 @@ class Leaf {
   // ---- squares: rows of m whose elements lie side by side are read along m, written along m, and transposed in between
 
   bool turns(const Form& f) const {
-    return block_.turned && tile_.blocked_m && tile_.blocked_n && !lane_.empty() && !tile_.guarded && f.coefficients[static_cast<std::size_t>(m_)] == 1 &&
+    return block_.turned && tile_.blocked_m && tile_.blocked_n && !lane_.empty() && f.coefficients[static_cast<std::size_t>(m_)] == 1 &&
            std::abs(f.coefficients[static_cast<std::size_t>(n_)]) > 1;
   }
 

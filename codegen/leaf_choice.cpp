@@ -21,6 +21,7 @@
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/staged.h"
+#include "codegen/tile.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen {
@@ -208,7 +209,7 @@ class Refetched {
 
 // Cycles of one block over all steps of the reduction, and of all blocks. `turned`: rows are as many as lanes, and squares of them are
 // transposed in registers. `taps`: the reductions that bound a block stand outside it.
-Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, BlockForm form) {
+Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, BlockForm form, std::int64_t least_vectors = 1) {
   const bool turned = form == BlockForm::Turned;
   const std::int64_t lanes = lanes_for(f, f.extent[n]);
   const std::int64_t all_vectors = (f.extent[n] + lanes - 1) / lanes;
@@ -260,7 +261,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   Block best;
   const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min(m_extent, apart ? blocks::most_rows_apart : blocks::most_rows);
   for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows)
-    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(all_vectors, turned ? 1 : blocks::most_vectors); ++vectors) {
+    for (std::int64_t vectors = least_vectors; vectors <= std::min<std::int64_t>(all_vectors, turned ? 1 : blocks::most_vectors); ++vectors) {
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
       if (static_cast<double>(rows * vectors * f.ops) > blocks::spelled_out && rows * vectors > 1) continue;
       if (steps <= 1 && rows > 1 && !by_n && !apart) continue;  // nothing is reused: plain rows
@@ -659,6 +660,15 @@ std::pair<std::optional<std::size_t>, Block> blocked(const Facts& f, std::size_t
   return {m, block};
 }
 
+// What follows from a block: parts of its sums, and what it asks for ahead.
+void finish(const Facts& f, Compute& leaf) {
+  if (auto* contract = leaf.as<forms::Contract>()) {
+    if (f.adds && !contract->taps) contract->chunk = chunk_of(f, leaf);
+    if (!contract->taps) cut_sums(f, leaf);
+  }
+  if (f.squares) look_ahead(f, leaf);
+}
+
 }  // namespace
 
 bool outputs_share_rows(const Nest& nest) {
@@ -690,15 +700,47 @@ Choice choose_leaf(const Facts& f, int node) {
     best.again = block.again;
     best.torn = block.torn;
   }
-  if (auto* contract = best.leaf.as<forms::Contract>()) {
-    if (f.adds && !contract->taps) contract->chunk = chunk_of(f, best.leaf);
-    if (!contract->taps) cut_sums(f, best.leaf);
-  }
-  if (f.squares) look_ahead(f, best.leaf);
+  finish(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
     std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);
   return best;
+}
+
+std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
+  if (const auto scan = scan_of(f.nest); scan && !f.fixed[scan->along]) return {};
+  std::vector<std::pair<double, std::size_t>> lanes;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d]) lanes.emplace_back(lane_cost(f, d), d);
+  std::ranges::stable_sort(lanes, {}, &std::pair<double, std::size_t>::first);
+  std::vector<Choice> made;
+  const auto add = [&](std::size_t n, std::optional<std::size_t> m, Block block) {
+    if (block.cost == infinite) return false;
+    order_blocks(f, n, m, block);
+    made.push_back(with_lanes(f, node, n, m, block, block.cost));
+    return true;
+  };
+  const auto add_with_wider = [&](std::size_t n, std::optional<std::size_t> m, const Block& block) {
+    if (add(n, m, block) && block.form != BlockForm::Turned) add(n, m, best_block(f, n, m, block.form, 2 * block.vectors));
+  };
+  for (const auto& [cost, n] : lanes) {
+    if (cost > blocks::lanes_worth_asking * lanes.front().first) break;
+    if (f.nest.dims[n].reduction) {
+      Why::Leaf why;
+      made.push_back(with_folded_rows(f, node, n, cost, why));
+      continue;
+    }
+    add_with_wider(n, std::nullopt, best_block(f, n, std::nullopt, BlockForm::Plain));
+    if (may_tap(f, n, std::nullopt)) add_with_wider(n, std::nullopt, best_block(f, n, std::nullopt, BlockForm::Taps));
+    each_block(f, n, [&, n = n](std::size_t m, const Block& block) { if (block.form == BlockForm::Turned || !may_turn(f, n, m)) add_with_wider(n, m, block); });
+  }
+  std::ranges::stable_sort(made, {}, &Choice::cost);
+  std::vector<Compute> leaves;
+  for (Choice& choice : made) {
+    if (leaves.size() == most) break;
+    finish(f, choice.leaf);
+    if (std::ranges::find(leaves, choice.leaf) == leaves.end()) leaves.push_back(std::move(choice.leaf));
+  }
+  return leaves;
 }
 
 std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m) {
@@ -726,6 +768,14 @@ bool may_add(const poly::Program& program, const Group& group, int node, const N
     if (s && loop.walk && group.body.size() > 1 && part_of_turn(*s, loop, strides)) return false;
   return program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
 }
+
+Nest nest_to_choose(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides) {
+  Nest nest = leaf_nest(program, group, leaf, strides);
+  nest.adds = !leaf.is<forms::Fill>() && group.tile.empty() && may_add(program, group, leaf.node, nest, strides);
+  return nest;
+}
+
+std::vector<Loop> loops_of_turn(const Group& group) { return group.tile.empty() ? group.loops : origins(group); }
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
   Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l1, target.l2, false, has_threads(target) ? blocks::fold_of_threads : blocks::fold_of_lanes, !has_threads(target)};

@@ -30,6 +30,9 @@ struct Facts {
 };
 // Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides);
+// The nest of a leaf that may be chosen anew, and the loops that a turn of its group leaves.
+Nest nest_to_choose(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
+std::vector<Loop> loops_of_turn(const Group& group);
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
 
 // Whether a row couples two output dimensions: a triangle.
@@ -43,6 +46,8 @@ struct Choice {
   double torn = 0;                                     // of the cost, what it takes to write a large result in short runs
 };
 Choice choose_leaf(const Facts& f, int node);
+// The best blocks of other lanes, rows and forms, those that cost least by the same estimate first.
+std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most);
 // Lanes that fold along n, with rows of m; none where rows do not pay.
 std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m);
 // Blocks of a contraction whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.

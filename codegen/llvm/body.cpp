@@ -312,7 +312,7 @@ void BodyEmitter::store_streaming(Value* pointer, Value* value) {
 
 void BodyEmitter::statement(const If& s) {
   const Lanes condition = expr(s.condition);
-  if (!condition.value->getType()->isVectorTy()) return branch(condition.value, s);
+  if (!condition.value->getType()->isVectorTy()) return branch(condition.value, s.then, s.otherwise);
   masked(condition.value, s.then);
   if (!s.otherwise.empty()) masked(builder_.CreateNot(condition.value), s.otherwise);
 }
@@ -332,7 +332,9 @@ void BodyEmitter::masked(Value* condition, const Body& statements) {
     Value* bits = builder_.CreateBitCast(mask_, builder_.getIntNTy(static_cast<unsigned>(lanes_)));
     any_ = builder_.CreateICmpNE(bits, constant_integer(bits->getType(), 0));
   }
-  body(statements);
+  // One branch in the place of a question for each element that all lanes read.
+  if (any_ && reads_in_common(statements) > 1) branch(std::exchange(any_, nullptr), statements, {});
+  else body(statements);
   mask_ = outer_mask, known_ = outer_known, any_ = outer_any;
 }
 
@@ -364,20 +366,20 @@ std::vector<std::pair<std::size_t, std::size_t>> BodyEmitter::carried(std::initi
   return elements;
 }
 
-void BodyEmitter::branch(Value* condition, const If& s) {
-  if (const auto* known = llvm::dyn_cast<ConstantInt>(condition)) return body(known->isOne() ? s.then : s.otherwise);
-  const auto elements = carried({&s.then, &s.otherwise});
+void BodyEmitter::branch(Value* condition, const Body& if_so, const Body& if_not) {
+  if (const auto* known = llvm::dyn_cast<ConstantInt>(condition)) return body(known->isOne() ? if_so : if_not);
+  const auto elements = carried({&if_so, &if_not});
   const auto values = [&] {
     std::vector<Value*> v;
     for (const auto& [array, i] : elements) v.push_back(registers_[array][i]);
     return v;
   };
-  BasicBlock *then = block("then"), *otherwise = s.otherwise.empty() ? nullptr : block("else"), *after = block("end");
+  BasicBlock *then = block("then"), *otherwise = if_not.empty() ? nullptr : block("else"), *after = block("end");
   BasicBlock* before = builder_.GetInsertBlock();
   builder_.CreateCondBr(condition, then, otherwise ? otherwise : after);
   const std::vector<Value*> old = values();
   builder_.SetInsertPoint(then);
-  body(s.then);
+  body(if_so);
   const std::vector<Value*> yes = values();
   BasicBlock* from_yes = builder_.GetInsertBlock();
   builder_.CreateBr(after);
@@ -386,7 +388,7 @@ void BodyEmitter::branch(Value* condition, const If& s) {
   if (otherwise) {
     for (std::size_t i = 0; i < elements.size(); ++i) registers_[elements[i].first][elements[i].second] = old[i];
     builder_.SetInsertPoint(otherwise);
-    body(s.otherwise);
+    body(if_not);
     no = values();
     from_no = builder_.GetInsertBlock();
     builder_.CreateBr(after);

@@ -121,7 +121,8 @@ class BodyEmitter {
   void parallel(const For& s);
   void fork(llvm::Function* thunk, llvm::Value* frame, llvm::Value* extent, llvm::BasicBlock* after);
   void masked(llvm::Value* condition, const Body& body);
-  void branch(llvm::Value* condition, const If& s);
+  void branch(llvm::Value* condition, const Body& if_so, const Body& if_not);
+  int reads_in_common(const Body& statements) const;
   std::vector<std::pair<std::size_t, std::size_t>> carried(std::initializer_list<const Body*> bodies) const;
   llvm::BasicBlock* block(const char* name);
   llvm::Value* stack(llvm::Type* type, std::uint64_t count);

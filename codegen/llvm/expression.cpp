@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "codegen/llvm/body.h"
 #include "lang/diagnostic.h"
@@ -222,6 +223,26 @@ Lanes BodyEmitter::load(const Load& l) {
   const bool near = step != 0 && std::abs(step) <= 4 && lanes_ >= 4 && (!mask_ || around_.vector_bytes >= 64);
   Value* v = step == 1 ? load_unit(m, offset.value) : near ? load_near(m, offset.value, step) : load_gather(m, offset);
   return {m.type, from_storage(builder_, v, m.type)};
+}
+
+// Elements of memory that are the same for all lanes.
+int BodyEmitter::reads_in_common(const Body& statements) const {
+  int count = 0;
+  const std::function<bool(const Expr&)> common = [&](const Expr& e) {
+    return e.match([](const Constant&) { return true; }, [](const Load&) { return false; }, [&](const Convert& c) { return common(c.operand); },
+                   [&](const Variable& v) { const auto at = values_.find(v.name); return at != values_.end() && is_uniform(at->second); },
+                   [&](const Operation& o) { return std::ranges::all_of(o.operands, common); });
+  };
+  const std::function<void(const Expr&)> look = [&](const Expr& e) {
+    e.match([](const Constant&) {}, [](const Variable&) {}, [&](const Convert& c) { look(c.operand); }, [&](const Operation& o) { std::ranges::for_each(o.operands, look); },
+            [&](const Load& l) {
+              const auto at = memory_.find(l.view);
+              count += at != memory_.end() && at->second.registers < 0 && !at->second.varying && common(l.offset);
+            });
+  };
+  for (const Stmt& s : statements)
+    if (const auto* let = std::get_if<Let>(&s.node)) look(let->value);
+  return count;
 }
 
 // Under a mask without lanes nothing happens, so nothing may be read there.

@@ -66,6 +66,7 @@ inline constexpr std::int64_t short_loop = 8;          // values: of a reduction
 inline constexpr std::int64_t short_loop_from_afar = 6;  // the same where an operand is larger than the second cache: 50 MB by columns of 64 bytes took 9.7 ms with the longer reduction innermost, 4.9 in the order of memory
 inline constexpr std::int64_t unrolled_steps = 4, unrolled_block = 64;  // of the innermost reduction: its steps, and its accumulators in all of them
 inline constexpr std::int64_t reduced_vectors = 4;     // accumulators of a fold of lanes: they hide `latency`
+inline constexpr double lanes_worth_asking = 1.5;        // times the least by which lanes cost more, whose blocks the model is asked about
 inline constexpr double much_less = 0.35;              // of the cost, what taps must come to: they write the target once for each value (docs/decisions/layouts_by_cost.md)
 inline constexpr double less = 0.98;                   // of the cost, what another block must come to
 inline constexpr double tie = 0.001;                   // of the cost: such blocks take equally long, and the wider strip is taken

@@ -11,6 +11,9 @@ namespace tilec::codegen::model {
 // its first lines takes more, until the core fetches far enough ahead (`ramp`).
 struct Level { double line, start, ahead = 0; };
 
+// Pages of 4 KiB, of which a core remembers where they are, and cycles to find another one, several at a time.
+struct Pages { double remembered, found; };
+
 struct Machine {
   const char* name;
   double gigahertz;                                    // with one core busy
@@ -22,6 +25,8 @@ struct Machine {
   double exposed;                                      // of the shorter of multiply-adds and lines of the second cache beside them, the part that the other does not hide
   double gathered;                                     // cycles for each element of a vector whose elements lie apart
   Level l2, l3, memory;
+  double back;                                         // of the cycles of a line that is fetched, what one that is sent back takes beside it
+  Pages near, far;                                     // what its first and its second list of pages hold
   double launch;                                       // cycles from one kernel to the next
   double turn;                                         // cycles to hand a turn of a parallel loop to the core that asked
   bool masks;                                          // AVX-512: functions take fewer steps, and none element by element
@@ -40,10 +45,6 @@ inline constexpr double page = 4096;                   // bytes
 // 4096 lines: up to 16 streams take 8 cycles a line whatever the runs; of more, lines take 40, 27, 21, 20, 12, 9 cycles in runs of
 // 1, 4, 16, 64, 256, 1024. In pages of 4 KiB, which NumPy has of arrays below 4 MB, 15 for a stream and 53, 37, 29, 29, 20, 16.
 // From the last cache, 6 MB, nothing of this is seen: 4 cycles in runs of one line, else 3.
-// Pages of 4 KiB, of which a core remembers where they are, and cycles to find another one, several at a time. Intel Xeon of machine.cpp, virtual: sums
-// that go from page to page of 15 to 50 MB, a line or less of each, take 29 to 32 cycles a page. Of 200 pages 7 to 8, of which most is hidden.
-struct Pages { double remembered, found; };
-inline constexpr Pages page_levels[] = {{72, 3}, {1536, 30}};
 inline constexpr double streams = 16;                  // side by side
 inline constexpr double reach = page / 2;              // bytes: a step as wide, or less, goes on with a stream
 inline constexpr double ramp = 128;                    // lines

@@ -58,6 +58,9 @@ class Predictor {
     return sum;
   }
 
+  // Without what moves, but for the least.
+  PlanPrediction::Of first_group() const { return group(0, false); }
+
   PlanPrediction predict() const {
     PlanPrediction made;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -93,7 +96,7 @@ class Predictor {
       cold.push_back(with_bytes ? traffic.through(bytes, {}) : std::vector<Moved>(traffic.leaves.size()));
       warm.push_back(traffic.through(bytes, left_in(bytes, g)));
     }
-    const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles() : std::vector<double>();
+    const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>();
     for (std::size_t l = 0; l < traffic.leaves.size(); ++l) {
       Prediction leaf;
       leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
@@ -113,7 +116,7 @@ class Predictor {
     return made;
   }
 
-  double wait(const Level& level, const Moved& moved) const { return moved.lines * level.line + moved.runs * level.start + moved.first * level.ahead; }
+  double wait(const Level& level, const Moved& moved) const { return (moved.lines - (1 - machine_->back) * moved.back) * level.line + moved.runs * level.start + moved.first * level.ahead; }
 
   double turns(std::size_t g) const {
     const Walk& walk = groups_[g].leaves.front().walk;
@@ -183,7 +186,7 @@ double least_milliseconds(double arithmetic, double bytes, const Target& target)
   return std::max(arithmetic, milliseconds(bytes / line * from.line, machine));
 }
 
-Prediction predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target) { return Predictor(program, {&group, 1}, strides, target).predict().sum; }
+PlanPrediction::Of predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target) { return Predictor(program, {&group, 1}, strides, target).first_group(); }
 
 }  // namespace tilec::codegen::model
 

@@ -42,8 +42,8 @@ double milliseconds_of(const Plan& plan, const Strides& strides, const Target& t
 double arithmetic(double multiply_adds, lang::DType type, const Target& target);  // milliseconds of full vectors
 // Below which no plan gets whose arithmetic takes so many milliseconds and whose tensors have so many bytes.
 double least_milliseconds(double arithmetic, double bytes, const Target& target);
-// Of one group, as if it were all of its plan.
-Prediction predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target);
+// Of one group, as if it were all of its plan: times, and the least that must move.
+PlanPrediction::Of predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target);
 // A line for each group and each of its leaves, and one for the sum: milliseconds, and bytes through each level (`--emit=model`).
 std::string print(const Plan& plan, const PlanPrediction& prediction, const Target& target);
 

@@ -79,6 +79,7 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
     const double ways = written && !leaf.stream ? 2 : 1;
     const double lines = comes * leaf.touched[a][at].lines * ways, run = std::max(1.0, std::min(leaf.touched[a][at].lines, leaf.runs[a]));
     moved.lines += lines;
+    if (written && !leaf.stream) moved.back += lines / ways;
     if (written ? leaf.stream || leaf.claims : leaf.asked[a]) continue;  // nobody waits
     moved.runs += lines / ways / run;
     if (!written) moved.first += lines / run * std::min(run, ramp);
@@ -108,11 +109,11 @@ std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, d
   return moved;
 }
 
-std::vector<double> GroupTraffic::page_cycles() const {
+std::vector<double> GroupTraffic::page_cycles(const Machine& machine) const {
   std::vector<double> cycles;
   for (const Seen& leaf : leaves) {
     double sum = 0;
-    for (const Pages& level : page_levels) sum += pages_beyond(leaf, level.remembered) * level.found;
+    for (const Pages& level : {machine.near, machine.far}) sum += pages_beyond(leaf, level.remembered) * level.found;
     cycles.push_back(sum);
   }
   return cycles;

@@ -15,7 +15,9 @@
 
 namespace tilec::codegen::model {
 
-struct Moved { double lines = 0, runs = 0, first = 0; };  // both ways; `first`: of the lines, those at the beginning of a run (machine.h: ramp)
+struct Machine;
+
+struct Moved { double lines = 0, back = 0, runs = 0, first = 0; };  // both ways; `back`: of the lines, those that are sent back; `first`: those at the beginning of a run (machine.h: ramp)
 
 // A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many lines come one behind the
 // other. `asked`: per read, whether its lines are asked for before they are read.
@@ -39,7 +41,7 @@ class GroupTraffic {
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in this cache when the group begins.
   std::vector<Moved> through(double held, const std::map<TensorId, double>& here) const;
   // Cycles to find pages again that a core has forgotten, per leaf.
-  std::vector<double> page_cycles() const;
+  std::vector<double> page_cycles(const Machine& machine) const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
   std::map<TensorId, Footprint> touched(bool turn) const;
   double bytes() const { return bytes_; }              // of the whole box

@@ -1,0 +1,15 @@
+// The leaf of each statement, where the model knows a faster one than that which costs least by counts.
+//
+//   contract dB_s  over k0  n b0  k m0  block 1x1   predicted 7.3 ms   ⇒   contract dB_s  m k0  n b0  k m0  block 6x2  taps 1   predicted 2.0
+//
+// A count weighs hundreds of blocks and knows little of the caches. The model is asked about the few best.
+#pragma once
+
+#include "codegen/plan.h"
+#include "codegen/target.h"
+
+namespace tilec::codegen {
+
+void choose_leaves(Plan& plan, const Strides& strides, const Target& target);
+
+}  // namespace tilec::codegen
