@@ -302,24 +302,43 @@ class Leaf {
         return inside(t);
       });
     };
-    if (is_const(count)) {
-      const std::int64_t extent = const_or(count, 0);
+    const auto rows_of = [&](const Expr& lo, std::int64_t extent) -> Body {
       if (extent <= 0) return {};
       if (squares) {
-        Body body = rows_at(range.lo, Expr(extent / block), block);
-        if (extent % block) append(body, rows_at(range.lo + Expr(extent / block * block), Expr(1), extent % block));
+        Body body = rows_at(lo, Expr(extent / block), block);
+        if (extent % block) append(body, rows_at(lo + Expr(extent / block * block), Expr(1), extent % block));
         return body;
       }
       const std::int64_t turns = (extent + block - 1) / block, most = (extent + turns - 1) / turns, full = extent - turns * (most - 1);
-      Body body = rows_at(range.lo, Expr(full), most);
-      if (most > 1) append(body, rows_at(range.lo + Expr(full * most), Expr(turns - full), most - 1));
+      Body body = rows_at(lo, Expr(full), most);
+      if (most > 1) append(body, rows_at(lo + Expr(full * most), Expr(turns - full), most - 1));
       return body;
-    }
+    };
+    if (is_const(count)) return rows_of(range.lo, const_or(count, 0));
     const std::string lo = names_.fresh(stem + "_lo"), full = names_.fresh(stem + "_full");
     Body body{stmt(Let{lo, range.lo}), stmt(Let{full, floor_divide(maximum(count, Expr(std::int64_t{0})), block)})};
-    append(body, rows_at(var(lo), var(full), block));
-    append(body, one_by_one(static_cast<std::size_t>(m_), {var(lo) + var(full) * Expr(block), range.hi}, tile, inside));
+    Body blocks = rows_at(var(lo), var(full), block);
+    append(blocks, one_by_one(static_cast<std::size_t>(m_), {var(lo) + var(full) * Expr(block), range.hi}, tile, inside));
+    // Of all boxes but the last the rows are as many as planned, and these are cut evenly too.
+    const std::int64_t most = most_values(range);
+    if (most > 0 && most % block != 0) blocks = {stmt(If{at_least(range.hi - var(lo), Expr(most)), rows_of(var(lo), most), std::move(blocks)})};
+    append(body, std::move(blocks));
     return body;
+  }
+
+  // At most so many values, where a bound of its end is a number from a bound of its begin; else 0.
+  static std::int64_t most_values(const Interval& range) {
+    std::int64_t most = 0;
+    for (const Expr& hi : parts_of(range.hi, Op::Min))
+      for (const Expr& lo : parts_of(range.lo, Op::Max)) {
+        const Expr between = hi - lo;
+        if (is_const(between) && (most == 0 || const_or(between, 0) < most)) most = std::max<std::int64_t>(0, const_or(between, 0));
+      }
+    return most;
+  }
+  static std::vector<Expr> parts_of(const Expr& e, Op op) {
+    const auto* operation = e.as<Operation>();
+    return operation && operation->op == op ? operation->operands : std::vector<Expr>{e};
   }
 
   Body blocked_vectors(const Interval& range, std::int64_t most_vectors, const Tile& tile, const InTile& inside) {

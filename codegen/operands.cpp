@@ -8,7 +8,6 @@
 #include <map>
 
 #include "codegen/choose/layout.h"
-#include "codegen/choose/leaves.h"
 #include "codegen/choose/pairs.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
@@ -248,9 +247,7 @@ double predicted(Rewriting one, const Layouts& layouts) {
   share_rows(one);
   std::vector<Fused::Set> sets = sets_of(one);
   const Fused fused{std::move(one.program), std::move(one.strides), std::move(sets), {}};
-  Plan plan = schedule(fused, one.target);
-  choose_leaves(plan, fused.strides, one.target);
-  return model::milliseconds_of(plan, fused.strides, one.target);
+  return model::milliseconds_of(schedule(fused, one.target), fused.strides, one.target);
 }
 
 Layouts best_layouts(const Rewriting& r, const Statement& s) {

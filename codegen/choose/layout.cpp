@@ -326,9 +326,8 @@ Layouts choose_layouts(const Program& program, const Strides& strides, const Sta
 std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone) {
   std::vector<Layouts> all;
   Layouts chosen = search_layouts(program, strides, s, today, target, alone, alone || stands_alone(program, s) ? &all : nullptr);
+  std::ranges::stable_sort(all, {}, &Layouts::cost);
   const auto same = [&](const Layouts& other) { return other.reads == chosen.reads && other.target == chosen.target && other.boxes == chosen.boxes; };
-  // As it lies comes first: its cost knows least of what the model knows.
-  std::ranges::stable_sort(all.begin() + (all.empty() ? 0 : 1), all.end(), {}, &Layouts::cost);
   std::erase_if(all, same);
   if (all.size() >= model::layouts_looked_at) all.resize(model::layouts_looked_at - 1);
   all.insert(all.begin(), std::move(chosen));
