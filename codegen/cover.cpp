@@ -15,6 +15,8 @@ namespace {
 using poly::Affine;
 using poly::Statement;
 
+constexpr int most_links = 64;                         // of a chain: a link looks at all before it
+
 // What a dimension of the target goes through: numbers first, first + step, … up to last.
 struct Progression { std::int64_t first, step, last; };
 
@@ -67,6 +69,19 @@ bool disjoint(const Statement& a, const Statement& b) {
   return different_cosets(a, b);
 }
 
+// The number that the first link of the chain begins with; none where a link before s may write what s may.
+std::optional<poly::Number> held(const poly::Program& program, const Statement& s) {
+  const Statement* link = &s;
+  for (int links = 0; links < most_links; ++links) {
+    if (const auto* number = std::get_if<poly::Number>(&link->fill)) return *number;
+    const TensorId before = std::get<TensorId>(link->fill);
+    const Statement* made = maker(program, before);
+    if (made == nullptr || program.tensor(before).dtype != program.tensor(s.target.tensor).dtype || !disjoint(*made, s)) return std::nullopt;
+    link = made;
+  }
+  return std::nullopt;
+}
+
 // How many elements a statement is sure to write.
 double elements_written(const Fused& fused, const Statement& s) {
   const Nest nest = nest_of(s, fused.strides);
@@ -76,6 +91,11 @@ double elements_written(const Fused& fused, const Statement& s) {
 }
 
 }  // namespace
+
+void note_held(poly::Program& program) {
+  for (poly::Node& node : program.nodes)
+    if (auto* s = std::get_if<Statement>(&node); s && std::holds_alternative<TensorId>(s->fill)) s->held = held(program, *s);
+}
 
 Cover::Cover(const Fused& fused) : fused_(fused), buffer_(buffers(fused.program)), written_(fused.program.tensors.size(), 0) {
   std::vector<std::vector<const Statement*>> counted(written_.size());

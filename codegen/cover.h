@@ -12,6 +12,9 @@
 
 namespace tilec::codegen {
 
+// What the elements hold that a link may write and does not reach: the number that the chain begins with, where no link before writes them.
+void note_held(poly::Program& program);
+
 class Cover {
  public:
   explicit Cover(const Fused& fused);

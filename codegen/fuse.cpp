@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/clock.h"
+#include "codegen/cover.h"
 #include "codegen/factor.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
@@ -117,6 +118,7 @@ std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, 
                           const Heard& heard, lang::Diagnostics& diagnostics) {
   Rewriting r{program, strides, target};
   clip_targets(r.program);
+  note_held(r.program);
   copy_outputs(r.program, r.strides, output_strides);
   Clock timed(heard.timings);
   for (const Pass& pass : passes) {

@@ -163,6 +163,7 @@ Nest nest_of(const Statement& statement, const StridesOf& strides, const std::se
   for (const poly::Expr& part : poly::parts(*nest.value))
     if (const auto* index = part.as<poly::Index>()) nest.forms.emplace_back(index->value, shifted(index->value, hull));
   if (const auto* number = std::get_if<poly::Number>(&statement.fill)) nest.fill = *number;
+  else nest.fill = statement.held;
   for (std::size_t d = nest.dims.size(); d-- > 0;)
     if (nest.dims[d].extent == 1 && !keep.count(nest.dims[d].name)) erase_dim(nest, d);
   merge_dims(nest, keep);

@@ -85,6 +85,7 @@ struct Statement {
   std::string kernel_name;                             // [[name(…)]], else empty
   Keep keep = Keep::Free;
   Span span;
+  std::optional<Number> held = std::nullopt;           // where fill is a tensor, and known: what the elements hold that this may write and no point reaches
 };
 
 // What is not affine. Shapes below; B, J, R stand for any number of dimensions.

@@ -19,7 +19,7 @@ using poly::Statement;
 
 bool may_stage(const Program& program, const Strides& strides, const Statement& s) {
   if (s.aggregation == Aggregation::Assign || program.tensor(s.target.tensor).shape.empty()) return false;
-  return std::holds_alternative<poly::Number>(s.fill) || always_reached(nest_of(s, strides));
+  return std::holds_alternative<poly::Number>(s.fill) || s.held || always_reached(nest_of(s, strides));
 }
 
 std::size_t stage_result(Rewriting& r, std::size_t n, const std::vector<std::size_t>& order) {
@@ -51,7 +51,7 @@ std::size_t stage_result(Rewriting& r, std::size_t n, const std::vector<std::siz
     sum.target.element.push_back(Affine::index(order[at], sum.indices.size()));
     sum.target.element.back().constant = poly::Size(-low(sum, order[at]));
   }
-  if (!std::holds_alternative<poly::Number>(sum.fill)) sum.fill = poly::Number{whole.dtype};  // every element is reached
+  if (!std::holds_alternative<poly::Number>(sum.fill)) sum.fill = sum.held.value_or(poly::Number{whole.dtype});  // else every element is reached
   r.strides.push_back(row_major(extents(staged)));
   program.tensors.push_back(std::move(staged));
   program.nodes[n] = std::move(sum);
