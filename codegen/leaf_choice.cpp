@@ -256,7 +256,8 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   const auto free_of_taps = [&](std::size_t d) { return interior(f, d, reductions(f.nest)); };
   const double inside = m && form != BlockForm::Taps ? free_of_taps(*m) : 1;
   // A vector at the border has a mask; one value of the taps reaches half of the border.
-  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps && joined(f, n, m) ? 1 : form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : inside_n + blocks::masked * (1 - inside_n);
+  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps && joined(f, n, m) ? 1 : form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : 1;
+  const double masked_n = form == BlockForm::Taps ? 0 : 1 - inside_n;
   const double stores = form == BlockForm::Taps ? blocks::tap_store : 1;
   Block best;
   const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min(m_extent, apart ? blocks::most_rows_apart : blocks::most_rows);
@@ -266,11 +267,11 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
       if (static_cast<double>(rows * vectors * f.ops) > blocks::spelled_out && rows * vectors > 1) continue;
       if (steps <= 1 && rows > 1 && !by_n && !apart) continue;  // nothing is reused: plain rows
       const bool squares = turned ? rows > 1 && turns(f.nest.target, n, *m) : turns_sums(f, n, m, rows);
-      const auto cycles = [&](double r, double v) {
+      const auto cycles = [&](double r, double v, double of_mask = 0) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
         const double panel = streamed * static_cast<double>(lanes) * 4 * steps > blocks::panel_of_l1 ? blocks::vector_of_l2 * streamed : 0;
-        const double step = std::max({r * v * f.ops / pipes, loads / pipes, panel, f.ops ? model::latency : 1.0});
+        const double step = of_mask + std::max({r * v * f.ops / pipes, loads / pipes, panel, f.ops ? model::latency : 1.0});
         const double spread = squares ? square * v : scattered ? apart_cycles(f.nest.target, r, v) + r * v * static_cast<double>(lanes) * blocks::scattered : 0.0;
         return steps * (step + blocks::of_load * loads + (m ? 0.0 : blocks::paged_row) * paged + gather_cycles(r, v)) + spread + stores * r * v + blocks::start;
       };
@@ -278,7 +279,10 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
       if (turned) mt.most = rows;
       const Tiles nt = balanced(all_vectors, vectors);
       const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
-      const double cost = of_lanes * others * (static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border);
+      const double whole = static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border;
+      // Vectors at the border go one at a time.
+      const double at_border = masked_n > 0 ? static_cast<double>(mt.count * all_vectors) * cycles(static_cast<double>(mt.most), 1, blocks::mask) : 0;
+      const double cost = others * (of_lanes * (1 - masked_n) * whole + masked_n * at_border);
       const bool tie = cost < best.cost * (1 + blocks::tie) && mt.most == best.rows && nt.most > best.vectors;  // wider strips
       if (cost < best.cost * (1 - blocks::tie) || tie) best = {mt.most, nt.most, cost, form};
     }

@@ -20,7 +20,7 @@ constexpr double fold_of_lanes = 12;                   // cycles to fold the lan
 constexpr double fold_of_row = 1.5;                    // shuffles and additions, in vector multiply-adds, of one of several rows that are folded together
 constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
 constexpr double branch_of_row = 1;                    // cycles of a loop over one value
-constexpr double masked = 3;                            // a vector with a mask over one without
+constexpr double mask = 5;                              // cycles of a step to find the mask of a vector at a border, which goes alone
 constexpr double found = 10;                           // cycles: a row found by its number
 
 double operations_of(const poly::Expr& value, const Machine& machine) {
@@ -130,13 +130,13 @@ class Core {
     const double rows = m_ ? extent_in_turn(*m_) : 1, of_m = std::ceil(rows / static_cast<double>(leaf_.rows)), all_m = m_ ? of_m * turns(*m_) : 1;
     const double columns = n_ ? std::ceil(extent_in_turn(*n_) / lanes) : 1, of_n = std::ceil(columns / static_cast<double>(leaf_.vectors)), all_n = n_ ? of_n * turns(*n_) : 1;
     const double r = rows / of_m, v = columns / of_n;
-    const auto step_of = [&](double rows_of_block) { return std::max({rows_of_block * v * operations_ * operation(), loads(rows_of_block, v, true), folds() && operations_ > 0 ? machine_.step : 0.0}); };
+    const auto step_of = [&](double rows_of_block, double vectors) { return std::max({rows_of_block * vectors * operations_ * operation(), loads(rows_of_block, vectors, true), folds() && operations_ > 0 ? machine_.step : 0.0}); };
     const bool exact = contract && contract->taps > 0;  // of such sums every block has exact bounds
     const std::vector<bool> reductions = which_reduce();
     const double inside_m = m_ && !exact ? interior_part(nest_, walk_.boxes[0], *m_, reductions) : 1, inside_n = n_ && !exact ? interior_part(nest_, walk_.boxes[0], *n_, reductions) : 1;
-    // At a border of m rows go one at a time; at one of n vectors have masks, whatever part of them is left.
-    const double at_border = inside_m < 1 ? (1 - inside_m) * r * step_of(1) : 0;
-    const double step = (inside_m * step_of(r) + at_border) * (walk_.filled * inside_n + masked * (1 - inside_n));
+    // At a border of m rows go one at a time; at one of n vectors do, with masks, whatever part of them is left.
+    const double at_border = inside_m < 1 ? (1 - inside_m) * r * step_of(1, v) : 0;
+    const double step = (inside_m * step_of(r, v) + at_border) * walk_.filled * inside_n + (1 - inside_n) * v * (step_of(r, 1) + mask);
     const double once = folds() ? loads(r, v, false) : 0;
     const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
     return outside * all_m * all_n * (steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
