@@ -52,6 +52,7 @@ class Leaf {
     n_ = find(leaf.n);
     for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
+    if (ahead_) asks_ = level_that_waits(nest, leaf).value_or(k_.size());
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
     scaled_ = has_scale(nest.aggregation, type_);
@@ -436,7 +437,10 @@ class Leaf {
     if (level >= k_.size()) return innermost(std::nullopt);
     if (level + 1 == k_.size()) return innermost(k_[level]);
     const std::size_t d = k_[level];
-    return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return reduce(level + 1); }); });
+    return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] {
+      Body body = asked_outside(level);
+      append(body, reduce(level + 1));
+      return body; }); });
   }
 
   // Element offset of an access at the tile's corner, with every fixed dimension in place.
@@ -508,13 +512,30 @@ class Leaf {
   // Step u of the innermost reduction d asks for what a later step, or the same step of a later block, reads of them.
   Body asked_ahead(std::size_t d, const Expr& u) {
     Body body;
-    if (!ahead_) return body;
+    if (!ahead_ || asks_ + 1 != k_.size()) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       const Form& f = nest_.reads[r].offset;
       const std::int64_t bytes = lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype), further = further_on(f, d);
       if (!further || !waits_for(nest_, nest_.reads[r], d, bytes) || std::find(views_.begin(), views_.end(), views_[r]) != views_.begin() + static_cast<std::ptrdiff_t>(r)) continue;
       for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes))
         body.push_back(stmt(Prefetch{views_[r], Expr(offset + further) + u * Expr(f.coefficients[d])}));
+    }
+    return body;
+  }
+  // The same of a reduction with others inside it: what they read in all.
+  Body asked_outside(std::size_t level) {
+    Body body;
+    if (!ahead_ || asks_ != level) return body;
+    std::vector<std::pair<std::size_t, std::int64_t>> inner;
+    for (std::size_t l = level + 1; l < k_.size(); ++l) inner.emplace_back(k_[l], nest_.dims[k_[l]].extent);
+    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
+      const Form& f = nest_.reads[r].offset;
+      const std::int64_t bytes = lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype), further = further_on(f, k_[level]);
+      if (!further || !waits_for(nest_, nest_.reads[r], k_[level], bytes)) continue;
+      const std::string view = names_.fresh("x");
+      body.push_back(stmt(View{view, storage_.name(nest_.reads[r].tensor), corner(r, f)}));
+      for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes, inner))
+        body.push_back(stmt(Prefetch{view, Expr(offset + further)}));
     }
     return body;
   }
@@ -961,6 +982,7 @@ class Leaf {
   forms::Block block_;                                 // those of its form; of others, that they have none of it
   forms::Contract contract_;
   std::int64_t ahead_ = 0;
+  std::size_t asks_ = 0;                               // the one of k_ whose steps ask
   const Storage& storage_;
   const Surroundings& around_;
   Names& names_;
@@ -997,18 +1019,32 @@ bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int
   return static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::followed && leaves_cache(nest, read, bytes);
 }
 
+std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf) {
+  const std::int64_t bytes = lang::bytes(nest.value->type());
+  for (std::size_t level = leaf.k.size(); level-- > 0;)
+    if (std::ranges::any_of(nest.reads, [&](const FlatAccess& read) { return waits_for(nest, read, *nest.dim(leaf.k[level]), bytes); })) return level;
+  return std::nullopt;
+}
+
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
   std::vector<std::int64_t> extents;
   for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
   return model::footprint(access, extents, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
 }
 
-std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes) {
+std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {
   const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)], by_n = n < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(n)];
   std::map<std::int64_t, std::int64_t> last;           // of a line, as if the block started with one
+  std::vector<std::int64_t> starts{0};
+  for (const auto& [d, count] : inner) {
+    const std::size_t known = starts.size();
+    for (std::int64_t value = 1; value < (offset.coefficients[d] ? count : 1); ++value)
+      for (std::size_t s = 0; s < known; ++s) starts.push_back(starts[s] + value * offset.coefficients[d]);
+  }
+  for (const std::int64_t start : starts)
   for (std::int64_t i = 0; i < (by_m ? rows : 1); ++i)
     for (std::int64_t j = 0; j < (by_n ? columns : 1); ++j) {
-      const std::int64_t at = i * by_m + j * by_n;
+      const std::int64_t at = start + i * by_m + j * by_n;
       const auto line = static_cast<std::int64_t>(std::floor(static_cast<double>(at * bytes) / model::line));
       const auto [known, fresh] = last.try_emplace(line, at);
       if (!fresh) known->second = std::max(known->second, at);

@@ -17,8 +17,12 @@ namespace {
 class Steps {
  public:
   Steps(const Facts& f, const Compute& leaf, std::int64_t chunk)
-      : f_(f), leaf_(leaf), n_(position(leaf.n)), m_(position(leaf.m())), innermost_(*f.nest.dim(leaf.k.back())), bytes_(lang::bytes(f.nest.value->type())) {
-    for (const std::string& k : leaf.k) steps_ *= static_cast<double>(extent(*f.nest.dim(k)));
+      : f_(f), leaf_(leaf), n_(position(leaf.n)), m_(position(leaf.m())), level_(level_that_waits(f.nest, leaf).value_or(leaf.k.size() - 1)), asking_(*f.nest.dim(leaf.k[level_])), bytes_(lang::bytes(f.nest.value->type())) {
+    for (std::size_t l = 0; l < leaf.k.size(); ++l) {
+      const std::size_t d = *f.nest.dim(leaf.k[l]);
+      (l <= level_ ? steps_ : inside_) *= static_cast<double>(extent(d));
+      if (l > level_) inner_.emplace_back(d, extent(d));
+    }
     columns_ = leaf.is<forms::Reduce>() ? extent(static_cast<std::size_t>(n_)) : leaf.vectors * leaf.lanes;
     if (chunk) steps_ *= static_cast<double>(chunk) / static_cast<double>(extent(*f.nest.dim(leaf.k.front())));
   }
@@ -26,17 +30,18 @@ class Steps {
   // Lines of a step that are worth asking for, of all reads; 0: none is.
   double lines() const {
     double all = 0;
+    if (!inner_.empty() && asks_never()) return 0;
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
       if (readings(read) > model::ahead::most_readings) return 0;
-      if (leaf_.is<forms::Reduce>() && lines_of(read) > model::ahead::short_run) return 0;
+      if ((leaf_.is<forms::Reduce>() || !inner_.empty()) && lines_of(read) > model::ahead::short_run) return 0;
       all += lines_of(read);
     }
     return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
   }
-  double cycles() const { return std::max(static_cast<double>(leaf_.rows) * std::ceil(static_cast<double>(columns_) / static_cast<double>(leaf_.lanes)) / 2, 4.0); }
+  double cycles() const { return inside_ * std::max(static_cast<double>(leaf_.rows) * std::ceil(static_cast<double>(columns_) / static_cast<double>(leaf_.lanes)) / 2, 4.0); }
   double steps() const { return steps_; }
-  double innermost() const { return static_cast<double>(extent(innermost_)); }
+  double in_a_row() const { return static_cast<double>(extent(asking_)); }
   // In the end memory says how fast blocks follow each other.
   double block() const { return steps_ * std::max(cycles(), lines() * model::line / model::memory_bytes); }
   // Whether all that waits lies along n, and one block reads it and no other.
@@ -55,6 +60,12 @@ class Steps {
   }
 
  private:
+  // A fold asks in its innermost loop alone; values of taps are loops around the blocks.
+  bool asks_never() const {
+    const auto* contract = leaf_.as<forms::Contract>();
+    return contract == nullptr || static_cast<std::int64_t>(level_) < contract->taps;
+  }
+
   int position(const std::string& name) const { return name.empty() ? -1 : static_cast<int>(*f_.nest.dim(name)); }
   std::int64_t extent(std::size_t d) const { return f_.extent[d]; }
   std::int64_t coefficient(const FlatAccess& read, std::size_t d) const { return std::abs(read.offset.coefficients[d]); }
@@ -62,8 +73,8 @@ class Steps {
 
   // Nor does a step read all that lies between it and the next.
   bool waits(const FlatAccess& read) const {
-    if (!waits_for(f_.nest, read, innermost_, bytes_)) return false;
-    const auto step = static_cast<double>(coefficient(read, innermost_) * bytes_);
+    if (!waits_for(f_.nest, read, asking_, bytes_)) return false;
+    const auto step = static_cast<double>(coefficient(read, asking_) * bytes_);
     return step >= std::min(model::page, 2 * lines_of(read) * model::line);
   }
   // By blocks of m and by loops around the blocks.
@@ -73,21 +84,22 @@ class Steps {
       if (const std::size_t d = *f_.nest.dim(index); coefficient(read, d) == 0) count *= static_cast<double>(extent(d));
     return count;
   }
-  double lines_of(const FlatAccess& read) const { return static_cast<double>(lines_of_step(read.offset, m_, leaf_.rows, n_, columns_, bytes_).size()); }
+  double lines_of(const FlatAccess& read) const { return static_cast<double>(lines_of_step(read.offset, m_, leaf_.rows, n_, columns_, bytes_, inner_).size()); }
 
   const Facts& f_;
   const Compute& leaf_;
   const int n_, m_;
-  const std::size_t innermost_;
+  const std::size_t level_, asking_;                   // of k, the reduction whose steps ask
   const std::int64_t bytes_;
   std::int64_t columns_ = 1;                           // that a step has
-  double steps_ = 1;
+  double steps_ = 1, inside_ = 1;                      // steps that ask; steps of the reductions inside each
+  std::vector<std::pair<std::size_t, std::int64_t>> inner_;
 };
 
 // How many steps of the innermost reduction take as long as memory does; 0: it has too few.
 std::int64_t steps_ahead(const Steps& steps) {
   const double count = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
-  return 2 * count <= steps.innermost() ? static_cast<std::int64_t>(count) : 0;
+  return 2 * count <= steps.in_a_row() ? static_cast<std::int64_t>(count) : 0;
 }
 
 void ask(const Facts& f, const Compute& leaf, forms::Contract& contract) {

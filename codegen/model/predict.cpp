@@ -80,8 +80,10 @@ class Predictor {
     std::vector<bool> asked(nest.reads.size());
     const auto* contract = leaf.as<forms::Contract>();
     if (contract == nullptr || contract->ahead == 0 || leaf.k.empty()) return asked;
-    const std::size_t innermost = *nest.dim(leaf.k.back());
-    for (std::size_t r = 0; r < asked.size(); ++r) asked[r] = waits_for(nest, nest.reads[r], innermost, lang::bytes(program_.tensor(nest.reads[r].tensor).dtype));
+    const auto level = level_that_waits(nest, leaf);
+    if (!level) return asked;
+    const std::size_t d = *nest.dim(leaf.k[*level]);
+    for (std::size_t r = 0; r < asked.size(); ++r) asked[r] = waits_for(nest, nest.reads[r], d, lang::bytes(program_.tensor(nest.reads[r].tensor).dtype));
     return asked;
   }
 
