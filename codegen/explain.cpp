@@ -295,6 +295,7 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
     text += fmt::format("; rows that lie far apart are asked for {} before they are read", plural(static_cast<double>(ahead), by_blocks ? "block" : "step", by_blocks ? "blocks" : "steps"));
   if (leaf.block() && leaf.block()->claims) text += "; lines of the result are asked for before a block computes them";
   if (leaf.streams()) text += "; stored past the cache, as nobody reads it here";
+  if (why.predicted > 0) return text + fmt::format("\n       why: predicted to take {:.3g} ms; the leaf that costs least by counts, {:.3g} ms\n", why.predicted, why.by_counts);
   return text + "\n" + explain_lanes(leaf, why) + explain_blocks(leaf, why);
 }
 

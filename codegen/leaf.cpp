@@ -1042,13 +1042,13 @@ std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t 
       for (std::size_t s = 0; s < known; ++s) starts.push_back(starts[s] + value * offset.coefficients[d]);
   }
   for (const std::int64_t start : starts)
-  for (std::int64_t i = 0; i < (by_m ? rows : 1); ++i)
-    for (std::int64_t j = 0; j < (by_n ? columns : 1); ++j) {
-      const std::int64_t at = start + i * by_m + j * by_n;
-      const auto line = static_cast<std::int64_t>(std::floor(static_cast<double>(at * bytes) / model::line));
-      const auto [known, fresh] = last.try_emplace(line, at);
-      if (!fresh) known->second = std::max(known->second, at);
-    }
+    for (std::int64_t i = 0; i < (by_m ? rows : 1); ++i)
+      for (std::int64_t j = 0; j < (by_n ? columns : 1); ++j) {
+        const std::int64_t at = start + i * by_m + j * by_n;
+        const auto line = static_cast<std::int64_t>(std::floor(static_cast<double>(at * bytes) / model::line));
+        const auto [known, fresh] = last.try_emplace(line, at);
+        if (!fresh) known->second = std::max(known->second, at);
+      }
   std::vector<std::int64_t> offsets;
   for (const auto& [line, at] : last) offsets.push_back(at);
   return offsets;

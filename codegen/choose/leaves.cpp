@@ -16,7 +16,7 @@ namespace {
 
 bool may_change(const Compute& leaf) { return (leaf.is<forms::Map>() || leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()) && !leaf.streams(); }
 
-// Accesses whose lanes are loaded or stored one by one. The model knows what these take in a cache, and too little of what they take elsewhere.
+// Accesses whose lanes are loaded or stored one by one: the model knows what these take in a cache, and too little of what they take elsewhere.
 std::int64_t lanes_apart(const Nest& nest, const Compute& leaf) {
   const auto step = [&](const FlatAccess& access, const std::string& name) { return name.empty() ? 0 : std::abs(access.offset.coefficients[*nest.dim(name)]); };
   const auto apart = [&](const FlatAccess& access) {
@@ -25,25 +25,33 @@ std::int64_t lanes_apart(const Nest& nest, const Compute& leaf) {
   return std::ranges::count_if(nest.reads, apart) + (apart(nest.target) ? 1 : 0);
 }
 
+// The leaf at `at` of a group, if another one takes clearly less; `now`: what it takes today.
+void choose_leaf(const poly::Program& program, Group& group, std::size_t at, double now, Why::Leaf& why, const Strides& strides, const Target& target) {
+  const auto predicted = [&] { return model::predict(program, group, strides, target).leaves[at].milliseconds; };
+  const Nest nest = nest_to_choose(program, group, group.body[at], strides);
+  double least = model::faster_leaf * now;
+  for (Compute& leaf : other_leaves(facts(nest, loops_of_turn(group), target), group.body[at].node, model::leaves_asked_about)) {
+    if (lanes_apart(nest, leaf) > lanes_apart(nest, group.body[at])) continue;
+    std::swap(group.body[at], leaf);
+    if (const double with = predicted(); with < least) {
+      least = with;
+      why.predicted = with, why.by_counts = now;
+    } else {
+      std::swap(group.body[at], leaf);
+    }
+  }
+}
+
 }  // namespace
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
   if (!model::predicts_time(target)) return;
-  for (Group& group : plan.groups) {
-    const model::PlanPrediction::Of now = model::predict(plan.program, group, strides, target);
-    double sum = now.milliseconds;
-    for (std::size_t l = 0; l < group.body.size(); ++l) {
-      if (now.leaves[l].milliseconds < model::worth_asking || !may_change(group.body[l])) continue;
-      const Nest nest = nest_to_choose(plan.program, group, group.body[l], strides);
-      double least = sum - (1 - model::faster_leaf) * now.leaves[l].milliseconds;
-      for (Compute& leaf : other_leaves(facts(nest, loops_of_turn(group), target), group.body[l].node, model::leaves_asked_about)) {
-        if (lanes_apart(nest, leaf) > lanes_apart(nest, group.body[l])) continue;
-        std::swap(group.body[l], leaf);
-        const double with = model::predict(plan.program, group, strides, target).milliseconds;
-        if (with < least) least = sum = with;
-        else std::swap(group.body[l], leaf);
-      }
-    }
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    Group& group = plan.groups[g];
+    if (std::ranges::none_of(group.body, may_change)) continue;
+    const model::PlanPrediction::Of today = model::predict(plan.program, group, strides, target);
+    for (std::size_t l = 0; l < group.body.size(); ++l)
+      if (may_change(group.body[l]) && today.leaves[l].milliseconds >= model::worth_asking) choose_leaf(plan.program, group, l, today.leaves[l].milliseconds, plan.why[g].leaves[l], strides, target);
   }
 }
 

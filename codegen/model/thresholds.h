@@ -38,7 +38,7 @@ inline constexpr double clearly_faster = 0.75;          // of what is chosen by 
 // Leaves in choose/leaves.cpp.
 inline constexpr double worth_asking = 0.05;           // milliseconds of a leaf: the model takes about as long to look at its blocks
 inline constexpr std::size_t leaves_asked_about = 8;   // those that cost least by counts
-inline constexpr double faster_leaf = 0.9;             // of the leaf's time, what another must come to
+inline constexpr double faster_leaf = 0.85;            // of the leaf's time, what another must come to
 inline constexpr double largest_share = 8;             // parts of m or n
 inline constexpr std::int64_t least_rows_of_turn = 64; // rows of m: fewer do not fill blocks
 inline constexpr std::int64_t vectors_of_strips = 4;   // columns of a turn of blocks one vector wide are multiples of so many: turns of 48 had other lanes than the whole, and took 1.9 times as long
