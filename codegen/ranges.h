@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "codegen/loops.h"
@@ -19,7 +20,7 @@ class Ranges {
 
   void fix(std::size_t d, Expr value) { at_[d] = std::move(value); }
   void release(std::size_t d) { at_[d].reset(); }
-  void limit(std::size_t d, Interval interval) { limit_[d] = std::move(interval); }
+  Interval limit(std::size_t d, Interval interval) { return std::exchange(limit_[d], std::move(interval)); }  // returns what it was
   const std::optional<Expr>& at(std::size_t d) const { return at_[d]; }
 
   bool all_fixed(const Row& row) const;
