@@ -290,9 +290,8 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
   if (contract && contract->taps > 0) text += fmt::format("; values of {} that bound a block one at a time, added up in the target: its bounds are exact", fmt::join(std::vector(leaf.k.begin(), leaf.k.begin() + contract->taps), ", "));
   if (leaf.block() && leaf.block()->turned) text += fmt::format("; what lies side by side along {} is read or written so, and transposed in registers", leaf.m());
   const auto* reduce = leaf.as<forms::Reduce>();
-  const auto* map = leaf.as<forms::Map>();
-  const bool by_blocks = map || (contract && contract->ahead_by_blocks);
-  if (const std::int64_t ahead = contract ? contract->ahead : reduce ? reduce->ahead : map ? map->ahead : 0; ahead > 0)
+  const bool by_blocks = contract && contract->ahead_by_blocks;
+  if (const std::int64_t ahead = contract ? contract->ahead : reduce ? reduce->ahead : 0; ahead > 0)
     text += fmt::format("; rows that lie far apart are asked for {} before they are read", plural(static_cast<double>(ahead), by_blocks ? "block" : "step", by_blocks ? "blocks" : "steps"));
   if (leaf.block() && leaf.block()->claims) text += "; lines of the result are asked for before a block computes them";
   if (leaf.streams()) text += "; stored past the cache, as nobody reads it here";

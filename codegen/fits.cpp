@@ -197,9 +197,8 @@ class LeafFit {
 
   Misfit ahead() const {
     const auto* reduce = leaf_.as<forms::Reduce>();
-    const auto* map = leaf_.as<forms::Map>();
-    const std::int64_t count = contract_ ? contract_->ahead : reduce ? reduce->ahead : map ? map->ahead : 0;
-    if (count > 0 && (has_threads(target_) || (!map && leaf_.k.empty()))) return std::string("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`, or to a `map`");
+    const std::int64_t count = contract_ ? contract_->ahead : reduce ? reduce->ahead : 0;
+    if (count > 0 && (has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`");
     return count <= most_ahead ? std::nullopt : Misfit(fmt::format("{} is too far ahead: {} at most", count, most_ahead));
   }
 

@@ -49,7 +49,6 @@ class Leaf {
     if (leaf.block()) block_ = *leaf.block();
     if (const auto* contract = leaf.as<forms::Contract>()) contract_ = *contract, ahead_ = contract->ahead;
     if (const auto* reduce = leaf.as<forms::Reduce>()) ahead_ = reduce->ahead;
-    if (const auto* map = leaf.as<forms::Map>()) ahead_ = map->ahead;
     n_ = find(leaf.n);
     for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
@@ -465,10 +464,7 @@ class Leaf {
 
   // The innermost reduction: one view per read, moved along.
   Body innermost(std::optional<std::size_t> d) {
-    if (!d) return with_views([&] {
-      Body body = asked_by_blocks();
-      append(body, step(Expr(std::int64_t{0}), std::nullopt));
-      return body; });
+    if (!d) return with_views([&] { return step(Expr(std::int64_t{0}), std::nullopt); });
     const Interval range = points_.bounds(*d);
     const Expr count = range.hi - range.lo;
     const std::int64_t known = is_const(count) ? const_or(count, 0) : -1;
@@ -526,20 +522,6 @@ class Leaf {
     }
     return body;
   }
-  // A block of a map asks for what a later one reads.
-  Body asked_by_blocks() {
-    Body body;
-    if (!ahead_ || !leaf_.is<forms::Map>()) return body;
-    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      const Form& f = nest_.reads[r].offset;
-      const std::int64_t bytes = lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype), further = blocks_further(f);
-      if (!further || !leaves_cache(nest_, nest_.reads[r], bytes) || std::find(views_.begin(), views_.end(), views_[r]) != views_.begin() + static_cast<std::ptrdiff_t>(r)) continue;
-      for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes))
-        body.push_back(stmt(Prefetch{views_[r], Expr(offset + further)}));
-    }
-    return body;
-  }
-
   // The same of a reduction with others inside it: what they read in all.
   Body asked_outside(std::size_t level) {
     Body body;
@@ -559,9 +541,7 @@ class Leaf {
   }
   // How far the elements of that later step lie behind those of this one.
   std::int64_t further_on(const Form& f, std::size_t d) const {
-    return contract_.ahead_by_blocks ? blocks_further(f) : f.coefficients[d] * ahead_;
-  }
-  std::int64_t blocks_further(const Form& f) const {
+    if (!contract_.ahead_by_blocks) return f.coefficients[d] * ahead_;
     const std::int64_t along_m = in_m(f) ? f.coefficients[static_cast<std::size_t>(m_)] * tile_.rows : 0;
     const std::int64_t along_n = in_n(f) ? f.coefficients[static_cast<std::size_t>(n_)] * tile_.vectors * leaf_.lanes : 0;
     return ahead_ * (along_n && (!along_m || !block_.m_inner) ? along_n : along_m);

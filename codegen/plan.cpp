@@ -45,7 +45,6 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (leaf.streams()) line += "  streamed";
   if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
   if (const auto* reduce = leaf.as<forms::Reduce>(); reduce && reduce->ahead) line += fmt::format("  ahead {} steps", reduce->ahead);
-  if (const auto* map = leaf.as<forms::Map>(); map && map->ahead) line += fmt::format("  ahead {} blocks", map->ahead);
   if (contract && contract->ahead) line += fmt::format("  ahead {} {}", contract->ahead, contract->ahead_by_blocks ? "blocks" : "steps");
   if (leaf.block() && leaf.block()->claims) line += "  claimed";
   return line;
@@ -190,16 +189,14 @@ class LeafReader {
   void ahead(const std::string& key) {
     auto* contract = leaf_.as<forms::Contract>();
     auto* reduce = leaf_.as<forms::Reduce>();
-    auto* map = leaf_.as<forms::Map>();
     std::int64_t none = 0;
-    number(key, contract ? contract->ahead : reduce ? reduce->ahead : map ? map->ahead : none);
+    number(key, contract ? contract->ahead : reduce ? reduce->ahead : none);
     const lang::Span span = line_.here();
     const std::string unit = line_.next();
     if (unit != "blocks" && unit != "steps") refuse(span, "`ahead` counts `steps` or `blocks`");
     if (contract) contract->ahead_by_blocks = unit == "blocks";
     else if (reduce && unit == "blocks") unfit("the `ahead` of a `reduce` counts `steps`");
-    else if (map && unit == "steps") unfit("the `ahead` of a `map` counts `blocks`");
-    if (none) unfit("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`, or to a `map`");
+    if (none) unfit("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`");
   }
 
   void claimed() {

@@ -41,7 +41,6 @@ struct Block {
 struct Map : Block {
   static constexpr const char* word = "map";
   bool stream = false;                                 // stores go past the cache: nobody reads the target soon
-  std::int64_t ahead = 0;                              // rows of operands that lie far apart are asked for so many blocks before they are read
   bool operator==(const Map&) const = default;
 };
 // Reductions inside of a block of accumulators.

@@ -133,18 +133,6 @@ void ask_for_rows(const Facts& f, Compute& leaf, forms::Contract& contract) {
   if (narrow->as<forms::Contract>()->ahead_by_blocks) leaf = std::move(*narrow);
 }
 
-// Blocks of copies that read rows far apart, where enough of them go along these rows. Nothing computes meanwhile, so they are asked for early.
-void ask_by_blocks(const Facts& f, const Compute& leaf, forms::Map& map) {
-  if (map.m.empty() || leaf.n.empty() || !map.turned) return;
-  const std::size_t n = *f.nest.dim(leaf.n), m = *f.nest.dim(map.m);
-  const auto blocks = map.m_inner ? static_cast<double>(f.extent[m]) / static_cast<double>(leaf.rows) : static_cast<double>(f.extent[n]) / static_cast<double>(leaf.vectors * leaf.lanes);
-  if (blocks < model::ahead::blocks_of_copy * static_cast<double>(model::ahead::copied_ahead)) return;
-  for (const FlatAccess& read : f.nest.reads) {
-    const auto apart = static_cast<double>(std::max(std::abs(read.offset.coefficients[n]), std::abs(read.offset.coefficients[m])) * f.stored);
-    if (apart >= model::ahead::followed && leaves_cache(f.nest, read, f.stored)) map.ahead = model::ahead::copied_ahead;
-  }
-}
-
 // A block of one row goes along a stream that a core fetches ahead by itself.
 bool claims(const Facts& f, const Compute& leaf) { return (leaf.rows > 1 || !leaf.k.empty()) && leaves_cache(f.nest, f.nest.target, f.stored); }
 
@@ -152,7 +140,6 @@ bool claims(const Facts& f, const Compute& leaf) { return (leaf.rows > 1 || !lea
 
 void look_ahead(const Facts& f, Compute& leaf) {
   if (leaf.block()) leaf.block()->claims = claims(f, leaf);
-  if (auto* map = leaf.as<forms::Map>()) ask_by_blocks(f, leaf, *map);
   if (leaf.k.empty() || leaf.n.empty()) return;
   if (auto* contract = leaf.as<forms::Contract>()) ask_for_rows(f, leaf, *contract);
   if (auto* reduce = leaf.as<forms::Reduce>())

@@ -93,8 +93,6 @@ inline constexpr double share_of_l2 = 0.25;            // what is asked for and 
 // Blocks one vector wide along a row, from which on they pay: eight seeds of random contractions took 0.4 to 0.8 of the time in rows of 16 and
 // more, and 1.3 to 1.5 times as long in rows of 11.
 inline constexpr double strips_of_row = 16;
-inline constexpr std::int64_t copied_ahead = 8;        // blocks of a copy
-inline constexpr double blocks_of_copy = 3;            // times as many that a row has, at least
 }  // namespace ahead
 
 // Scans: leaf_choice.cpp.

@@ -78,8 +78,6 @@ class Predictor {
   // Per read, whether a step of the leaf asks for what a later one reads.
   std::vector<bool> asked_for(const Nest& nest, const Compute& leaf) const {
     std::vector<bool> asked(nest.reads.size());
-    if (const auto* map = leaf.as<forms::Map>(); map != nullptr && map->ahead > 0)
-      for (std::size_t r = 0; r < asked.size(); ++r) asked[r] = leaves_cache(nest, nest.reads[r], lang::bytes(program_.tensor(nest.reads[r].tensor).dtype));
     const auto* contract = leaf.as<forms::Contract>();
     if (contract == nullptr || contract->ahead == 0 || leaf.k.empty()) return asked;
     const auto level = level_that_waits(nest, leaf);

@@ -304,7 +304,6 @@ class Groups {
     auto* contract = leaf.as<forms::Contract>();
     if (contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) contract->chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
     if (contract && !contract->chunk && !leaf.k.empty() && group.tile.empty() && random_.chance(4)) contract->taps = random_.between(1, static_cast<int>(leaf.k.size()));
-    if (auto* map = leaf.as<forms::Map>(); map && random_.chance(3)) map->ahead = random_.between(1, 40);
     if (auto* reduce = leaf.as<forms::Reduce>(); reduce && !leaf.k.empty() && random_.chance(2)) reduce->ahead = random_.between(1, 40);
     const bool once = leaf.is<forms::Map>() || (contract && !contract->chunk && !contract->taps);
     if (once && random_.chance(4)) leaf.set_streams();
