@@ -6,6 +6,8 @@
 #include "codegen/clock.h"
 #include "codegen/cover.h"
 #include "codegen/factor.h"
+#include "codegen/model/predict.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
@@ -13,6 +15,7 @@
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/split.h"
 #include "codegen/scan.h"
+#include "codegen/schedule.h"
 #include "codegen/scratch.h"
 #include "lang/messages.h"
 
@@ -84,13 +87,48 @@ void clip_targets(poly::Program& program) {
   }
 }
 
+double predicted(Rewriting r) {
+  std::vector<Fused::Set> sets = sets_of(r);
+  const Fused fused{std::move(r.program), std::move(r.strides), std::move(sets), {}};
+  return model::milliseconds_of(schedule(fused, r.target), fused.strides, r.target);
+}
+
+std::vector<directives::Share> shares_of(const Rewriting& r) {
+  std::vector<directives::Share> shares;
+  for (const Directive& one : r.done) if (const auto* share = std::get_if<directives::Share>(&one)) shares.push_back(*share);
+  return shares;
+}
+
+// Rows are shared for the bytes that this saves. Long sets whose statements would rather go over their operands in other orders, each its own,
+// are taken apart where the model knows that to be clearly faster.
+void share_rows_that_pay(Rewriting& r) {
+  const Rewriting before = r;
+  share_rows(r);
+  std::vector<directives::Share> kept = shares_of(r);
+  double work = 0;
+  for (const Rewriting::Rows& rows : r.rows)
+    for (const TensorId id : rows.tensors) work += cycles(*maker(r.program, id));
+  if (kept.empty() || kept.size() > model::most_sets_to_part || work < model::worth_parting || !model::predicts_time(r.target)) return;
+  double least = predicted(r);
+  for (std::size_t n = kept.size(); n-- > 0;) {
+    std::vector<directives::Share> others = kept;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(n));
+    Rewriting apart = before;
+    if (std::ranges::any_of(others, [&](const directives::Share& share) { return apply(apart, share).has_value(); })) continue;
+    const double with = predicted(apart);
+    if (with >= model::clearly_faster * least) continue;
+    least = with, kept = std::move(others);
+    r.program = std::move(apart.program), r.strides = std::move(apart.strides), r.done = std::move(apart.done), r.rows = std::move(apart.rows), r.parts = std::move(apart.parts);
+  }
+}
+
 // What is chosen for each stage, in the order in which they are done.
 struct Pass { RewriteStage stage; std::string_view name; void (*choose)(Rewriting&); };
 constexpr Pass passes[] = {
     {RewriteStage::Inline, "inline", inline_elementwise}, {RewriteStage::Sums, "sums", factor_sums},
     {RewriteStage::Scans, "scans", split_scans},          {RewriteStage::Splits, "splits", split_reductions},
     {RewriteStage::Copies, "copies", transpose_for_lanes}, {RewriteStage::Panels, "panels", panel_operands},
-    {RewriteStage::Rows, "rows", share_rows},
+    {RewriteStage::Rows, "rows", share_rows_that_pay},
 };
 
 // False: one of them does not apply.
