@@ -89,7 +89,7 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   const std::optional<Fused> fused = poly::located(span, [&] { return fuse(reduced, strides_of(reduced, request), request.output_strides, request.target, *given, heard, diagnostics); });
   if (!fused || !offsets_fit(fused->program, fused->strides, diagnostics)) return std::nullopt;
   // From here on no sum of a kernel leaves 64 bits.
-  choice.plan = timed("schedule", [&] { return poly::located(span, [&] { 
+  choice.plan = timed("schedule", [&] { return poly::located(span, [&] {
     Plan plan = schedule(*fused, request.target);
     choose_leaves(plan, fused->strides, request.target);
     return plan; }); });

@@ -102,13 +102,13 @@ std::vector<directives::Share> shares_of(const Rewriting& r) {
 // Rows are shared for the bytes that this saves. Long sets whose statements would rather go over their operands in other orders, each its own,
 // are taken apart where the model knows that to be clearly faster.
 void share_rows_that_pay(Rewriting& r) {
+  double work = 0;
+  for (const poly::Node& node : r.program.nodes) if (const auto* s = std::get_if<poly::Statement>(&node)) work += cycles(*s);
+  if (work < model::worth_parting || !model::predicts_time(r.target)) return share_rows(r);
   const Rewriting before = r;
   share_rows(r);
   std::vector<directives::Share> kept = shares_of(r);
-  double work = 0;
-  for (const Rewriting::Rows& rows : r.rows)
-    for (const TensorId id : rows.tensors) work += cycles(*maker(r.program, id));
-  if (kept.empty() || kept.size() > model::most_sets_to_part || work < model::worth_parting || !model::predicts_time(r.target)) return;
+  if (kept.empty() || kept.size() > model::most_sets_to_part) return;
   double least = predicted(r);
   for (std::size_t n = kept.size(); n-- > 0;) {
     std::vector<directives::Share> others = kept;

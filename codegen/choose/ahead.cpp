@@ -96,7 +96,7 @@ class Steps {
   std::vector<std::pair<std::size_t, std::int64_t>> inner_;
 };
 
-// How many steps of the innermost reduction take as long as memory does; 0: it has too few.
+// How many steps of the reduction that asks take as long as memory does; 0: it has too few.
 std::int64_t steps_ahead(const Steps& steps) {
   const double count = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
   return 2 * count <= steps.in_a_row() ? static_cast<std::int64_t>(count) : 0;
