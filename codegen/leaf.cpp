@@ -1021,8 +1021,12 @@ bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int
 
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf) {
   const std::int64_t bytes = lang::bytes(nest.value->type());
-  for (std::size_t level = leaf.k.size(); level-- > 0;)
-    if (std::ranges::any_of(nest.reads, [&](const FlatAccess& read) { return waits_for(nest, read, *nest.dim(leaf.k[level]), bytes); })) return level;
+  std::int64_t inside = 1;                             // steps of the reductions inside
+  for (std::size_t level = leaf.k.size(); level-- > 0 && inside <= model::ahead::most_inside;) {
+    const std::size_t d = *nest.dim(leaf.k[level]);
+    if (std::ranges::any_of(nest.reads, [&](const FlatAccess& read) { return waits_for(nest, read, d, bytes); })) return level;
+    if (__builtin_mul_overflow(inside, std::max<std::int64_t>(1, nest.dims[d].extent), &inside)) break;
+  }
   return std::nullopt;
 }
 

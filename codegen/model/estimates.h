@@ -89,6 +89,7 @@ inline constexpr double asking = 0.5;                  // cycles: a load that wa
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
 inline constexpr double short_run = 32;                // lines: of a longer one of a fold, a core fetches most by itself
+inline constexpr std::int64_t most_inside = 64;         // steps of the reductions inside one that asks: of more, a core fetches most by itself
 inline constexpr double share_of_l2 = 0.25;            // what is asked for and not yet read
 // Blocks one vector wide along a row, from which on they pay: eight seeds of random contractions took 0.4 to 0.8 of the time in rows of 16 and
 // more, and 1.3 to 1.5 times as long in rows of 11.
