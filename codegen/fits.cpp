@@ -199,6 +199,7 @@ class LeafFit {
     const auto* reduce = leaf_.as<forms::Reduce>();
     const std::int64_t count = contract_ ? contract_->ahead : reduce ? reduce->ahead : 0;
     if (count > 0 && (has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`");
+    if (count > 0 && contract_ && contract_->ahead_by == forms::Ahead::Turns && leaf_.outer.empty()) return std::string("`ahead` counts `turns` of a loop around the blocks, and there is none");
     return count <= most_ahead ? std::nullopt : Misfit(fmt::format("{} is too far ahead: {} at most", count, most_ahead));
   }
 

@@ -541,7 +541,11 @@ class Leaf {
   }
   // How far the elements of that later step lie behind those of this one.
   std::int64_t further_on(const Form& f, std::size_t d) const {
-    if (!contract_.ahead_by_blocks) return f.coefficients[d] * ahead_;
+    if (contract_.ahead_by == forms::Ahead::Steps) return f.coefficients[d] * ahead_;
+    if (contract_.ahead_by == forms::Ahead::Turns) {
+      const auto moved = std::find_if(outer_.rbegin(), outer_.rend(), [&](std::size_t around) { return f.coefficients[around] != 0; });
+      return moved == outer_.rend() ? 0 : f.coefficients[*moved] * ahead_;
+    }
     const std::int64_t along_m = in_m(f) ? f.coefficients[static_cast<std::size_t>(m_)] * tile_.rows : 0;
     const std::int64_t along_n = in_n(f) ? f.coefficients[static_cast<std::size_t>(n_)] * tile_.vectors * leaf_.lanes : 0;
     return ahead_ * (along_n && (!along_m || !block_.m_inner) ? along_n : along_m);

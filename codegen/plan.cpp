@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <type_traits>
@@ -27,6 +28,8 @@ namespace {
 
 using lang::InternalError;
 
+constexpr std::array units_of_ahead{"steps", "blocks", "turns"};
+
 std::string print(const poly::Program& program, const Compute& leaf) {
   std::string line = fmt::format("{} {}", word_of(leaf.form), program.tensor(target_of(program, leaf.node)).name);
   const auto number = [&](const char* key, std::int64_t value) { if (value) line += fmt::format("  {} {}", key, value); };
@@ -45,7 +48,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (leaf.streams()) line += "  streamed";
   if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
   if (const auto* reduce = leaf.as<forms::Reduce>(); reduce && reduce->ahead) line += fmt::format("  ahead {} steps", reduce->ahead);
-  if (contract && contract->ahead) line += fmt::format("  ahead {} {}", contract->ahead, contract->ahead_by_blocks ? "blocks" : "steps");
+  if (contract && contract->ahead) line += fmt::format("  ahead {} {}", contract->ahead, units_of_ahead[static_cast<std::size_t>(contract->ahead_by)]);
   if (leaf.block() && leaf.block()->claims) line += "  claimed";
   return line;
 }
@@ -193,9 +196,11 @@ class LeafReader {
     number(key, contract ? contract->ahead : reduce ? reduce->ahead : none);
     const lang::Span span = line_.here();
     const std::string unit = line_.next();
-    if (unit != "blocks" && unit != "steps") refuse(span, "`ahead` counts `steps` or `blocks`");
-    if (contract) contract->ahead_by_blocks = unit == "blocks";
-    else if (reduce && unit == "blocks") unfit("the `ahead` of a `reduce` counts `steps`");
+    const auto found = std::ranges::find(units_of_ahead, unit);
+    if (found == units_of_ahead.end()) return refuse(span, "`ahead` counts `steps`, `blocks` or `turns`");
+    const auto by = static_cast<forms::Ahead>(found - units_of_ahead.begin());
+    if (contract) contract->ahead_by = by;
+    else if (reduce && by != forms::Ahead::Steps) unfit("the `ahead` of a `reduce` counts `steps`");
     if (none) unfit("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`");
   }
 

@@ -43,13 +43,15 @@ struct Map : Block {
   bool stream = false;                                 // stores go past the cache: nobody reads the target soon
   bool operator==(const Map&) const = default;
 };
+// Of the reduction that asks; blocks of n or m; turns of the innermost loop around the blocks that moves the operand.
+enum class Ahead { Steps, Blocks, Turns };
 // Reductions inside of a block of accumulators.
 struct Contract : Block {
   static constexpr const char* word = "contract";
   std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block; 0: all
   std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, where they bound one a value at a time: its bounds are exact
-  std::int64_t ahead = 0;                              // rows of operands that lie far apart are asked for so many steps, or blocks, before they are read
-  bool ahead_by_blocks = false;
+  std::int64_t ahead = 0;                              // rows of operands that lie far apart are asked for so long before they are read
+  Ahead ahead_by = Ahead::Steps;
   bool stream = false;                                 // as of a map, where each element is written once
   bool operator==(const Contract&) const = default;
 };

@@ -48,6 +48,27 @@ class Steps {
   bool read_once() const {
     return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) { return !waits(read) || (coefficient(read, static_cast<std::size_t>(n_)) != 0 && readings(read) == 1); });
   }
+  // Loops around the blocks whose next turn goes on where rows were left, near enough that the core knows the page: blocks from one of
+  // these turns to the next, the most of all reads. None: of some read there is no such loop.
+  struct Turns { double blocks = 1, count = 1e9; };
+  std::optional<Turns> turns() const {
+    Turns all;
+    for (const FlatAccess& read : f_.nest.reads) {
+      if (!waits(read)) continue;
+      double inside = blocks(n_, leaf_.vectors * leaf_.lanes) * blocks(m_, leaf_.rows);
+      std::optional<double> count;
+      for (auto index = leaf_.outer.rbegin(); index != leaf_.outer.rend() && !count; ++index) {
+        const std::size_t d = *f_.nest.dim(*index);
+        const auto step = static_cast<double>(coefficient(read, d) * bytes_);
+        if (step == 0) inside *= static_cast<double>(extent(d));
+        else if (step > model::reach) return std::nullopt;
+        else count = static_cast<double>(extent(d));
+      }
+      if (!count) return std::nullopt;
+      all = {std::max(all.blocks, inside), std::min(all.count, *count)};
+    }
+    return all;
+  }
   // Blocks of the dimension that tells the rows' parts apart.
   double blocks_along() const {
     double least = 1e9;
@@ -106,9 +127,19 @@ void ask(const Facts& f, const Compute& leaf, forms::Contract& contract) {
   const Steps steps(f, leaf, contract.chunk);
   const double lines = steps.lines();
   if (lines == 0) return;
-  const double by_blocks = std::clamp(std::ceil(model::ahead::in_flight / steps.block()), 1.0, static_cast<double>(model::ahead::most_blocks));
-  contract.ahead_by_blocks = steps.blocks_along() > by_blocks && steps.steps() * lines * model::line * by_blocks <= model::ahead::share_of_l2 * static_cast<double>(f.l2);
-  contract.ahead = contract.ahead_by_blocks ? static_cast<std::int64_t>(by_blocks) : steps_ahead(steps);
+  const double of_block = steps.steps() * lines * model::line, most = model::ahead::share_of_l2 * static_cast<double>(f.l2);
+  const auto far_enough = [](double cycles) { return std::clamp(std::ceil(model::ahead::in_flight / cycles), 1.0, static_cast<double>(model::ahead::most_blocks)); };
+  if (const double blocks = far_enough(steps.block()); steps.blocks_along() > blocks && of_block * blocks <= most) {
+    contract.ahead = static_cast<std::int64_t>(blocks), contract.ahead_by = forms::Ahead::Blocks;
+    return;
+  }
+  if (const auto around = steps.turns()) {
+    if (const double turns = far_enough(steps.block() * around->blocks); around->count > turns && of_block * around->blocks * turns <= most) {
+      contract.ahead = static_cast<std::int64_t>(turns), contract.ahead_by = forms::Ahead::Turns;
+      return;
+    }
+  }
+  contract.ahead = steps_ahead(steps), contract.ahead_by = forms::Ahead::Steps;
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
@@ -126,11 +157,11 @@ std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
 
 void ask_for_rows(const Facts& f, Compute& leaf, forms::Contract& contract) {
   ask(f, leaf, contract);
-  if (!contract.ahead_by_blocks) return;
+  if (contract.ahead_by != forms::Ahead::Blocks) return;
   std::optional<Compute> narrow = narrowed(f, leaf);
   if (!narrow || !Steps(f, *narrow, contract.chunk).read_once()) return;
   ask(f, *narrow, *narrow->as<forms::Contract>());
-  if (narrow->as<forms::Contract>()->ahead_by_blocks) leaf = std::move(*narrow);
+  if (narrow->as<forms::Contract>()->ahead_by == forms::Ahead::Blocks) leaf = std::move(*narrow);
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.

@@ -307,7 +307,7 @@ class Groups {
     if (auto* reduce = leaf.as<forms::Reduce>(); reduce && !leaf.k.empty() && random_.chance(2)) reduce->ahead = random_.between(1, 40);
     const bool once = leaf.is<forms::Map>() || (contract && !contract->chunk && !contract->taps);
     if (once && random_.chance(4)) leaf.set_streams();
-    if (contract && random_.chance(3)) contract->ahead = random_.between(1, 40), contract->ahead_by_blocks = random_.chance(2);
+    if (contract && random_.chance(3)) contract->ahead = random_.between(1, 40), contract->ahead_by = static_cast<codegen::forms::Ahead>(random_.between(0, leaf.outer.empty() ? 1 : 2));
     if (once && !leaf.streams() && random_.chance(3)) leaf.block()->claims = true;
     if (leaf.block() && !leaf.m().empty() && !leaf.n.empty()) leaf.block()->m_inner = !random_.chance(3);
   }
