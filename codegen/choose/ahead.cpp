@@ -118,9 +118,11 @@ class Steps {
 };
 
 // How many steps of the reduction that asks take as long as memory does; 0: it has too few.
-std::int64_t steps_ahead(const Steps& steps) {
-  const double count = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::most_steps));
-  return 2 * count <= steps.in_a_row() ? static_cast<std::int64_t>(count) : 0;
+std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
+  const double least = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::window_steps));
+  const double held = model::ahead::share_of_l1 * static_cast<double>(l1) / (steps.lines() * model::line);
+  const double most = std::floor(std::min({std::ceil(2 * model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::most_steps), held}));
+  return 2 * least <= steps.in_a_row() ? static_cast<std::int64_t>(std::clamp(std::floor(steps.in_a_row() / 2), least, std::max(least, most))) : 0;
 }
 
 void ask(const Facts& f, const Compute& leaf, forms::Contract& contract) {
@@ -139,7 +141,7 @@ void ask(const Facts& f, const Compute& leaf, forms::Contract& contract) {
       return;
     }
   }
-  contract.ahead = steps_ahead(steps), contract.ahead_by = forms::Ahead::Steps;
+  contract.ahead = steps_ahead(steps, f.l1), contract.ahead_by = forms::Ahead::Steps;
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
@@ -174,7 +176,7 @@ void look_ahead(const Facts& f, Compute& leaf) {
   if (leaf.k.empty() || leaf.n.empty()) return;
   if (auto* contract = leaf.as<forms::Contract>()) ask_for_rows(f, leaf, *contract);
   if (auto* reduce = leaf.as<forms::Reduce>())
-    if (const Steps steps(f, leaf, 0); steps.lines() > 0) reduce->ahead = steps_ahead(steps);
+    if (const Steps steps(f, leaf, 0); steps.lines() > 0) reduce->ahead = steps_ahead(steps, f.l1);
 }
 
 }  // namespace tilec::codegen

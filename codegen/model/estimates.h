@@ -84,13 +84,13 @@ inline constexpr double followed = 1024;
 inline constexpr double kept = 1 << 19;                // bytes of an operand that a second cache keeps from one use to the next
 inline constexpr double memory = 400;                  // cycles from asking memory for a line to having it, pages found
 inline constexpr double in_flight = 2500;              // cycles of the blocks between asking and reading: several times as many, for memory serves many at once
-inline constexpr std::int64_t most_blocks = 4, least_steps = 4, most_steps = 16;
+inline constexpr std::int64_t most_blocks = 4, least_steps = 4, window_steps = 16, most_steps = 64;
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
 inline constexpr double short_run = 32;                // lines: of a longer one of a fold, a core fetches most by itself
 inline constexpr std::int64_t most_inside = 64;         // steps of the reductions inside one that asks: of more, a core fetches most by itself
-inline constexpr double share_of_l2 = 0.25;            // what is asked for and not yet read
+inline constexpr double share_of_l1 = 0.25, share_of_l2 = 0.25;  // what is asked for and not yet read: by steps; by blocks and turns
 // Blocks one vector wide along a row, from which on they pay: eight seeds of random contractions took 0.4 to 0.8 of the time in rows of 16 and
 // more, and 1.3 to 1.5 times as long in rows of 11.
 inline constexpr double strips_of_row = 16;
