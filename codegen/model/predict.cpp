@@ -41,7 +41,7 @@ class Predictor {
       for (const Compute& leaf : group.body) {
         Nest nest = leaf_nest(program, group, leaf, strides);
         Walk loops = walk(nest, group, leaf);
-        std::vector<bool> asked = asked_for(nest, leaf);
+        std::vector<Asked> asked = asked_for(nest, leaf);
         leaves.push_back(seen(program, std::move(nest), std::move(loops), leaf, std::move(asked)));
       }
       const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves));
@@ -75,15 +75,15 @@ class Predictor {
   }
 
  private:
-  // Per read, whether a step of the leaf asks for what a later one reads.
-  std::vector<bool> asked_for(const Nest& nest, const Compute& leaf) const {
-    std::vector<bool> asked(nest.reads.size());
+  std::vector<Asked> asked_for(const Nest& nest, const Compute& leaf) const {
+    std::vector<Asked> asked(nest.reads.size(), Asked::Not);
     const auto* contract = leaf.as<forms::Contract>();
     if (contract == nullptr || contract->ahead == 0 || leaf.k.empty()) return asked;
     const auto level = level_that_waits(nest, leaf);
     if (!level) return asked;
     const std::size_t d = *nest.dim(leaf.k[*level]);
-    for (std::size_t r = 0; r < asked.size(); ++r) asked[r] = waits_for(nest, nest.reads[r], d, lang::bytes(program_.tensor(nest.reads[r].tensor).dtype));
+    for (std::size_t r = 0; r < asked.size(); ++r)
+      if (waits_for(nest, nest.reads[r], d, lang::bytes(program_.tensor(nest.reads[r].tensor).dtype))) asked[r] = contract->ahead_by == forms::Ahead::Steps ? Asked::Steps : Asked::Early;
     return asked;
   }
 

@@ -20,7 +20,7 @@ double lines_of(const std::map<TensorId, Footprint>& touched) {
 
 }  // namespace
 
-Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<bool> asked) {
+Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked) {
   Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, std::move(asked), {}, {}};
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);
@@ -80,9 +80,9 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
     const double lines = comes * leaf.touched[a][at].lines * ways, run = std::max(1.0, std::min(leaf.touched[a][at].lines, leaf.runs[a]));
     moved.lines += lines;
     if (written && !leaf.stream) moved.back += lines / ways;
-    if (written ? leaf.stream || leaf.claims : leaf.asked[a]) continue;  // nobody waits
+    if (written ? leaf.stream || leaf.claims : leaf.asked[a] == Asked::Early) continue;  // nobody waits
     moved.runs += lines / ways / run;
-    if (!written) moved.first += lines / run * std::min(run, ramp);
+    if (!written && leaf.asked[a] == Asked::Not) moved.first += lines / run * std::min(run, ramp);
   }
   return moved;
 }

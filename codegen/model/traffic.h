@@ -20,19 +20,21 @@ struct Machine;
 struct Moved { double lines = 0, back = 0, runs = 0, first = 0; };  // both ways; `back`: of the lines, those that are sent back; `first`: those at the beginning of a run (machine.h: ramp)
 
 // A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many lines come one behind the
-// other. `asked`: per read, whether its lines are asked for before they are read.
+// other.
+// Whether its lines are asked for before they are read: some steps before, on pages that the core must find first; or longer, where it goes on with lines that it knows.
+enum class Asked { Not, Steps, Early };
 struct Seen {
   Nest nest;
   Walk walk;
   bool stream = false, claims = false;
-  std::vector<bool> asked;
+  std::vector<Asked> asked;                            // per read
   std::vector<std::vector<Footprint>> touched;
   std::vector<double> runs;
 
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
 };
-Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& leaf, std::vector<bool> asked);
+Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& leaf, std::vector<Asked> asked);
 
 class GroupTraffic {
  public:
