@@ -196,11 +196,14 @@ class LeafFit {
   }
 
   Misfit ahead() const {
-    const auto* reduce = leaf_.as<forms::Reduce>();
-    const std::int64_t count = contract_ ? contract_->ahead : reduce ? reduce->ahead : 0;
-    if (count > 0 && (has_threads(target_) || leaf_.k.empty())) return std::string("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`");
-    if (count > 0 && contract_ && contract_->ahead_by == forms::Ahead::Turns && leaf_.outer.empty()) return std::string("`ahead` counts `turns` of a loop around the blocks, and there is none");
-    return count <= most_ahead ? std::nullopt : Misfit(fmt::format("{} is too far ahead: {} at most", count, most_ahead));
+    if (leaf_.ahead.empty()) return std::nullopt;
+    if (has_threads(target_)) return std::string("`ahead` belongs to a `map`, a `contract` or a `reduce` on a CPU");
+    for (const Ahead& one : leaf_.ahead) {
+      const bool moves = one.index == leaf_.m() || std::ranges::find(leaf_.k, one.index) != leaf_.k.end() || std::ranges::find(leaf_.outer, one.index) != leaf_.outer.end() || (one.index == leaf_.n && !leaf_.is<forms::Reduce>());
+      if (one.index.empty() || !moves) return fmt::format("nothing goes ahead along `{}`, which is no index of the leaf's loops and blocks", one.index);
+      if (one.count > most_ahead) return fmt::format("{} is too far ahead: {} at most", one.count, most_ahead);
+    }
+    return std::nullopt;
   }
 
   // Elements are numbered over the threads of a block, or the block folds or scans together.

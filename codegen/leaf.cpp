@@ -47,12 +47,12 @@ class Leaf {
     };
     m_ = find(leaf.m());
     if (leaf.block()) block_ = *leaf.block();
-    if (const auto* contract = leaf.as<forms::Contract>()) contract_ = *contract, ahead_ = contract->ahead;
-    if (const auto* reduce = leaf.as<forms::Reduce>()) ahead_ = reduce->ahead;
+    if (const auto* contract = leaf.as<forms::Contract>()) contract_ = *contract;
     n_ = find(leaf.n);
     for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
-    if (ahead_) asks_ = level_that_waits(nest, leaf).value_or(k_.size());
+    for (const Ahead& one : leaf.ahead) ahead_.emplace_back(static_cast<std::size_t>(find(one.index)), one.count);
+    if (!ahead_.empty()) asks_ = level_that_waits(nest, leaf).value_or(k_.size());
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
     scaled_ = has_scale(nest.aggregation, type_);
@@ -464,7 +464,10 @@ class Leaf {
 
   // The innermost reduction: one view per read, moved along.
   Body innermost(std::optional<std::size_t> d) {
-    if (!d) return with_views([&] { return step(Expr(std::int64_t{0}), std::nullopt); });
+    if (!d) return with_views([&] {
+      Body body = asked_by_block();
+      append(body, step(Expr(std::int64_t{0}), std::nullopt));
+      return body; });
     const Interval range = points_.bounds(*d);
     const Expr count = range.hi - range.lo;
     const std::int64_t known = is_const(count) ? const_or(count, 0) : -1;
@@ -473,7 +476,7 @@ class Leaf {
       const std::string u = names_.fresh(nest_.dims[*d].name);
       return with(*d, range.lo, [&] { return with_views([&] {
         Body one = step(var(u), d);
-        append(one, asked_ahead(*d, var(u)));
+        append(one, asked_by_step(*d, var(u)));
         return Body{stmt(For{u, Kind::Unroll, count, {}, std::move(one)})}; }); });
     }
     const std::string lo = names_.fresh(nest_.dims[*d].name + "_lo"), turns = names_.fresh(nest_.dims[*d].name + "_n");
@@ -498,7 +501,7 @@ class Leaf {
       const std::string index = names_.fresh(nest_.dims[*d].name);
       Body inner = step(Expr(std::int64_t{0}), std::nullopt, d, index, r.lo);
       hoisted_.clear();
-      append(inner, asked_ahead(*d, Expr(std::int64_t{0})));
+      append(inner, asked_by_step(*d, Expr(std::int64_t{0})));
       same.push_back(stmt(For{index, Kind::Serial, n, advance(*d), std::move(inner)}));
       return same; }); });
     steady_guard_.reset();
@@ -507,49 +510,60 @@ class Leaf {
     return body;
   }
 
-  // ---- rows of operands that a core does not fetch ahead by itself
+  // ---- operands that a core does not fetch ahead by itself
 
-  // Step u of the innermost reduction d asks for what a later step, or the same step of a later block, reads of them.
-  Body asked_ahead(std::size_t d, const Expr& u) {
+  // Asks for what is read later of operand r, whose view stands at this block and step, less `moved`; of the reductions from `level` on all values.
+  Body asked(std::size_t r, const std::string& view, const Expr& moved, std::size_t level) const {
+    const Form& f = nest_.reads[r].offset;
+    const std::int64_t further = further_on(f);
+    if (!further) return {};
+    std::vector<std::pair<std::size_t, std::int64_t>> inner;
+    for (std::size_t l = level; l < k_.size(); ++l) inner.emplace_back(k_[l], nest_.dims[k_[l]].extent);
     Body body;
-    if (!ahead_ || asks_ + 1 != k_.size()) return body;
-    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      const Form& f = nest_.reads[r].offset;
-      const std::int64_t bytes = lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype), further = further_on(f, d);
-      if (!further || !waits_for(nest_, nest_.reads[r], d, bytes) || std::find(views_.begin(), views_.end(), views_[r]) != views_.begin() + static_cast<std::ptrdiff_t>(r)) continue;
-      for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes))
-        body.push_back(stmt(Prefetch{views_[r], Expr(offset + further) + u * Expr(f.coefficients[d])}));
-    }
+    for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes_of(r), inner))
+      body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved}));
     return body;
   }
-  // The same of a reduction with others inside it: what they read in all.
+  // By step u of the innermost reduction d.
+  Body asked_by_step(std::size_t d, const Expr& u) const {
+    Body body;
+    if (ahead_.empty() || asks_ + 1 != k_.size()) return body;
+    for (std::size_t r = 0; r < nest_.reads.size(); ++r)
+      if (waits_for(nest_, nest_.reads[r], d, bytes_of(r)) && first_of_view(r)) append(body, asked(r, views_[r], u * Expr(nest_.reads[r].offset.coefficients[d]), k_.size()));
+    return body;
+  }
+  // By a step of a reduction with others inside it.
   Body asked_outside(std::size_t level) {
     Body body;
-    if (!ahead_ || asks_ != level) return body;
-    std::vector<std::pair<std::size_t, std::int64_t>> inner;
-    for (std::size_t l = level + 1; l < k_.size(); ++l) inner.emplace_back(k_[l], nest_.dims[k_[l]].extent);
+    if (ahead_.empty() || asks_ != level) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      const Form& f = nest_.reads[r].offset;
-      const std::int64_t bytes = lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype), further = further_on(f, k_[level]);
-      if (!further || !waits_for(nest_, nest_.reads[r], k_[level], bytes)) continue;
+      if (!waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r))) continue;
       const std::string view = names_.fresh("x");
-      body.push_back(stmt(View{view, storage_.name(nest_.reads[r].tensor), corner(r, f)}));
-      for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes, inner))
-        body.push_back(stmt(Prefetch{view, Expr(offset + further)}));
+      Body asking = asked(r, view, Expr(std::int64_t{0}), level + 1);
+      if (asking.empty()) continue;
+      body.push_back(stmt(View{view, storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)}));
+      append(body, std::move(asking));
     }
     return body;
   }
-  // How far the elements of that later step lie behind those of this one.
-  std::int64_t further_on(const Form& f, std::size_t d) const {
-    if (contract_.ahead_by == forms::Ahead::Steps) return f.coefficients[d] * ahead_;
-    if (contract_.ahead_by == forms::Ahead::Turns) {
-      const auto moved = std::find_if(outer_.rbegin(), outer_.rend(), [&](std::size_t around) { return f.coefficients[around] != 0; });
-      return moved == outer_.rend() ? 0 : f.coefficients[*moved] * ahead_;
-    }
-    const std::int64_t along_m = in_m(f) ? f.coefficients[static_cast<std::size_t>(m_)] * tile_.rows : 0;
-    const std::int64_t along_n = in_n(f) ? f.coefficients[static_cast<std::size_t>(n_)] * tile_.vectors * leaf_.lanes : 0;
-    return ahead_ * (along_n && (!along_m || !block_.m_inner) ? along_n : along_m);
+  // By a block without a reduction.
+  Body asked_by_block() const {
+    Body body;
+    if (ahead_.empty()) return body;
+    for (std::size_t r = 0; r < nest_.reads.size(); ++r)
+      if (first_of_view(r) && leaves_cache(nest_, nest_.reads[r], bytes_of(r))) append(body, asked(r, views_[r], Expr(std::int64_t{0}), k_.size()));
+    return body;
   }
+  // How far the elements that are asked for lie behind those that are read.
+  std::int64_t further_on(const Form& f) const {
+    for (const auto& [d, count] : ahead_) {
+      const bool is_m = tile_.blocked_m && static_cast<int>(d) == m_, is_n = tile_.blocked_n && static_cast<int>(d) == n_;
+      if (f.coefficients[d]) return f.coefficients[d] * count * (is_m ? tile_.rows : is_n ? tile_.vectors * leaf_.lanes : 1);
+    }
+    return 0;
+  }
+  std::int64_t bytes_of(std::size_t r) const { return lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype); }
+  bool first_of_view(std::size_t r) const { return std::find(views_.begin(), views_.end(), views_[r]) == views_.begin() + static_cast<std::ptrdiff_t>(r); }
 
   Body with_views(const std::function<Body()>& inside) {
     Body body;
@@ -570,8 +584,7 @@ class Leaf {
     std::vector<Advance> moves;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       const std::int64_t s = nest_.reads[r].offset.coefficients[d];
-      const bool first = std::find(views_.begin(), views_.begin() + static_cast<std::ptrdiff_t>(r), views_[r]) == views_.begin() + static_cast<std::ptrdiff_t>(r);
-      if (s && first) moves.push_back({views_[r], Expr(s)});
+      if (s && first_of_view(r)) moves.push_back({views_[r], Expr(s)});
     }
     return moves;
   }
@@ -969,7 +982,7 @@ class Leaf {
         whole_mask_ = false;
         if (valid) inner = {stmt(If{mask(0), std::move(inner), {}})};
         if (flag_) inner.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
-        if (!k_.empty()) append(inner, asked_ahead(k_.back(), Expr(std::int64_t{0})));
+        if (!k_.empty()) append(inner, asked_by_step(k_.back(), Expr(std::int64_t{0})));
         std::vector<Advance> moves = advance(d);
         for (Advance& move : moves) move.step = move.step * Expr(vectors * leaf_.lanes);
         same.push_back(stmt(For{index, Kind::Serial, n, std::move(moves), std::move(inner)}));
@@ -985,7 +998,7 @@ class Leaf {
   const Compute& leaf_;
   forms::Block block_;                                 // those of its form; of others, that they have none of it
   forms::Contract contract_;
-  std::int64_t ahead_ = 0;
+  std::vector<std::pair<std::size_t, std::int64_t>> ahead_;  // dimensions, and how many of their values, blocks or steps
   std::size_t asks_ = 0;                               // the one of k_ whose steps ask
   const Storage& storage_;
   const Surroundings& around_;

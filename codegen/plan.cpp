@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <type_traits>
@@ -28,8 +27,6 @@ namespace {
 
 using lang::InternalError;
 
-constexpr std::array units_of_ahead{"steps", "blocks", "turns"};
-
 std::string print(const poly::Program& program, const Compute& leaf) {
   std::string line = fmt::format("{} {}", word_of(leaf.form), program.tensor(target_of(program, leaf.node)).name);
   const auto number = [&](const char* key, std::int64_t value) { if (value) line += fmt::format("  {} {}", key, value); };
@@ -47,8 +44,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (leaf.block() && leaf.block()->turned) line += "  turned";
   if (leaf.streams()) line += "  streamed";
   if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
-  if (const auto* reduce = leaf.as<forms::Reduce>(); reduce && reduce->ahead) line += fmt::format("  ahead {} steps", reduce->ahead);
-  if (contract && contract->ahead) line += fmt::format("  ahead {} {}", contract->ahead, units_of_ahead[static_cast<std::size_t>(contract->ahead_by)]);
+  for (const Ahead& one : leaf.ahead) line += fmt::format("  ahead {} {}", one.count, one.index);
   if (leaf.block() && leaf.block()->claims) line += "  claimed";
   return line;
 }
@@ -190,18 +186,11 @@ class LeafReader {
   }
 
   void ahead(const std::string& key) {
-    auto* contract = leaf_.as<forms::Contract>();
-    auto* reduce = leaf_.as<forms::Reduce>();
-    std::int64_t none = 0;
-    number(key, contract ? contract->ahead : reduce ? reduce->ahead : none);
-    const lang::Span span = line_.here();
-    const std::string unit = line_.next();
-    const auto found = std::ranges::find(units_of_ahead, unit);
-    if (found == units_of_ahead.end()) return refuse(span, "`ahead` counts `steps`, `blocks` or `turns`");
-    const auto by = static_cast<forms::Ahead>(found - units_of_ahead.begin());
-    if (contract) contract->ahead_by = by;
-    else if (reduce && by != forms::Ahead::Steps) unfit("the `ahead` of a `reduce` counts `steps`");
-    if (none) unfit("`ahead` belongs to a `contract` or a `reduce` on a CPU that has a `k`");
+    Ahead one;
+    number(key, one.count);
+    one.index = this->one(key);
+    leaf_.ahead.push_back(std::move(one));
+    if (!leaf_.is<forms::Contract>() && !leaf_.is<forms::Reduce>() && !leaf_.is<forms::Map>()) unfit("`ahead` belongs to a `map`, a `contract` or a `reduce` on a CPU");
   }
 
   void claimed() {

@@ -43,15 +43,11 @@ struct Map : Block {
   bool stream = false;                                 // stores go past the cache: nobody reads the target soon
   bool operator==(const Map&) const = default;
 };
-// Of the reduction that asks; blocks of n or m; turns of the innermost loop around the blocks that moves the operand.
-enum class Ahead { Steps, Blocks, Turns };
 // Reductions inside of a block of accumulators.
 struct Contract : Block {
   static constexpr const char* word = "contract";
   std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block; 0: all
   std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, where they bound one a value at a time: its bounds are exact
-  std::int64_t ahead = 0;                              // rows of operands that lie far apart are asked for so long before they are read
-  Ahead ahead_by = Ahead::Steps;
   bool stream = false;                                 // as of a map, where each element is written once
   bool operator==(const Contract&) const = default;
 };
@@ -66,7 +62,6 @@ struct Staged {
 struct Reduce {
   static constexpr const char* word = "reduce";
   std::string m;                                       // empty: none
-  std::int64_t ahead = 0;                              // as of a contract, in steps of the last of k
   bool operator==(const Reduce&) const = default;
 };
 // Partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows` elements a
@@ -102,12 +97,19 @@ struct Sort {
 using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
 
 // A leaf: what all forms have, and its form.
+// What is read so many steps of a reduction, blocks of m or n, or turns of a loop around them later is asked for.
+struct Ahead {
+  std::string index;
+  std::int64_t count = 0;
+  bool operator==(const Ahead&) const = default;
+};
 struct Compute {
   int node = -1;                                       // position in Program::nodes
   std::vector<std::string> outer;                      // serial, outermost first
   std::string n;                                       // of the lanes; empty: none
   std::vector<std::string> k;                          // reductions, innermost last (of Reduce: without n)
   std::int64_t rows = 1, vectors = 1, lanes = 1;
+  std::vector<Ahead> ahead;                            // of an operand the first one counts that moves it
   LeafForm form;
 
   template <typename Form> bool is() const { return std::holds_alternative<Form>(form); }

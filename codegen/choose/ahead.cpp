@@ -41,6 +41,7 @@ class Steps {
   }
   double cycles() const { return inside_ * std::max(static_cast<double>(leaf_.rows) * std::ceil(static_cast<double>(columns_) / static_cast<double>(leaf_.lanes)) / 2, 4.0); }
   double steps() const { return steps_; }
+  const std::string& asks() const { return leaf_.k[level_]; }
   double in_a_row() const { return static_cast<double>(extent(asking_)); }
   // In the end memory says how fast blocks follow each other.
   double block() const { return steps_ * std::max(cycles(), lines() * model::line / model::memory_bytes); }
@@ -48,36 +49,48 @@ class Steps {
   bool read_once() const {
     return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) { return !waits(read) || (coefficient(read, static_cast<std::size_t>(n_)) != 0 && readings(read) == 1); });
   }
-  // Loops around the blocks whose next turn goes on where rows were left, near enough that the core knows the page: blocks from one of
-  // these turns to the next, the most of all reads. None: of some read there is no such loop.
-  struct Turns { double blocks = 1, count = 1e9; };
-  std::optional<Turns> turns() const {
-    Turns all;
+  // Loops whose later turns read other parts of the rows: what to count, the fewest turns of one, and the most blocks from one of its turns to the next.
+  struct Further {
+    std::vector<std::string> along;
+    double turns = 1e9, blocks = 1;
+    void add(const std::string& index, double count, double between) {
+      if (std::ranges::find(along, index) == along.end()) along.push_back(index);
+      turns = std::min(turns, count), blocks = std::max(blocks, between);
+    }
+    std::vector<Ahead> by(double count) const {
+      std::vector<Ahead> all;
+      for (const std::string& index : along) all.push_back({index, static_cast<std::int64_t>(count)});
+      return all;
+    }
+  };
+  // Blocks of n, or of m.
+  Further by_blocks() const {
+    Further all;
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
-      double inside = blocks(n_, leaf_.vectors * leaf_.lanes) * blocks(m_, leaf_.rows);
-      std::optional<double> count;
-      for (auto index = leaf_.outer.rbegin(); index != leaf_.outer.rend() && !count; ++index) {
-        const std::size_t d = *f_.nest.dim(*index);
-        const auto step = static_cast<double>(coefficient(read, d) * bytes_);
-        if (step == 0) inside *= static_cast<double>(extent(d));
-        else if (step > model::reach) return std::nullopt;
-        else count = static_cast<double>(extent(d));
-      }
-      if (!count) return std::nullopt;
-      all = {std::max(all.blocks, inside), std::min(all.count, *count)};
+      const bool in_m = m_ >= 0 && coefficient(read, static_cast<std::size_t>(m_)) != 0;
+      const bool in_n = n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 && !(in_m && leaf_.block() && leaf_.block()->m_inner);
+      all.add(in_n ? leaf_.n : leaf_.m(), in_n ? blocks(n_, leaf_.vectors * leaf_.lanes) : blocks(m_, leaf_.rows), 1);
     }
     return all;
   }
-  // Blocks of the dimension that tells the rows' parts apart.
-  double blocks_along() const {
-    double least = 1e9;
+  // Loops around the blocks whose next turn goes on near enough that the core knows the page. None: of some read there is no such loop.
+  std::optional<Further> by_turns() const {
+    Further all;
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
-      const bool in_n = n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0;
-      least = std::min(least, in_n ? blocks(n_, leaf_.vectors * leaf_.lanes) : blocks(m_, leaf_.rows));
+      double between = blocks(n_, leaf_.vectors * leaf_.lanes) * blocks(m_, leaf_.rows);
+      bool found = false;
+      for (auto index = leaf_.outer.rbegin(); index != leaf_.outer.rend() && !found; ++index) {
+        const std::size_t d = *f_.nest.dim(*index);
+        const auto step = static_cast<double>(coefficient(read, d) * bytes_);
+        if (step > model::reach) return std::nullopt;
+        if (step == 0) between *= static_cast<double>(extent(d));
+        else all.add(*index, static_cast<double>(extent(d)), between), found = true;
+      }
+      if (!found) return std::nullopt;
     }
-    return least;
+    return all;
   }
 
  private:
@@ -125,23 +138,25 @@ std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
   return 2 * least <= steps.in_a_row() ? static_cast<std::int64_t>(std::clamp(std::floor(steps.in_a_row() / 2), least, std::max(least, most))) : 0;
 }
 
-void ask(const Facts& f, const Compute& leaf, forms::Contract& contract) {
-  const Steps steps(f, leaf, contract.chunk);
-  const double lines = steps.lines();
-  if (lines == 0) return;
-  const double of_block = steps.steps() * lines * model::line, most = model::ahead::share_of_l2 * static_cast<double>(f.l2);
-  const auto far_enough = [](double cycles) { return std::clamp(std::ceil(model::ahead::in_flight / cycles), 1.0, static_cast<double>(model::ahead::most_blocks)); };
-  if (const double blocks = far_enough(steps.block()); steps.blocks_along() > blocks && of_block * blocks <= most) {
-    contract.ahead = static_cast<std::int64_t>(blocks), contract.ahead_by = forms::Ahead::Blocks;
-    return;
+// Blocks or turns that are far enough from those that read, where there are and the second cache holds what comes between.
+std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further) {
+  const double block = steps.block() * further.blocks, bytes = steps.steps() * steps.lines() * model::line * further.blocks;
+  const double count = std::clamp(std::ceil(model::ahead::in_flight / block), 1.0, static_cast<double>(model::ahead::most_blocks));
+  return further.turns > count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
+}
+
+struct Asking { std::vector<Ahead> ahead; bool by_blocks = false; };
+Asking asking(const Facts& f, const Compute& leaf) {
+  const auto* contract = leaf.as<forms::Contract>();
+  const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
+  if (steps.lines() == 0) return {};
+  if (contract != nullptr) {
+    if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks()); !blocks.empty()) return {std::move(blocks), true};
+    if (const auto around = steps.by_turns())
+      if (std::vector<Ahead> turns = early(f, steps, *around); !turns.empty()) return {std::move(turns)};
   }
-  if (const auto around = steps.turns()) {
-    if (const double turns = far_enough(steps.block() * around->blocks); around->count > turns && of_block * around->blocks * turns <= most) {
-      contract.ahead = static_cast<std::int64_t>(turns), contract.ahead_by = forms::Ahead::Turns;
-      return;
-    }
-  }
-  contract.ahead = steps_ahead(steps, f.l1), contract.ahead_by = forms::Ahead::Steps;
+  const std::int64_t count = steps_ahead(steps, f.l1);
+  return count > 0 ? Asking{{{steps.asks(), count}}} : Asking{};
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
@@ -157,13 +172,40 @@ std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
   return narrow;
 }
 
-void ask_for_rows(const Facts& f, Compute& leaf, forms::Contract& contract) {
-  ask(f, leaf, contract);
-  if (contract.ahead_by != forms::Ahead::Blocks) return;
+void ask_for_rows(const Facts& f, Compute& leaf) {
+  Asking made = asking(f, leaf);
+  leaf.ahead = std::move(made.ahead);
+  const auto* contract = leaf.as<forms::Contract>();
+  if (!made.by_blocks || contract == nullptr) return;
   std::optional<Compute> narrow = narrowed(f, leaf);
-  if (!narrow || !Steps(f, *narrow, contract.chunk).read_once()) return;
-  ask(f, *narrow, *narrow->as<forms::Contract>());
-  if (narrow->as<forms::Contract>()->ahead_by == forms::Ahead::Blocks) leaf = std::move(*narrow);
+  if (!narrow || !Steps(f, *narrow, contract->chunk).read_once()) return;
+  made = asking(f, *narrow);
+  if (!made.by_blocks) return;
+  narrow->ahead = std::move(made.ahead);
+  leaf = std::move(*narrow);
+}
+
+// What a map reads from memory, so long before that as many lines come between as keep memory busy: blocks, else turns of a loop around them.
+void ask_for_blocks(const Facts& f, Compute& leaf) {
+  const auto extent_of = [&](const std::string& index) { return static_cast<double>(f.extent[*f.nest.dim(index)]); };
+  std::vector<std::pair<std::string, double>> loops;   // innermost first, and how often they turn
+  const auto* map = leaf.as<forms::Map>();
+  if (!leaf.n.empty()) loops.emplace_back(leaf.n, std::ceil(extent_of(leaf.n) / static_cast<double>(leaf.vectors * leaf.lanes)));
+  if (!leaf.m().empty()) loops.emplace(map->m_inner ? loops.begin() : loops.end(), leaf.m(), std::ceil(extent_of(leaf.m()) / static_cast<double>(leaf.rows)));
+  for (auto index = leaf.outer.rbegin(); index != leaf.outer.rend(); ++index) loops.emplace_back(*index, extent_of(*index));
+  for (const FlatAccess& read : f.nest.reads) {
+    const std::int64_t bytes = lang::bytes(f.nest.value->type());
+    if (!leaves_cache(f.nest, read, bytes)) continue;
+    const auto position = [&](const std::string& index) { return index.empty() ? -1 : static_cast<int>(*f.nest.dim(index)); };
+    double lines = static_cast<double>(lines_of_step(read.offset, position(leaf.m()), leaf.rows, position(leaf.n), leaf.vectors * leaf.lanes, bytes).size());
+    for (const auto& [index, turns] : loops) {
+      if (read.offset.coefficients[*f.nest.dim(index)] == 0) continue;
+      const double count = std::ceil(model::ahead::lines_between / lines);
+      if (turns < 3 * count && lines * turns < model::ahead::most_lines_between) { lines *= turns; continue; }
+      if (turns > count && lines * count <= model::ahead::most_lines_between && std::ranges::find(leaf.ahead, index, &Ahead::index) == leaf.ahead.end()) leaf.ahead.push_back({index, static_cast<std::int64_t>(count)});
+      break;
+    }
+  }
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.
@@ -173,10 +215,9 @@ bool claims(const Facts& f, const Compute& leaf) { return (leaf.rows > 1 || !lea
 
 void look_ahead(const Facts& f, Compute& leaf) {
   if (leaf.block()) leaf.block()->claims = claims(f, leaf);
-  if (leaf.k.empty() || leaf.n.empty()) return;
-  if (auto* contract = leaf.as<forms::Contract>()) ask_for_rows(f, leaf, *contract);
-  if (auto* reduce = leaf.as<forms::Reduce>())
-    if (const Steps steps(f, leaf, 0); steps.lines() > 0) reduce->ahead = steps_ahead(steps, f.l1);
+  leaf.ahead.clear();
+  if (leaf.is<forms::Map>()) ask_for_blocks(f, leaf);
+  else if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>())) ask_for_rows(f, leaf);
 }
 
 }  // namespace tilec::codegen

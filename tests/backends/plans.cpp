@@ -304,12 +304,19 @@ class Groups {
     auto* contract = leaf.as<forms::Contract>();
     if (contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) contract->chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
     if (contract && !contract->chunk && !leaf.k.empty() && group.tile.empty() && random_.chance(4)) contract->taps = random_.between(1, static_cast<int>(leaf.k.size()));
-    if (auto* reduce = leaf.as<forms::Reduce>(); reduce && !leaf.k.empty() && random_.chance(2)) reduce->ahead = random_.between(1, 40);
     const bool once = leaf.is<forms::Map>() || (contract && !contract->chunk && !contract->taps);
     if (once && random_.chance(4)) leaf.set_streams();
-    if (contract && random_.chance(3)) contract->ahead = random_.between(1, 40), contract->ahead_by = static_cast<codegen::forms::Ahead>(random_.between(0, leaf.outer.empty() ? 1 : 2));
+    if ((once || contract || leaf.is<forms::Reduce>()) && random_.chance(3)) go_ahead(leaf);
     if (once && !leaf.streams() && random_.chance(3)) leaf.block()->claims = true;
     if (leaf.block() && !leaf.m().empty() && !leaf.n.empty()) leaf.block()->m_inner = !random_.chance(3);
+  }
+
+  void go_ahead(Compute& leaf) {
+    std::vector<std::string> along = leaf.outer;
+    along.insert(along.end(), leaf.k.begin(), leaf.k.end());
+    if (!leaf.m().empty()) along.push_back(leaf.m());
+    if (!leaf.n.empty() && !leaf.is<forms::Reduce>()) along.push_back(leaf.n);
+    for (int times = along.empty() ? 0 : random_.between(1, 2); times > 0; --times) leaf.ahead.push_back({random_.pick(along), random_.between(1, 40)});
   }
 
   const codegen::Plan& plan_;

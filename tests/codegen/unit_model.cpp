@@ -113,7 +113,7 @@ TEST_CASE("what was asked for is not waited for") {
                      "group A\n  parallel m by 128\n    contract A  m k  n m  k n q  block 7x2  lanes 16" + ahead + "\n")
         .of.sum.milliseconds;
   };
-  CHECK(took("  ahead 4 blocks") < 0.6 * took(""));
+  CHECK(took("  ahead 4 m") < 0.6 * took(""));
 }
 
 TEST_CASE("a result from memory that is written in runs of one line takes longer") {

@@ -81,7 +81,7 @@ TEST_CASE("a leaf has no parts of another form") {
   const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
   const std::map<std::string, std::vector<std::string>> forms_of = {
       {"along i", {"scan"}}, {"m i", {"contract", "map", "reduce", "fill"}}, {"turned", {"contract", "map", "fill"}}, {"rows outside", {"contract", "map", "fill"}},
-      {"streamed", {"map", "contract"}}, {"chunk 4", {"contract", "scatter", "sort"}}, {"taps 1", {"contract"}}, {"stage 16", {"contract"}}, {"ahead 3 steps", {"contract", "reduce"}}, {"claimed", {"contract", "map", "fill"}}};
+      {"streamed", {"map", "contract"}}, {"chunk 4", {"contract", "scatter", "sort"}}, {"taps 1", {"contract"}}, {"stage 16", {"contract"}}, {"ahead 3 j", {"contract", "map", "reduce"}}, {"claimed", {"contract", "map", "fill"}}};
   for (const char* form : {"contract", "map", "reduce", "scan", "fill", "gather", "scatter", "sort"})
     for (const auto& [part, forms] : forms_of) {
       const std::string line = fmt::format("group C\n  {} C  n j  {}", form, part);
@@ -102,7 +102,7 @@ TEST_CASE("a leaf has no parts of another form") {
 
 TEST_CASE("a staged leaf has nothing else of a contract") {
   const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
-  for (const char* line : {"chunk 4  stage 16", "stage 16  chunk 4", "stage 16  rows outside", "ahead 2 blocks  stage 16"}) {
+  for (const char* line : {"chunk 4  stage 16", "stage 16  chunk 4", "stage 16  rows outside", "ahead 2 j  stage 16"}) {
     std::string message;
     CHECK_FALSE(codegen::parse_groups(fmt::format("group C\n  contract C  m i  n j  k k  {}", line), plan.program, message));
     CHECK(message == "a staged leaf has one form only");
