@@ -383,7 +383,7 @@ class Leaf {
     const std::string view = names_.fresh("w");
     Body body{stmt(View{view, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)})};
     for (const std::int64_t offset : lines_of_step(nest_.target.offset, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, lang::bytes(target_type_)))
-      body.push_back(stmt(Prefetch{view, Expr(offset), true}));
+      body.push_back(stmt(Prefetch{view, Expr(offset + further_on(nest_.target.offset)), true}));
     return body;
   }
 

@@ -185,27 +185,34 @@ void ask_for_rows(const Facts& f, Compute& leaf) {
   leaf = std::move(*narrow);
 }
 
-// What a map reads from memory, so long before that as many lines come between as keep memory busy: blocks, else turns of a loop around them.
+// Lines of memory that a block reads or claims, so long before that as many others come between as keep memory busy: blocks, else turns of a loop
+// around them. Of a contraction those that it claims.
 void ask_for_blocks(const Facts& f, Compute& leaf) {
   const auto extent_of = [&](const std::string& index) { return static_cast<double>(f.extent[*f.nest.dim(index)]); };
+  const auto position = [&](const std::string& index) { return index.empty() ? -1 : static_cast<int>(*f.nest.dim(index)); };
   std::vector<std::pair<std::string, double>> loops;   // innermost first, and how often they turn
-  const auto* map = leaf.as<forms::Map>();
   if (!leaf.n.empty()) loops.emplace_back(leaf.n, std::ceil(extent_of(leaf.n) / static_cast<double>(leaf.vectors * leaf.lanes)));
-  if (!leaf.m().empty()) loops.emplace(map->m_inner ? loops.begin() : loops.end(), leaf.m(), std::ceil(extent_of(leaf.m()) / static_cast<double>(leaf.rows)));
+  if (!leaf.m().empty()) loops.emplace(leaf.block()->m_inner ? loops.begin() : loops.end(), leaf.m(), std::ceil(extent_of(leaf.m()) / static_cast<double>(leaf.rows)));
   for (auto index = leaf.outer.rbegin(); index != leaf.outer.rend(); ++index) loops.emplace_back(*index, extent_of(*index));
-  for (const FlatAccess& read : f.nest.reads) {
-    const std::int64_t bytes = lang::bytes(f.nest.value->type());
-    if (!leaves_cache(f.nest, read, bytes)) continue;
-    const auto position = [&](const std::string& index) { return index.empty() ? -1 : static_cast<int>(*f.nest.dim(index)); };
-    double lines = static_cast<double>(lines_of_step(read.offset, position(leaf.m()), leaf.rows, position(leaf.n), leaf.vectors * leaf.lanes, bytes).size());
+  double of_block = static_cast<double>(leaf.rows * leaf.vectors) / 2;
+  for (const std::string& index : leaf.k) of_block *= extent_of(index);
+  const auto ask = [&](const FlatAccess& access, std::int64_t bytes) {
+    const auto moves = [&](const std::string& index) { return access.offset.coefficients[*f.nest.dim(index)] != 0; };
+    if (!leaves_cache(f.nest, access, bytes) || std::ranges::any_of(leaf.ahead, moves, &Ahead::index)) return;
+    double lines = static_cast<double>(lines_of_step(access.offset, position(leaf.m()), leaf.rows, position(leaf.n), leaf.vectors * leaf.lanes, bytes).size());
+    double cycles = of_block;
     for (const auto& [index, turns] : loops) {
-      if (read.offset.coefficients[*f.nest.dim(index)] == 0) continue;
-      const double count = std::ceil(model::ahead::lines_between / lines);
-      if (turns < 3 * count && lines * turns < model::ahead::most_lines_between) { lines *= turns; continue; }
-      if (turns > count && lines * count <= model::ahead::most_lines_between && std::ranges::find(leaf.ahead, index, &Ahead::index) == leaf.ahead.end()) leaf.ahead.push_back({index, static_cast<std::int64_t>(count)});
-      break;
+      if (!moves(index)) { cycles *= turns; continue; }
+      if (cycles >= model::ahead::between) return;
+      const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
+      if (turns < 3 * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
+      if (turns > count && lines * count <= model::ahead::most_lines_between) leaf.ahead.push_back({index, static_cast<std::int64_t>(count)});
+      return;
     }
-  }
+  };
+  if (leaf.is<forms::Map>())
+    for (const FlatAccess& read : f.nest.reads) ask(read, lang::bytes(f.nest.value->type()));
+  if (leaf.block()->claims) ask(f.nest.target, f.stored);
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.
@@ -216,8 +223,8 @@ bool claims(const Facts& f, const Compute& leaf) { return (leaf.rows > 1 || !lea
 void look_ahead(const Facts& f, Compute& leaf) {
   if (leaf.block()) leaf.block()->claims = claims(f, leaf);
   leaf.ahead.clear();
-  if (leaf.is<forms::Map>()) ask_for_blocks(f, leaf);
-  else if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>())) ask_for_rows(f, leaf);
+  if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>())) ask_for_rows(f, leaf);
+  if (leaf.is<forms::Map>() || leaf.is<forms::Contract>()) ask_for_blocks(f, leaf);
 }
 
 }  // namespace tilec::codegen
