@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/choose/predicted.h"
 #include "codegen/clock.h"
 #include "codegen/cover.h"
 #include "codegen/factor.h"
@@ -15,7 +16,6 @@
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/split.h"
 #include "codegen/scan.h"
-#include "codegen/schedule.h"
 #include "codegen/scratch.h"
 #include "lang/messages.h"
 
@@ -85,12 +85,6 @@ void clip_targets(poly::Program& program) {
     const std::vector<std::int64_t> shape = extents(program.tensor(s->target.tensor));
     for (std::size_t d = 0; d < shape.size(); ++d) clip(*s, poly::Affine(s->target.element[d]), shape[d]);
   }
-}
-
-double predicted(Rewriting r) {
-  std::vector<Fused::Set> sets = sets_of(r);
-  const Fused fused{std::move(r.program), std::move(r.strides), std::move(sets), {}};
-  return model::milliseconds_of(schedule(fused, r.target), fused.strides, r.target);
 }
 
 std::vector<directives::Share> shares_of(const Rewriting& r) {

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "codegen/choose/layout.h"
 #include "codegen/choose/pairs.h"
+#include "codegen/choose/predicted.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
@@ -18,7 +20,6 @@
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/stage.h"
 #include "codegen/rewrite/tile.h"
-#include "codegen/schedule.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -221,40 +222,19 @@ std::size_t lay_out(Rewriting& r, std::size_t n, const Layouts& layouts) {
   return n;
 }
 
-// A statement, and the tensors that it names, as a Program.
-Rewriting alone(const Rewriting& r, const Statement& s) {
-  Rewriting one{Program(), {}, r.target};
-  std::map<TensorId, TensorId> known;
-  const auto taken = [&](TensorId id) {
-    const auto [at, fresh] = known.emplace(id, static_cast<TensorId>(one.program.tensors.size()));
-    if (fresh) one.program.tensors.push_back(r.program.tensor(id)), one.strides.push_back(r.strides[static_cast<std::size_t>(id)]);
-    return at->second;
-  };
-  Statement own = s;
-  for (Access& read : own.reads) read.tensor = taken(read.tensor);
-  for (std::size_t id = 0; id < one.program.tensors.size(); ++id) one.program.inputs.push_back(static_cast<TensorId>(id));
-  own.target.tensor = taken(s.target.tensor);
-  one.program.outputs = {own.target.tensor};
-  if (std::holds_alternative<TensorId>(own.fill)) own.fill = poly::Number{r.program.tensor(s.target.tensor).dtype};
-  one.program.nodes.emplace_back(std::move(own));
-  return one;
-}
-
 // What the model says of the statement over tensors that lie so.
 double predicted(Rewriting one, const Layouts& layouts) {
   lay_out(one, 0, layouts);
   panel_operands(one);
   share_rows(one);
-  std::vector<Fused::Set> sets = sets_of(one);
-  const Fused fused{std::move(one.program), std::move(one.strides), std::move(sets), {}};
-  return model::milliseconds_of(schedule(fused, one.target), fused.strides, one.target);
+  return predicted(std::move(one));
 }
 
 Layouts best_layouts(const Rewriting& r, const Statement& s) {
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);  // nobody shares rows with these
   std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, copies_for_lanes(r.program, r.strides, s), r.target, own);
   if (all.size() == 1 || !model::predicts_time(r.target)) return std::move(all.front());
-  const Rewriting one = alone(r, s);
+  const Rewriting one = alone(r, {&s, 1});
   double bytes = 0;
   for (std::size_t id = 0; id < one.program.tensors.size(); ++id) bytes += elements(one.program, static_cast<TensorId>(id)) * lang::bytes(one.program.tensors[id].dtype);
   const double first = predicted(one, all.front());
@@ -288,9 +268,28 @@ bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
 
 }  // namespace
 
-void transpose_for_lanes(Rewriting& r) {
-  if (has_threads(r.target)) return;                   // staging reads any order
-  choose_pairs(r);
+Rewriting alone(const Rewriting& r, std::span<const Statement> statements) {
+  Rewriting part{Program(), {}, r.target};
+  std::map<TensorId, TensorId> known;
+  const auto taken = [&](TensorId id) {
+    const auto [at, fresh] = known.emplace(id, static_cast<TensorId>(part.program.tensors.size()));
+    if (fresh) part.program.tensors.push_back(r.program.tensor(id)), part.strides.push_back(r.strides[static_cast<std::size_t>(id)]);
+    return at->second;
+  };
+  std::vector<Statement> own(statements.begin(), statements.end());
+  for (Statement& s : own)
+    for (Access& read : s.reads) read.tensor = taken(read.tensor);
+  for (std::size_t id = 0; id < part.program.tensors.size(); ++id) part.program.inputs.push_back(static_cast<TensorId>(id));
+  for (Statement& s : own) {
+    if (std::holds_alternative<TensorId>(s.fill)) s.fill = poly::Number{r.program.tensor(s.target.tensor).dtype};
+    s.target.tensor = taken(s.target.tensor);
+    part.program.outputs.push_back(s.target.tensor);
+    part.program.nodes.emplace_back(std::move(s));
+  }
+  return part;
+}
+
+void copy_operands(Rewriting& r) {
   std::map<std::vector<std::int64_t>, Layouts> known;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
@@ -300,6 +299,12 @@ void transpose_for_lanes(Rewriting& r) {
     if (found == known.end() || !suits(r, *s, found->second)) found = known.insert_or_assign(std::move(key), best_layouts(r, *s)).first;
     n = lay_out(r, n, found->second);
   }
+}
+
+void transpose_for_lanes(Rewriting& r) {
+  if (has_threads(r.target)) return;                   // staging reads any order
+  choose_pairs(r);
+  copy_operands(r);
 }
 
 void panel_operands(Rewriting& r) {

@@ -7,8 +7,10 @@
 #include <string>
 
 #include "codegen/choose/layout.h"
+#include "codegen/choose/predicted.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/pairs.h"
+#include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/operands.h"
 #include "codegen/part.h"
@@ -88,6 +90,19 @@ bool lanes_in_window(const Program& program, const Strides& strides, const std::
   return std::any_of(all.begin(), all.end(), meets);
 }
 
+// Counts take lanes at the borders of windows for too cheap, and sums over far rows for too dear: where they do not decide, the model plans both.
+bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
+  if (!model::predicts_time(r.target)) return false;
+  std::vector<Statement> own;
+  for (const Member& m : all) own.push_back(std::get<Statement>(r.program.nodes[m.n]));
+  Rewriting windows = alone(r, own), pairs = windows;
+  std::size_t moved = 0;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (auto made = pair_sums(pairs.program, pairs.strides, std::get<Statement>(pairs.program.nodes[i + moved]), all[i].summed)) moved = sum_pairs(pairs, i + moved, std::move(*made), all[i].summed) - i;
+  copy_operands(windows), copy_operands(pairs);
+  return predicted(std::move(pairs)) < model::clearly_faster * predicted(std::move(windows));
+}
+
 bool pays(Rewriting& r, const std::vector<Member>& all) {
   Program& program = r.program;
   Strides& strides = r.strides;
@@ -106,7 +121,8 @@ bool pays(Rewriting& r, const std::vector<Member>& all) {
   const double product = cost(program, strides, made.of_pair, target, true), sums = cycles_between(made.tensor, target);
   program.tensors.pop_back();
   strides.pop_back();
-  return product + sums < (lanes_in_window(program, strides, all) ? clearly_less : much_less) * today;
+  if (product + sums < (lanes_in_window(program, strides, all) ? clearly_less : much_less) * today) return true;
+  return today > model::worth_parting && product + sums < hardly_more * today && predicted_to_pay(r, all);
 }
 
 }  // namespace

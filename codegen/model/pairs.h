@@ -8,6 +8,7 @@ inline constexpr double most_points = 1.25;            // of those of the window
 // Of the cost of the windows as they are: where their lanes meet borders, which the model of leaves counts too cheap; elsewhere, as in
 // convolutions whose lanes are channels (14 x 14, 256 channels, took 1.15 times as long).
 inline constexpr double clearly_less = 0.8, much_less = 0.42;
+inline constexpr double hardly_more = 2;               // of that cost: up to there the model is asked
 // Cycles for a line of sums that is stored, and read by a window: in the second cache, the last one, memory.
 inline constexpr double in_second = 1.5, in_last = 9, in_memory = 27;
 
