@@ -1038,13 +1038,18 @@ bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int
 
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf) {
   const std::int64_t bytes = lang::bytes(nest.value->type());
+  std::optional<std::size_t> near;
   std::int64_t inside = 1;                             // steps of the reductions inside
   for (std::size_t level = leaf.k.size(); level-- > 0 && inside <= model::ahead::most_inside;) {
     const std::size_t d = *nest.dim(leaf.k[level]);
-    if (std::ranges::any_of(nest.reads, [&](const FlatAccess& read) { return waits_for(nest, read, d, bytes); })) return level;
+    for (const FlatAccess& read : nest.reads) {
+      if (!waits_for(nest, read, d, bytes)) continue;
+      if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::apart) return level;
+      if (!near) near = level;
+    }
     if (__builtin_mul_overflow(inside, std::max<std::int64_t>(1, nest.dims[d].extent), &inside)) break;
   }
-  return std::nullopt;
+  return near;
 }
 
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {

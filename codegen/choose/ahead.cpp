@@ -49,6 +49,10 @@ class Steps {
   bool read_once() const {
     return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) { return !waits(read) || (coefficient(read, static_cast<std::size_t>(n_)) != 0 && readings(read) == 1); });
   }
+  // Whether a step goes on, or nearly, where the last one ended: steps are the order of memory.
+  bool goes_on() const {
+    return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) { return !waits(read) || static_cast<double>(coefficient(read, asking_) * bytes_) < model::ahead::apart; });
+  }
   // Loops whose later turns read other parts of the rows: what to count, the fewest turns of one, and the most blocks from one of its turns to the next.
   struct Further {
     std::vector<std::string> along;
@@ -150,7 +154,7 @@ Asking asking(const Facts& f, const Compute& leaf) {
   const auto* contract = leaf.as<forms::Contract>();
   const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
   if (steps.lines() == 0) return {};
-  if (contract != nullptr) {
+  if (contract != nullptr && !steps.goes_on()) {
     if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks()); !blocks.empty()) return {std::move(blocks), true};
     if (const auto around = steps.by_turns())
       if (std::vector<Ahead> turns = early(f, steps, *around); !turns.empty()) return {std::move(turns)};

@@ -80,7 +80,7 @@ inline constexpr double steps_of_chunk = 512;          // of a reduction that is
 namespace ahead {
 // Bytes from one read to the next of the same instruction from which on a core does not fetch ahead by itself. Zen 4: sums over 84 rows
 // 0.5 MB apart and 168 rows 5.6 kB apart, 128 to 192 bytes of each a step, took 9.8 and 7.8 ms, and 5.6 and 2.6 ms where rows are asked for.
-inline constexpr double followed = 1024;
+inline constexpr double followed = 128, apart = 1024;
 inline constexpr double kept = 1 << 19;                // bytes of an operand that a second cache keeps from one use to the next
 inline constexpr double memory = 400;                  // cycles from asking memory for a line to having it, pages found
 inline constexpr double in_flight = 2500;              // cycles of the blocks between asking and reading: several times as many, for memory serves many at once
