@@ -546,7 +546,7 @@ class Leaf {
     }
     return body;
   }
-  // By a block without a reduction.
+  // By a block without a reduction, or a step of one whose lanes run over the sum.
   Body asked_by_block() const {
     Body body;
     if (ahead_.empty()) return body;
@@ -982,7 +982,7 @@ class Leaf {
         whole_mask_ = false;
         if (valid) inner = {stmt(If{mask(0), std::move(inner), {}})};
         if (flag_) inner.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
-        if (!k_.empty()) append(inner, asked_by_step(k_.back(), Expr(std::int64_t{0})));
+        append(inner, asked_by_block());
         std::vector<Advance> moves = advance(d);
         for (Advance& move : moves) move.step = move.step * Expr(vectors * leaf_.lanes);
         same.push_back(stmt(For{index, Kind::Serial, n, std::move(moves), std::move(inner)}));

@@ -195,18 +195,29 @@ void ask_for_blocks(const Facts& f, Compute& leaf) {
   const auto extent_of = [&](const std::string& index) { return static_cast<double>(f.extent[*f.nest.dim(index)]); };
   const auto position = [&](const std::string& index) { return index.empty() ? -1 : static_cast<int>(*f.nest.dim(index)); };
   std::vector<std::pair<std::string, double>> loops;   // innermost first, and how often they turn
+  const bool folds = leaf.is<forms::Reduce>();
   if (!leaf.n.empty()) loops.emplace_back(leaf.n, std::ceil(extent_of(leaf.n) / static_cast<double>(leaf.vectors * leaf.lanes)));
-  if (!leaf.m().empty()) loops.emplace(leaf.block()->m_inner ? loops.begin() : loops.end(), leaf.m(), std::ceil(extent_of(leaf.m()) / static_cast<double>(leaf.rows)));
+  if (folds) for (auto index = leaf.k.rbegin(); index != leaf.k.rend(); ++index) loops.emplace_back(*index, extent_of(*index));
+  if (!leaf.m().empty()) loops.emplace(leaf.block() && leaf.block()->m_inner ? loops.begin() : loops.end(), leaf.m(), std::ceil(extent_of(leaf.m()) / static_cast<double>(leaf.rows)));
   for (auto index = leaf.outer.rbegin(); index != leaf.outer.rend(); ++index) loops.emplace_back(*index, extent_of(*index));
   double of_block = static_cast<double>(leaf.rows * leaf.vectors) / 2;
-  for (const std::string& index : leaf.k) of_block *= extent_of(index);
+  if (!folds) for (const std::string& index : leaf.k) of_block *= extent_of(index);
+  // Whether the next turn, as that of a window, reads mostly what the block has.
+  const auto overlaps = [&](const Form& offset, const std::string& index) {
+    const auto within = [&](const std::string& side, std::int64_t values) {
+      if (side.empty() || side == index) return false;
+      const std::int64_t step = offset.coefficients[*f.nest.dim(side)], moved = offset.coefficients[*f.nest.dim(index)];
+      return step != 0 && moved % step == 0 && std::abs(moved / step) < std::min(values, f.extent[*f.nest.dim(side)]);
+    };
+    return within(leaf.m(), leaf.rows) || within(leaf.n, leaf.vectors * leaf.lanes);
+  };
   const auto ask = [&](const FlatAccess& access, std::int64_t bytes) {
     const auto moves = [&](const std::string& index) { return access.offset.coefficients[*f.nest.dim(index)] != 0; };
     if (!leaves_cache(f.nest, access, bytes) || std::ranges::any_of(leaf.ahead, moves, &Ahead::index)) return;
     double lines = static_cast<double>(lines_of_step(access.offset, position(leaf.m()), leaf.rows, position(leaf.n), leaf.vectors * leaf.lanes, bytes).size());
     double cycles = of_block;
     for (const auto& [index, turns] : loops) {
-      if (!moves(index)) { cycles *= turns; continue; }
+      if (!moves(index) || overlaps(access.offset, index)) { cycles *= turns; continue; }
       if (cycles >= model::ahead::between) return;
       const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
       if (turns < 3 * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
@@ -214,9 +225,9 @@ void ask_for_blocks(const Facts& f, Compute& leaf) {
       return;
     }
   };
-  if (leaf.is<forms::Map>())
+  if (folds || leaf.is<forms::Map>())
     for (const FlatAccess& read : f.nest.reads) ask(read, lang::bytes(f.nest.value->type()));
-  if (leaf.block()->claims) ask(f.nest.target, f.stored);
+  if (leaf.block() && leaf.block()->claims) ask(f.nest.target, f.stored);
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.
@@ -228,7 +239,7 @@ void look_ahead(const Facts& f, Compute& leaf) {
   if (leaf.block()) leaf.block()->claims = claims(f, leaf);
   leaf.ahead.clear();
   if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>())) ask_for_rows(f, leaf);
-  if (leaf.is<forms::Map>() || leaf.is<forms::Contract>()) ask_for_blocks(f, leaf);
+  if (leaf.is<forms::Map>() || leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()) ask_for_blocks(f, leaf);
 }
 
 }  // namespace tilec::codegen

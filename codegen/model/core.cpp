@@ -80,7 +80,8 @@ class Core {
   double vector(const FlatAccess& access, double per_cycle) const {
     const std::int64_t apart = std::abs(stride(access, n_));
     const double whole = std::max(machine_.pipe, width(access)) / per_cycle;
-    if (apart <= 1) return whole;
+    if (apart == 1) return whole * torn(access);
+    if (apart == 0) return whole;
     if (m_ && leaf_.block() && leaf_.block()->turned && std::abs(stride(access, m_)) == 1) {
       // A square of fewer rows than lanes is as many loads or stores as lanes all the same.
       const double lanes = static_cast<double>(leaf_.lanes);
@@ -88,6 +89,14 @@ class Core {
     }
     if (apart <= 4) return 2 * static_cast<double>(apart) * whole;
     return machine_.gathered * static_cast<double>(leaf_.lanes);
+  }
+
+  // Lines that a vector lies in. Callers' memory begins anywhere, and so do rows whose length is no multiple of a vector.
+  double torn(const FlatAccess& access) const {
+    const bool ours = std::ranges::find(program_.inputs, access.tensor) == program_.inputs.end() && std::ranges::find(program_.outputs, access.tensor) == program_.outputs.end();
+    bool aligned = ours && access.offset.constant % leaf_.lanes == 0;
+    for (std::size_t d = 0; d < nest_.dims.size(); ++d) aligned = aligned && (d == n_ || access.offset.coefficients[d] % leaf_.lanes == 0);
+    return aligned ? 1 : 1 + (width(access) - static_cast<double>(lang::bytes(program_.tensor(access.tensor).dtype))) / line;
   }
 
   std::vector<bool> which_reduce() const {

@@ -77,15 +77,16 @@ class Predictor {
  private:
   std::vector<Asked> asked_for(const Nest& nest, const Compute& leaf) const {
     std::vector<Asked> asked(nest.reads.size(), Asked::Not);
-    if (leaf.ahead.empty() || leaf.is<forms::Reduce>()) return asked;
-    const auto level = leaf.k.empty() ? std::nullopt : level_that_waits(nest, leaf);
-    if (!level && !leaf.k.empty()) return asked;
+    if (leaf.ahead.empty()) return asked;
+    const bool by_steps = leaf.is<forms::Contract>() && !leaf.k.empty();
+    const auto level = by_steps ? level_that_waits(nest, leaf) : std::nullopt;
+    if (by_steps && !level) return asked;
     for (std::size_t r = 0; r < asked.size(); ++r) {
       const FlatAccess& read = nest.reads[r];
       const std::int64_t bytes = lang::bytes(program_.tensor(read.tensor).dtype);
       if (level ? !waits_for(nest, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes)) continue;
       const auto by = std::ranges::find_if(leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
-      if (by != leaf.ahead.end()) asked[r] = leaf.k.empty() || std::ranges::find(leaf.k, by->index) != leaf.k.end() ? Asked::Steps : Asked::Early;
+      if (by != leaf.ahead.end()) asked[r] = !by_steps || std::ranges::find(leaf.k, by->index) != leaf.k.end() ? Asked::Steps : Asked::Early;
     }
     return asked;
   }

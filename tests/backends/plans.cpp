@@ -315,7 +315,7 @@ class Groups {
     std::vector<std::string> along = leaf.outer;
     along.insert(along.end(), leaf.k.begin(), leaf.k.end());
     if (!leaf.m().empty()) along.push_back(leaf.m());
-    if (!leaf.n.empty() && !leaf.is<forms::Reduce>()) along.push_back(leaf.n);
+    if (!leaf.n.empty()) along.push_back(leaf.n);
     for (int times = along.empty() ? 0 : random_.between(1, 2); times > 0; --times) leaf.ahead.push_back({random_.pick(along), random_.between(1, 40)});
   }
 
