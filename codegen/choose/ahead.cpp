@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -78,8 +79,8 @@ class Steps {
     }
     return all;
   }
-  // Loops around the blocks whose next turn goes on near enough that the core knows the page. None: of some read there is no such loop.
-  std::optional<Further> by_turns() const {
+  // Loops around the blocks, their steps no wider than `reach` bytes. None: of some read there is no such loop.
+  std::optional<Further> by_turns(double reach) const {
     Further all;
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
@@ -88,7 +89,7 @@ class Steps {
       for (auto index = leaf_.outer.rbegin(); index != leaf_.outer.rend() && !found; ++index) {
         const std::size_t d = *f_.nest.dim(*index);
         const auto step = static_cast<double>(coefficient(read, d) * bytes_);
-        if (step > model::reach) return std::nullopt;
+        if (step > reach) return std::nullopt;
         if (step == 0) between *= static_cast<double>(extent(d));
         else all.add(*index, static_cast<double>(extent(d)), between), found = true;
       }
@@ -149,18 +150,22 @@ std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Furthe
   return further.turns > count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
 }
 
+// The nearest first: what goes on with lines that the core knows.
 struct Asking { std::vector<Ahead> ahead; bool by_blocks = false; };
 Asking asking(const Facts& f, const Compute& leaf) {
   const auto* contract = leaf.as<forms::Contract>();
   const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
   if (steps.lines() == 0) return {};
+  const auto by_turns = [&](double reach) {
+    const auto around = contract != nullptr ? steps.by_turns(reach) : std::nullopt;
+    return around ? early(f, steps, *around) : std::vector<Ahead>();
+  };
   if (contract != nullptr && !steps.goes_on()) {
     if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks()); !blocks.empty()) return {std::move(blocks), true};
-    if (const auto around = steps.by_turns())
-      if (std::vector<Ahead> turns = early(f, steps, *around); !turns.empty()) return {std::move(turns)};
+    if (std::vector<Ahead> turns = by_turns(model::reach); !turns.empty()) return {std::move(turns)};
   }
-  const std::int64_t count = steps_ahead(steps, f.l1);
-  return count > 0 ? Asking{{{steps.asks(), count}}} : Asking{};
+  if (const std::int64_t count = steps_ahead(steps, f.l1); count > 0) return {{{steps.asks(), count}}};
+  return {by_turns(std::numeric_limits<double>::infinity())};
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.

@@ -86,7 +86,10 @@ class Predictor {
       const std::int64_t bytes = lang::bytes(program_.tensor(read.tensor).dtype);
       if (level ? !waits_for(nest, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes)) continue;
       const auto by = std::ranges::find_if(leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
-      if (by != leaf.ahead.end()) asked[r] = !by_steps || std::ranges::find(leaf.k, by->index) != leaf.k.end() ? Asked::Steps : Asked::Early;
+      if (by == leaf.ahead.end()) continue;
+      const auto step = static_cast<double>(std::abs(read.offset.coefficients[*nest.dim(by->index)]) * bytes);
+      const bool inside = std::ranges::find(leaf.k, by->index) != leaf.k.end(), far = std::ranges::find(leaf.outer, by->index) != leaf.outer.end() && step > reach;
+      asked[r] = !by_steps || inside || far ? Asked::Steps : Asked::Early;
     }
     return asked;
   }
