@@ -1053,6 +1053,7 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
 }
 
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
+  if (std::ranges::find(nest.locals, access.tensor) != nest.locals.end()) return false;
   std::vector<std::int64_t> extents;
   for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
   return model::footprint(access, extents, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;

@@ -46,6 +46,7 @@ struct Nest {
   std::vector<std::pair<poly::Affine, Form>> forms;    // the Affines that Index nodes of `value` hold, over dims
   std::optional<poly::Number> fill;                    // the number an unreached element holds; none: the buffer already holds it
 
+  std::vector<TensorId> locals = {};                   // of a turn of its group: what is a buffer that stays in a cache
   bool adds = false;                                   // the target holds the fold's own type: a part of it may be added later
 
   bool empty() const;

@@ -321,6 +321,7 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   Nest nest = nest_of(s, [&](TensorId id) { return turn_strides(program, group, strides, id); }, keep);
   for (const Loop& loop : group.loops)
     if (const auto part = group.body.size() > 1 ? part_of_turn(s, loop, strides) : std::nullopt) leave_to_turn(nest, part->index, loop.index, loop.step);
+  nest.locals = group.locals;
   return nest;
 }
 

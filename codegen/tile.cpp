@@ -173,6 +173,7 @@ Nest tile_nest(const Program& program, const Group& group, int node, const Strid
   for (const Loop& loop : origins(group)) keep.insert(loop.index);
   Nest nest = nest_of(tile.seen(node), lies, keep);
   for (Dim& dim : nest.dims) if (keep.contains(dim.name)) dim.reduction = false;  // one value a turn
+  nest.locals = group.locals;
   return nest;
 }
 

@@ -114,7 +114,8 @@ class Steps {
   bool waits(const FlatAccess& read) const {
     if (!waits_for(f_.nest, read, asking_, bytes_)) return false;
     const auto step = static_cast<double>(coefficient(read, asking_) * bytes_);
-    return step >= std::min(model::page, 2 * lines_of(read) * model::line);
+    const bool apart = m_ >= 0 && static_cast<double>(coefficient(read, static_cast<std::size_t>(m_)) * bytes_) >= model::ahead::apart;
+    return step >= std::min(model::page, 2 * lines_of(read, apart ? 1 : leaf_.rows) * model::line);
   }
   // By blocks of m and by loops around the blocks.
   double readings(const FlatAccess& read) const {
@@ -123,7 +124,8 @@ class Steps {
       if (const std::size_t d = *f_.nest.dim(index); coefficient(read, d) == 0) count *= static_cast<double>(extent(d));
     return count;
   }
-  double lines_of(const FlatAccess& read) const { return static_cast<double>(lines_of_step(read.offset, m_, leaf_.rows, n_, columns_, bytes_, inner_).size()); }
+  double lines_of(const FlatAccess& read) const { return lines_of(read, leaf_.rows); }
+  double lines_of(const FlatAccess& read, std::int64_t rows) const { return static_cast<double>(lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_).size()); }
 
   const Facts& f_;
   const Compute& leaf_;
