@@ -200,7 +200,7 @@ class LeafFit {
     if (has_threads(target_)) return std::string("`ahead` belongs to a `map`, a `contract` or a `reduce` on a CPU");
     for (const Ahead& one : leaf_.ahead) {
       const bool moves = one.index == leaf_.m() || std::ranges::find(leaf_.k, one.index) != leaf_.k.end() || std::ranges::find(leaf_.outer, one.index) != leaf_.outer.end() || one.index == leaf_.n;
-      if (one.index.empty() || !moves) return fmt::format("nothing goes ahead along `{}`, which is no index of the leaf's loops and blocks", one.index);
+      if (one.index.empty() || !moves) return fmt::format("`ahead` names `{}`, which is no index of the loops and blocks of the leaf", one.index);
       if (one.count > most_ahead) return fmt::format("{} is too far ahead: {} at most", one.count, most_ahead);
     }
     return std::nullopt;

@@ -181,7 +181,7 @@ class LeafReader {
     forms::Contract plain;
     plain.m = leaf_.m();
     if (!leaf_.is<forms::Contract>()) unfit("`stage` belongs to `contract`");
-    else if (*leaf_.as<forms::Contract>() != plain) unfit("a staged leaf has one form only");
+    else if (*leaf_.as<forms::Contract>() != plain || !leaf_.ahead.empty()) unfit("a staged leaf has one form only");
     else leaf_.form = forms::Staged{plain.m, depth_};
   }
 

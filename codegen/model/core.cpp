@@ -91,12 +91,13 @@ class Core {
     return machine_.gathered * static_cast<double>(leaf_.lanes);
   }
 
-  // Lines that a vector lies in. Callers' memory begins anywhere, and so do rows whose length is no multiple of a vector.
+  // Lines that what one load takes lies in: half of what a cycle loads. Callers' memory begins anywhere, and so do rows whose length is no multiple of
+  // a vector.
   double torn(const FlatAccess& access) const {
     const bool ours = std::ranges::find(program_.inputs, access.tensor) == program_.inputs.end() && std::ranges::find(program_.outputs, access.tensor) == program_.outputs.end();
     bool aligned = ours && access.offset.constant % leaf_.lanes == 0;
     for (std::size_t d = 0; d < nest_.dims.size(); ++d) aligned = aligned && (d == n_ || access.offset.coefficients[d] % leaf_.lanes == 0);
-    return aligned ? 1 : 1 + (width(access) - static_cast<double>(lang::bytes(program_.tensor(access.tensor).dtype))) / line;
+    return aligned ? 1 : 1 + (std::min(width(access), machine_.loads / 2) - static_cast<double>(lang::bytes(program_.tensor(access.tensor).dtype))) / line;
   }
 
   std::vector<bool> which_reduce() const {
