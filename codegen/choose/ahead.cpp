@@ -227,13 +227,22 @@ void ask_for_blocks(const Facts& f, Compute& leaf) {
       if (!moves(index) || overlaps(access.offset, index)) { cycles *= turns; continue; }
       if (cycles >= model::ahead::between) return;
       const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
-      if (turns < 3 * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
+      if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
       if (turns > count && lines * count <= model::ahead::most_lines_between) leaf.ahead.push_back({index, static_cast<std::int64_t>(count)});
       return;
     }
   };
-  if (folds || leaf.is<forms::Map>())
-    for (const FlatAccess& read : f.nest.reads) ask(read, lang::bytes(f.nest.value->type()));
+  // Rows of a block, each a page away from the next, that lanes go along for long: so many streams a core fetches ahead well enough.
+  const auto followed = [&](const FlatAccess& access, std::int64_t bytes) {
+    if (leaf.m().empty() || leaf.n.empty() || leaf.rows < model::ahead::rows_followed) return false;
+    const std::size_t m = *f.nest.dim(leaf.m()), n = *f.nest.dim(leaf.n);
+    const bool along = folds || !leaf.block()->m_inner || f.extent[m] <= leaf.rows;
+    return along && std::abs(access.offset.coefficients[n]) == 1 && static_cast<double>(std::abs(access.offset.coefficients[m]) * bytes) >= model::ahead::apart &&
+           static_cast<double>(f.extent[n] * bytes) >= model::ahead::short_run * model::line;
+  };
+  if (folds || (leaf.is<forms::Map>() && !leaf.streams()))
+    for (const FlatAccess& read : f.nest.reads)
+      if (const std::int64_t bytes = lang::bytes(f.nest.value->type()); !followed(read, bytes)) ask(read, bytes);
   if (leaf.block() && leaf.block()->claims) ask(f.nest.target, f.stored);
 }
 

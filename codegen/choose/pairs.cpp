@@ -16,6 +16,7 @@
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
+#include "codegen/rewrite/rows.h"
 
 namespace tilec::codegen {
 
@@ -99,7 +100,7 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   std::size_t moved = 0;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (auto made = pair_sums(pairs.program, pairs.strides, std::get<Statement>(pairs.program.nodes[i + moved]), all[i].summed)) moved = sum_pairs(pairs, i + moved, std::move(*made), all[i].summed) - i;
-  copy_operands(windows), copy_operands(pairs);
+  for (Rewriting* one : {&windows, &pairs}) copy_operands(*one), panel_operands(*one), share_rows(*one);
   return predicted(std::move(pairs)) < model::clearly_faster * predicted(std::move(windows));
 }
 

@@ -86,6 +86,8 @@ inline constexpr double memory = 400;                  // cycles from asking mem
 inline constexpr double in_flight = 2500;              // cycles of the blocks between asking and reading: several times as many, for memory serves many at once
 inline constexpr std::int64_t most_blocks = 4, least_steps = 4, window_steps = 16, most_steps = 64;
 inline constexpr double between = 900, most_lines_between = 512;  // cycles, and lines, from a block that asks to the one that reads or writes
+inline constexpr double least_turns = 3.5;               // times those that go ahead: of the last ones of a loop nobody reads what they ask for
+inline constexpr std::int64_t rows_followed = 4;       // side by side
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
