@@ -409,6 +409,7 @@ class Leaf {
     }
     if (!cleared_) {
       append(body, claimed());
+      append(body, asked_before_block());
       append(body, reduce(folded_from_));
     }
     append(body, write());
@@ -520,6 +521,7 @@ class Leaf {
     std::vector<std::pair<std::size_t, std::int64_t>> inner;
     for (std::size_t l = level; l < k_.size(); ++l) inner.emplace_back(k_[l], nest_.dims[k_[l]].extent);
     Body body;
+    if (!reads_little(f, inner)) return body;
     for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes_of(r), inner))
       body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved}));
     return body;
@@ -552,6 +554,20 @@ class Leaf {
     if (ahead_.empty()) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
       if (first_of_view(r) && leaves_cache(nest_, nest_.reads[r], bytes_of(r))) append(body, asked(r, views_[r], Expr(std::int64_t{0}), k_.size()));
+    return body;
+  }
+  // By a contraction none of whose steps ask: what the block reads in all.
+  Body asked_before_block() {
+    Body body;
+    if (ahead_.empty() || !asks_by_block(nest_, leaf_)) return body;
+    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
+      if (!leaves_cache(nest_, nest_.reads[r], bytes_of(r))) continue;
+      const std::string view = names_.fresh("x");
+      Body asking = asked(r, view, Expr(std::int64_t{0}), folded_from_);
+      if (asking.empty() || asking.size() > model::ahead::most_of_block) continue;
+      body.push_back(stmt(View{view, storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)}));
+      append(body, std::move(asking));
+    }
     return body;
   }
   // How far the elements that are asked for lie behind those that are read.
@@ -1052,11 +1068,24 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
   return near;
 }
 
+bool asks_by_block(const Nest& nest, const Compute& leaf) {
+  const auto* contract = leaf.as<forms::Contract>();
+  if (contract == nullptr || leaf.k.empty()) return false;
+  const auto level = level_that_waits(nest, leaf);
+  return !level || static_cast<std::int64_t>(*level) < contract->taps;
+}
+
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
   if (std::ranges::find(nest.locals, access.tensor) != nest.locals.end()) return false;
   std::vector<std::int64_t> extents;
   for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
   return model::footprint(access, extents, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
+}
+
+bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {
+  double elements = 1;
+  for (const auto& [d, count] : inner) if (offset.coefficients[d]) elements *= static_cast<double>(count);
+  return elements <= static_cast<double>(model::ahead::elements_of_block);
 }
 
 std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {

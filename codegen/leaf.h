@@ -58,8 +58,12 @@ inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
 bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes);
 // Of the leaf's k, the last whose steps some read waits for: what the reductions inside it read, a core asks for then. None: no read waits.
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf);
+// Whether blocks of a contraction ask for what they read in all, for no step of theirs waits.
+bool asks_by_block(const Nest& nest, const Compute& leaf);
 // Whether an access is to more elements, of so many bytes each, than a second-level cache keeps from one use to the next.
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes);
+// Whether what it touches over `inner` is so little that a block asks for all of it at once.
+bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, std::int64_t>>& inner);
 // Offsets into the cache lines that one step reads of an operand, for a block of rows of m and columns of n (-1: none): the last element of each,
 // for memory begins with a line as rarely as rows do, and then a block shares its first line with the one before it. `inner`: dimensions that a
 // step runs over too, with all their values.

@@ -197,18 +197,23 @@ void ask_for_rows(const Facts& f, Compute& leaf) {
 }
 
 // Lines of memory that a block reads or claims, so long before that as many others come between as keep memory busy: blocks, else turns of a loop
-// around them. Of a contraction those that it claims.
+// around them. Of a contraction whose steps ask, those that it claims.
 void ask_for_blocks(const Facts& f, Compute& leaf) {
   const auto extent_of = [&](const std::string& index) { return static_cast<double>(f.extent[*f.nest.dim(index)]); };
   const auto position = [&](const std::string& index) { return index.empty() ? -1 : static_cast<int>(*f.nest.dim(index)); };
   std::vector<std::pair<std::string, double>> loops;   // innermost first, and how often they turn
   const bool folds = leaf.is<forms::Reduce>();
   if (!leaf.n.empty()) loops.emplace_back(leaf.n, std::ceil(extent_of(leaf.n) / static_cast<double>(leaf.vectors * leaf.lanes)));
+  const auto* contract = leaf.as<forms::Contract>();
+  const std::size_t taps = contract != nullptr ? static_cast<std::size_t>(contract->taps) : 0;
   if (folds) for (auto index = leaf.k.rbegin(); index != leaf.k.rend(); ++index) loops.emplace_back(*index, extent_of(*index));
   if (!leaf.m().empty()) loops.emplace(leaf.block() && leaf.block()->m_inner ? loops.begin() : loops.end(), leaf.m(), std::ceil(extent_of(leaf.m()) / static_cast<double>(leaf.rows)));
+  for (std::size_t tap = taps; tap-- > 0;) loops.emplace_back(leaf.k[tap], extent_of(leaf.k[tap]));
   for (auto index = leaf.outer.rbegin(); index != leaf.outer.rend(); ++index) loops.emplace_back(*index, extent_of(*index));
+  std::vector<std::pair<std::size_t, std::int64_t>> inner;
+  if (!folds) for (std::size_t k = taps; k < leaf.k.size(); ++k) inner.emplace_back(*f.nest.dim(leaf.k[k]), f.extent[*f.nest.dim(leaf.k[k])]);
   double of_block = static_cast<double>(leaf.rows * leaf.vectors) / 2;
-  if (!folds) for (const std::string& index : leaf.k) of_block *= extent_of(index);
+  for (const auto& [d, count] : inner) of_block *= static_cast<double>(count);
   // Whether the next turn, as that of a window, reads mostly what the block has.
   const auto overlaps = [&](const Form& offset, const std::string& index) {
     const auto within = [&](const std::string& side, std::int64_t values) {
@@ -221,7 +226,9 @@ void ask_for_blocks(const Facts& f, Compute& leaf) {
   const auto ask = [&](const FlatAccess& access, std::int64_t bytes) {
     const auto moves = [&](const std::string& index) { return access.offset.coefficients[*f.nest.dim(index)] != 0; };
     if (!leaves_cache(f.nest, access, bytes) || std::ranges::any_of(leaf.ahead, moves, &Ahead::index)) return;
-    double lines = static_cast<double>(lines_of_step(access.offset, position(leaf.m()), leaf.rows, position(leaf.n), leaf.vectors * leaf.lanes, bytes).size());
+    if (!reads_little(access.offset, inner)) return;
+    double lines = static_cast<double>(lines_of_step(access.offset, position(leaf.m()), leaf.rows, position(leaf.n), leaf.vectors * leaf.lanes, bytes, inner).size());
+    if (!inner.empty() && lines > static_cast<double>(model::ahead::most_of_block)) return;
     double cycles = of_block;
     for (const auto& [index, turns] : loops) {
       if (!moves(index) || overlaps(access.offset, index)) { cycles *= turns; continue; }
@@ -240,7 +247,7 @@ void ask_for_blocks(const Facts& f, Compute& leaf) {
     return along && std::abs(access.offset.coefficients[n]) == 1 && static_cast<double>(std::abs(access.offset.coefficients[m]) * bytes) >= model::ahead::apart &&
            static_cast<double>(f.extent[n] * bytes) >= model::ahead::short_run * model::line;
   };
-  if (folds || (leaf.is<forms::Map>() && !leaf.streams()))
+  if (folds || (leaf.is<forms::Map>() && !leaf.streams()) || asks_by_block(f.nest, leaf))
     for (const FlatAccess& read : f.nest.reads)
       if (const std::int64_t bytes = lang::bytes(f.nest.value->type()); !followed(read, bytes)) ask(read, bytes);
   if (leaf.block() && leaf.block()->claims) ask(f.nest.target, f.stored);

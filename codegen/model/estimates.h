@@ -88,6 +88,7 @@ inline constexpr std::int64_t most_blocks = 4, least_steps = 4, window_steps = 1
 inline constexpr double between = 900, most_lines_between = 512;  // cycles, and lines, from a block that asks to the one that reads or writes
 inline constexpr double least_turns = 3.5;               // times those that go ahead: of the last ones of a loop nobody reads what they ask for
 inline constexpr std::int64_t rows_followed = 4;       // side by side
+inline constexpr std::size_t most_of_block = 64, elements_of_block = 1024;  // lines that a block asks for at once; elements of a row or a column of it
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing

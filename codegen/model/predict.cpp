@@ -78,9 +78,8 @@ class Predictor {
   std::vector<Asked> asked_for(const Nest& nest, const Compute& leaf) const {
     std::vector<Asked> asked(nest.reads.size(), Asked::Not);
     if (leaf.ahead.empty()) return asked;
-    const bool by_steps = leaf.is<forms::Contract>() && !leaf.k.empty();
+    const bool by_steps = leaf.is<forms::Contract>() && !leaf.k.empty() && !asks_by_block(nest, leaf);
     const auto level = by_steps ? level_that_waits(nest, leaf) : std::nullopt;
-    if (by_steps && !level) return asked;
     for (std::size_t r = 0; r < asked.size(); ++r) {
       const FlatAccess& read = nest.reads[r];
       const std::int64_t bytes = lang::bytes(program_.tensor(read.tensor).dtype);
