@@ -247,10 +247,10 @@ void ask_for_blocks(const Facts& f, Compute& leaf) {
     return along && std::abs(access.offset.coefficients[n]) == 1 && static_cast<double>(std::abs(access.offset.coefficients[m]) * bytes) >= model::ahead::apart &&
            static_cast<double>(f.extent[n] * bytes) >= model::ahead::short_run * model::line;
   };
+  if (leaf.block() && leaf.block()->claims) ask(f.nest.target, f.stored);
   if (folds || (leaf.is<forms::Map>() && !leaf.streams()) || asks_by_block(f.nest, leaf))
     for (const FlatAccess& read : f.nest.reads)
       if (const std::int64_t bytes = lang::bytes(f.nest.value->type()); !followed(read, bytes)) ask(read, bytes);
-  if (leaf.block() && leaf.block()->claims) ask(f.nest.target, f.stored);
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.

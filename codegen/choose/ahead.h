@@ -1,6 +1,6 @@
-// How long before they are read rows of an operand should be asked for, and whether a block claims the lines of its result.
+// How long before it is read what should be asked for, and whether a block claims the lines of its result.
 //
-//   dB[n, k] = +(A[m, k] * dC[m, n])   with 168 rows of dC, 128 bytes of each a step, 5.6 kB apart   ⇒   ahead 2 blocks
+//   dB[n, k] = +(A[m, k] * dC[m, n])   with 168 rows of dC, 128 bytes of each a step, 5.6 kB apart   ⇒   ahead 2 n
 //
 // A core fetches ahead what lies close to what it just read. Where each step of a sum reads another page, every step waits for memory.
 // So does every store of a block that writes many rows.

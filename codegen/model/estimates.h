@@ -76,24 +76,26 @@ inline constexpr std::int64_t panel_reuse = 4;         // blocks of m that read 
 inline constexpr double steps_of_chunk = 512;          // of a reduction that is cut
 }  // namespace blocks
 
-// Rows that are asked for before they are read: choose/ahead.cpp.
+// What is asked for before it is read: choose/ahead.cpp. Measured on Zen 5 unless said (docs/decisions/rows_asked_ahead.md).
 namespace ahead {
-// Bytes from one read to the next of the same instruction from which on a core does not fetch ahead by itself. Zen 4: sums over 84 rows
-// 0.5 MB apart and 168 rows 5.6 kB apart, 128 to 192 bytes of each a step, took 9.8 and 7.8 ms, and 5.6 and 2.6 ms where rows are asked for.
+// Bytes from one read to the next of the same instruction: from `followed` on a core does not fetch far enough ahead by itself, from `apart` on nothing.
+// Zen 4: sums over 84 rows 0.5 MB apart and 168 rows 5.6 kB apart, 128 to 192 bytes of each a step, took 9.8 and 7.8 ms, and 5.6 and 2.6 ms where
+// rows are asked for.
 inline constexpr double followed = 128, apart = 1024;
 inline constexpr double kept = 1 << 19;                // bytes of an operand that a second cache keeps from one use to the next
 inline constexpr double memory = 400;                  // cycles from asking memory for a line to having it, pages found
 inline constexpr double in_flight = 2500;              // cycles of the blocks between asking and reading: several times as many, for memory serves many at once
-inline constexpr std::int64_t most_blocks = 4, least_steps = 4, window_steps = 16, most_steps = 64;
+inline constexpr std::int64_t most_blocks = 4, least_steps = 4, most_steps = 64;
+inline constexpr std::int64_t window_steps = 16;       // what a core sees of a sum by itself
 inline constexpr double between = 900, most_lines_between = 512;  // cycles, and lines, from a block that asks to the one that reads or writes
-inline constexpr double least_turns = 3.5;               // times those that go ahead: of the last ones of a loop nobody reads what they ask for
+inline constexpr double least_turns = 3.5;             // of a loop, times those that go ahead: what the last ones ask for nobody reads
 inline constexpr std::int64_t rows_followed = 4;       // side by side
-inline constexpr std::size_t most_of_block = 64, elements_of_block = 1024;  // lines that a block asks for at once; elements of a row or a column of it
+inline constexpr std::size_t most_of_block = 64, elements_of_block = 1024;  // lines that a block asks for at once; elements of its sums that it looks for lines
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
 inline constexpr double short_run = 32;                // lines: of a longer one of a fold, a core fetches most by itself
-inline constexpr std::int64_t most_inside = 64;         // steps of the reductions inside one that asks: of more, a core fetches most by itself
+inline constexpr std::int64_t most_inside = 64;        // steps of the reductions inside one that asks: of more, a core fetches most by itself
 inline constexpr double share_of_l1 = 0.25, share_of_l2 = 0.25;  // what is asked for and not yet read: by steps; by blocks and turns
 // Blocks one vector wide along a row, from which on they pay: eight seeds of random contractions took 0.4 to 0.8 of the time in rows of 16 and
 // more, and 1.3 to 1.5 times as long in rows of 11.
