@@ -439,8 +439,10 @@ void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& s
     if (least < 0 || most >= end) s.domain.push_back({e, poly::Size(end)});
   };
   const std::vector<std::size_t> used = outputs_of_parts(whole, scan);
-  const auto of_parts = [&](const Affine& row) {       // what bounds `over` and is not the triangle
-    return mentions(row, scan.over) && !mentions(row, scan.along);
+  const auto of_parts = [&](const Affine& row) {       // what bounds the values of a part, where reads exist; not the triangle
+    for (std::size_t k = 0; k < whole.indices.size(); ++k)
+      if (mentions(row, k) && k != scan.over && std::ranges::find(used, k) == used.end()) return false;
+    return true;
   };
   const std::string in_over = fresh_index(whole, whole.indices[scan.over] + "_b"), in_along = fresh_index(whole, whole.indices[scan.along] + "_b");
 

@@ -137,7 +137,8 @@ class Steps {
   std::vector<std::pair<std::size_t, std::int64_t>> inner_;
 };
 
-// How many steps of the reduction that asks take as long as memory does; 0: it has too few.
+// How many steps of the reduction that asks take as long as memory does, or up to twice as long where the first cache holds what they ask for; 0: it
+// has too few.
 std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
   const double least = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::window_steps));
   const double held = model::ahead::share_of_l1 * static_cast<double>(l1) / (steps.lines() * model::line);

@@ -5,8 +5,8 @@
 
 #include "codegen/fuse.h"
 #include "codegen/model/predict.h"
-#include "codegen/schedule.h"
 #include "codegen/rewrite/rows.h"
+#include "codegen/schedule.h"
 
 namespace tilec::codegen {
 
