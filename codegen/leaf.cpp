@@ -52,7 +52,7 @@ class Leaf {
     for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
     for (const Ahead& one : leaf.ahead) ahead_.emplace_back(static_cast<std::size_t>(find(one.index)), one.count);
-    if (!ahead_.empty()) asks_ = level_that_waits(nest, leaf).value_or(k_.size());
+    if (!ahead_.empty()) asks_ = level_that_waits(nest, leaf).value_or(k_.size()), by_block_ = asks_by_block(nest, leaf);
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
     scaled_ = has_scale(nest.aggregation, type_);
@@ -534,18 +534,21 @@ class Leaf {
       if (waits_for(nest_, nest_.reads[r], d, bytes_of(r)) && first_of_view(r)) append(body, asked(r, views_[r], u * Expr(nest_.reads[r].offset.coefficients[d]), k_.size()));
     return body;
   }
+  // The same from the block's corner, where no view stands.
+  Body asked_from_corner(std::size_t r, std::size_t level) {
+    const std::string view = names_.fresh("x");
+    Body asking = asked(r, view, Expr(std::int64_t{0}), level);
+    if (asking.empty()) return asking;
+    Body body{stmt(View{view, storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)})};
+    append(body, std::move(asking));
+    return body;
+  }
   // By a step of a reduction with others inside it.
   Body asked_outside(std::size_t level) {
     Body body;
     if (ahead_.empty() || asks_ != level) return body;
-    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      if (!waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r))) continue;
-      const std::string view = names_.fresh("x");
-      Body asking = asked(r, view, Expr(std::int64_t{0}), level + 1);
-      if (asking.empty()) continue;
-      body.push_back(stmt(View{view, storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)}));
-      append(body, std::move(asking));
-    }
+    for (std::size_t r = 0; r < nest_.reads.size(); ++r)
+      if (waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r))) append(body, asked_from_corner(r, level + 1));
     return body;
   }
   // By a block without a reduction, or a step of one whose lanes run over the sum.
@@ -559,14 +562,11 @@ class Leaf {
   // By a contraction none of whose steps ask: what the block reads in all.
   Body asked_before_block() {
     Body body;
-    if (ahead_.empty() || !asks_by_block(nest_, leaf_)) return body;
+    if (!by_block_) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       if (!leaves_cache(nest_, nest_.reads[r], bytes_of(r))) continue;
-      const std::string view = names_.fresh("x");
-      Body asking = asked(r, view, Expr(std::int64_t{0}), folded_from_);
-      if (asking.empty() || asking.size() > model::ahead::most_of_block) continue;
-      body.push_back(stmt(View{view, storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)}));
-      append(body, std::move(asking));
+      Body asking = asked_from_corner(r, folded_from_);
+      if (asking.size() <= model::ahead::most_of_block + 1) append(body, std::move(asking));  // and its view
     }
     return body;
   }
@@ -1016,6 +1016,7 @@ class Leaf {
   forms::Contract contract_;
   std::vector<std::pair<std::size_t, std::int64_t>> ahead_;  // dimensions, and how many of their values, blocks or steps
   std::size_t asks_ = 0;                               // the one of k_ whose steps ask
+  bool by_block_ = false;                              // blocks ask instead
   const Storage& storage_;
   const Surroundings& around_;
   Names& names_;

@@ -197,61 +197,80 @@ void ask_for_rows(const Facts& f, Compute& leaf) {
   leaf = std::move(*narrow);
 }
 
-// Lines of memory that a block reads or claims, so long before that as many others come between as keep memory busy: blocks, else turns of a loop
-// around them. Of a contraction whose steps ask, those that it claims.
-void ask_for_blocks(const Facts& f, Compute& leaf) {
-  const auto extent_of = [&](const std::string& index) { return static_cast<double>(f.extent[*f.nest.dim(index)]); };
-  const auto position = [&](const std::string& index) { return index.empty() ? -1 : static_cast<int>(*f.nest.dim(index)); };
-  std::vector<std::pair<std::string, double>> loops;   // innermost first, and how often they turn
-  const bool folds = leaf.is<forms::Reduce>();
-  if (!leaf.n.empty()) loops.emplace_back(leaf.n, std::ceil(extent_of(leaf.n) / static_cast<double>(leaf.vectors * leaf.lanes)));
-  const auto* contract = leaf.as<forms::Contract>();
-  const std::size_t taps = contract != nullptr ? static_cast<std::size_t>(contract->taps) : 0;
-  if (folds) for (auto index = leaf.k.rbegin(); index != leaf.k.rend(); ++index) loops.emplace_back(*index, extent_of(*index));
-  if (!leaf.m().empty()) loops.emplace(leaf.block() && leaf.block()->m_inner ? loops.begin() : loops.end(), leaf.m(), std::ceil(extent_of(leaf.m()) / static_cast<double>(leaf.rows)));
-  for (std::size_t tap = taps; tap-- > 0;) loops.emplace_back(leaf.k[tap], extent_of(leaf.k[tap]));
-  for (auto index = leaf.outer.rbegin(); index != leaf.outer.rend(); ++index) loops.emplace_back(*index, extent_of(*index));
-  std::vector<std::pair<std::size_t, std::int64_t>> inner;
-  if (!folds) for (std::size_t k = taps; k < leaf.k.size(); ++k) inner.emplace_back(*f.nest.dim(leaf.k[k]), f.extent[*f.nest.dim(leaf.k[k])]);
-  double of_block = static_cast<double>(leaf.rows * leaf.vectors) / 2;
-  for (const auto& [d, count] : inner) of_block *= static_cast<double>(count);
-  // Whether the next turn, as that of a window, reads mostly what the block has.
-  const auto overlaps = [&](const Form& offset, const std::string& index) {
-    const auto within = [&](const std::string& side, std::int64_t values) {
-      if (side.empty() || side == index) return false;
-      const std::int64_t step = offset.coefficients[*f.nest.dim(side)], moved = offset.coefficients[*f.nest.dim(index)];
-      return step != 0 && moved % step == 0 && std::abs(moved / step) < std::min(values, f.extent[*f.nest.dim(side)]);
-    };
-    return within(leaf.m(), leaf.rows) || within(leaf.n, leaf.vectors * leaf.lanes);
-  };
-  const auto ask = [&](const FlatAccess& access, std::int64_t bytes) {
-    const auto moves = [&](const std::string& index) { return access.offset.coefficients[*f.nest.dim(index)] != 0; };
-    if (!leaves_cache(f.nest, access, bytes) || std::ranges::any_of(leaf.ahead, moves, &Ahead::index)) return;
-    if (!reads_little(access.offset, inner)) return;
-    double lines = static_cast<double>(lines_of_step(access.offset, position(leaf.m()), leaf.rows, position(leaf.n), leaf.vectors * leaf.lanes, bytes, inner).size());
-    if (!inner.empty() && lines > static_cast<double>(model::ahead::most_of_block)) return;
-    double cycles = of_block;
-    for (const auto& [index, turns] : loops) {
-      if (!moves(index) || overlaps(access.offset, index)) { cycles *= turns; continue; }
-      if (cycles >= model::ahead::between) return;
+// The loops around what asks at once, a block or a step of a fold of lanes, as ask_for_blocks sees them.
+class Around {
+ public:
+  Around(const Facts& f, const Compute& leaf) : f_(f), leaf_(leaf), folds_(leaf.is<forms::Reduce>()) {
+    const auto* contract = leaf.as<forms::Contract>();
+    const std::size_t taps = contract != nullptr ? static_cast<std::size_t>(contract->taps) : 0;
+    if (!leaf.n.empty()) add(leaf.n, leaf.vectors * leaf.lanes);
+    if (folds_) for (auto index = leaf.k.rbegin(); index != leaf.k.rend(); ++index) add(*index, 1);
+    if (!leaf.m().empty()) add(leaf.m(), leaf.rows);
+    if (m_inner()) std::ranges::rotate(loops_, loops_.end() - 1);
+    for (std::size_t tap = taps; tap-- > 0;) add(leaf.k[tap], 1);
+    for (auto index = leaf.outer.rbegin(); index != leaf.outer.rend(); ++index) add(*index, 1);
+    if (!folds_) for (std::size_t k = taps; k < leaf.k.size(); ++k) inner_.emplace_back(*f.nest.dim(leaf.k[k]), f.extent[*f.nest.dim(leaf.k[k])]);
+  }
+
+  // What goes ahead so that as much time comes between as memory takes: blocks, else turns of a loop around them. None: nothing is far enough, or too far.
+  std::optional<Ahead> ahead_of(const FlatAccess& access, std::int64_t bytes) const {
+    if (!reads_little(access.offset, inner_)) return std::nullopt;
+    double lines = static_cast<double>(lines_of_step(access.offset, position(leaf_.m()), leaf_.rows, position(leaf_.n), leaf_.vectors * leaf_.lanes, bytes, inner_).size());
+    if (!inner_.empty() && lines > static_cast<double>(model::ahead::most_of_block)) return std::nullopt;
+    double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2;
+    for (const auto& [d, count] : inner_) cycles *= static_cast<double>(count);
+    for (const auto& [index, turns] : loops_) {
+      if (access.offset.coefficients[*f_.nest.dim(index)] == 0 || overlaps(access.offset, index)) { cycles *= turns; continue; }
+      if (cycles >= model::ahead::between) return std::nullopt;
       const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
       if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
-      if (turns > count && lines * count <= model::ahead::most_lines_between) leaf.ahead.push_back({index, static_cast<std::int64_t>(count)});
-      return;
+      return turns > count && lines * count <= model::ahead::most_lines_between ? std::optional(Ahead{index, static_cast<std::int64_t>(count)}) : std::nullopt;
     }
-  };
+    return std::nullopt;
+  }
   // Rows of a block, each a page away from the next, that lanes go along for long: so many streams a core fetches ahead well enough.
-  const auto followed = [&](const FlatAccess& access, std::int64_t bytes) {
-    if (leaf.m().empty() || leaf.n.empty() || leaf.rows < model::ahead::rows_followed) return false;
-    const std::size_t m = *f.nest.dim(leaf.m()), n = *f.nest.dim(leaf.n);
-    const bool along = folds || !leaf.block()->m_inner || f.extent[m] <= leaf.rows;
-    return along && std::abs(access.offset.coefficients[n]) == 1 && static_cast<double>(std::abs(access.offset.coefficients[m]) * bytes) >= model::ahead::apart &&
-           static_cast<double>(f.extent[n] * bytes) >= model::ahead::short_run * model::line;
+  bool followed(const FlatAccess& access, std::int64_t bytes) const {
+    if (leaf_.m().empty() || leaf_.n.empty() || leaf_.rows < model::ahead::rows_followed) return false;
+    const std::size_t m = *f_.nest.dim(leaf_.m()), n = *f_.nest.dim(leaf_.n);
+    return (!m_inner() || f_.extent[m] <= leaf_.rows) && std::abs(access.offset.coefficients[n]) == 1 &&
+           static_cast<double>(std::abs(access.offset.coefficients[m]) * bytes) >= model::ahead::apart &&
+           static_cast<double>(f_.extent[n] * bytes) >= model::ahead::short_run * model::line;
+  }
+
+ private:
+  void add(const std::string& index, std::int64_t step) { loops_.emplace_back(index, std::ceil(static_cast<double>(f_.extent[*f_.nest.dim(index)]) / static_cast<double>(step))); }
+  int position(const std::string& index) const { return index.empty() ? -1 : static_cast<int>(*f_.nest.dim(index)); }
+  bool m_inner() const { return leaf_.block() && leaf_.block()->m_inner && !leaf_.m().empty(); }
+  // Whether the next turn, as that of a window, reads mostly what the block has.
+  bool overlaps(const Form& offset, const std::string& index) const {
+    const auto within = [&](const std::string& side, std::int64_t values) {
+      if (side.empty() || side == index) return false;
+      const std::int64_t step = offset.coefficients[*f_.nest.dim(side)], moved = offset.coefficients[*f_.nest.dim(index)];
+      return step != 0 && moved % step == 0 && std::abs(moved / step) < std::min(values, f_.extent[*f_.nest.dim(side)]);
+    };
+    return within(leaf_.m(), leaf_.rows) || within(leaf_.n, leaf_.vectors * leaf_.lanes);
+  }
+
+  const Facts& f_;
+  const Compute& leaf_;
+  const bool folds_;
+  std::vector<std::pair<std::string, double>> loops_;  // innermost first, and how often they turn
+  std::vector<std::pair<std::size_t, std::int64_t>> inner_;  // reductions inside a block, and their extents
+};
+
+// Lines of memory that a block reads or claims. Of a contraction whose steps ask, those that it claims.
+void ask_for_blocks(const Facts& f, Compute& leaf) {
+  const Around around(f, leaf);
+  const auto ask = [&](const FlatAccess& access, std::int64_t bytes) {
+    const auto moves = [&](const Ahead& one) { return access.offset.coefficients[*f.nest.dim(one.index)] != 0; };
+    if (!leaves_cache(f.nest, access, bytes) || std::ranges::any_of(leaf.ahead, moves)) return;
+    if (auto ahead = around.ahead_of(access, bytes)) leaf.ahead.push_back(std::move(*ahead));
   };
   if (leaf.block() && leaf.block()->claims) ask(f.nest.target, f.stored);
-  if (folds || (leaf.is<forms::Map>() && !leaf.streams()) || asks_by_block(f.nest, leaf))
-    for (const FlatAccess& read : f.nest.reads)
-      if (const std::int64_t bytes = lang::bytes(f.nest.value->type()); !followed(read, bytes)) ask(read, bytes);
+  if (!leaf.is<forms::Reduce>() && !asks_by_block(f.nest, leaf) && (!leaf.is<forms::Map>() || leaf.streams())) return;
+  const std::int64_t bytes = lang::bytes(f.nest.value->type());
+  for (const FlatAccess& read : f.nest.reads)
+    if (!around.followed(read, bytes)) ask(read, bytes);
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.

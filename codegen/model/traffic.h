@@ -19,10 +19,10 @@ struct Machine;
 
 struct Moved { double lines = 0, back = 0, runs = 0, first = 0; };  // both ways; `back`: of the lines, those that are sent back; `first`: those at the beginning of a run (machine.h: ramp)
 
+// Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it goes on with lines that it knows.
+enum class Asked { Not, Steps, Early };
 // A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many lines come one behind the
 // other.
-// Whether its lines are asked for before they are read: some steps before, on pages that the core must find first; or longer, where it goes on with lines that it knows.
-enum class Asked { Not, Steps, Early };
 struct Seen {
   Nest nest;
   Walk walk;

@@ -1,0 +1,46 @@
+#include "codegen/choose/rows.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "codegen/choose/predicted.h"
+#include "codegen/model/predict.h"
+#include "codegen/model/thresholds.h"
+#include "codegen/rewrite.h"
+#include "codegen/rewrite/rows.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+std::vector<directives::Share> shares_of(const Rewriting& r) {
+  std::vector<directives::Share> shares;
+  for (const Directive& one : r.done) if (const auto* share = std::get_if<directives::Share>(&one)) shares.push_back(*share);
+  return shares;
+}
+
+}  // namespace
+
+void share_rows_that_pay(Rewriting& r) {
+  double work = 0;
+  for (const poly::Node& node : r.program.nodes) if (const auto* s = std::get_if<poly::Statement>(&node)) work += cycles(*s);
+  if (work < model::worth_parting || !model::predicts_time(r.target)) return share_rows(r);
+  const Rewriting before = r;
+  share_rows(r);
+  std::vector<directives::Share> kept = shares_of(r);
+  if (kept.empty() || kept.size() > model::most_sets_to_part) return;
+  double least = predicted(r);
+  for (std::size_t n = kept.size(); n-- > 0;) {
+    std::vector<directives::Share> others = kept;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(n));
+    Rewriting apart = before;
+    if (std::ranges::any_of(others, [&](const directives::Share& share) { return apply(apart, share).has_value(); })) continue;
+    const double with = predicted(apart);
+    if (with >= model::clearly_faster * least) continue;
+    least = with, kept = std::move(others);
+    r.program = std::move(apart.program), r.strides = std::move(apart.strides), r.done = std::move(apart.done), r.rows = std::move(apart.rows), r.parts = std::move(apart.parts);
+  }
+}
+
+}  // namespace tilec::codegen
