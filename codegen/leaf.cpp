@@ -25,6 +25,7 @@
 #include "codegen/model/machine.h"
 #include "codegen/product.h"
 #include "codegen/scalar.h"
+#include "codegen/strip.h"
 #include "lang/diagnostic.h"
 
 namespace tilec::codegen {
@@ -738,6 +739,16 @@ class Leaf {
     const DType type = storage_.plan.program.tensor(nest_.reads[r].tensor).dtype, held = compute_type(type);
     const auto [known, fresh] = step_.squares.try_emplace({views_[r], v}, names_.fresh("square"));
     if (!fresh) return known->second;
+    if (strip(f)) {
+      body.push_back(stmt(Allocate{known->second, held, tile_.rows, Memory::Register}));
+      for (std::int64_t j = 0; j < tile_.rows; ++j) {
+        Expr offset = along_strip(v, j);
+        if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
+        body.push_back(of_strip(stmt(Store{known->second, Expr(j), convert(Load{views_[r], offset, type}, held)}), v, j));
+      }
+      body.push_back(stmt(Interleave{known->second, true}));
+      return known->second;
+    }
     body.push_back(stmt(Allocate{known->second, held, leaf_.lanes, Memory::Register}));
     for (std::int64_t l = 0; l < leaf_.lanes; ++l) {
       Expr offset = along_m(f, v, l);
@@ -749,6 +760,13 @@ class Leaf {
   }
 
   Expr along_m(const Form& f, std::int64_t v, std::int64_t l) const { return lane() + Expr((v * leaf_.lanes + l) * f.coefficients[static_cast<std::size_t>(n_)]); }
+
+  bool strip(const Form& f) const { return is_strip(f.coefficients[static_cast<std::size_t>(m_)], f.coefficients[static_cast<std::size_t>(n_)], tile_.rows, leaf_.lanes); }
+  Expr along_strip(std::int64_t v, std::int64_t j) const { return lane() + Expr((v * tile_.rows + j) * leaf_.lanes); }
+  // Elements of a strip's vector that the tile has.
+  Stmt of_strip(Stmt s, std::int64_t v, std::int64_t j) const {
+    return masked(v) ? stmt(If{less(along_strip(v, j), *tile_.valid * Expr(tile_.rows)), {std::move(s)}, {}}) : s;
+  }
 
   // Elements of a square's row that the tile has, if it has the row.
   Stmt of_square(Stmt s, std::int64_t v, std::int64_t l) const {
@@ -763,14 +781,17 @@ class Leaf {
     for (std::int64_t v = 0; v < tile_.vectors; ++v) {
       const std::string square = names_.fresh("square");
       const DType held = compute_type(target_type_);
-      body.push_back(stmt(Allocate{square, held, leaf_.lanes, Memory::Register}));
+      const bool whole = strip(f);
+      const std::int64_t vectors = whole ? tile_.rows : leaf_.lanes;
+      body.push_back(stmt(Allocate{square, held, vectors, Memory::Register}));
       for (std::int64_t i = 0; i < tile_.rows; ++i) body.push_back(stmt(Store{square, Expr(i), result(body, i, v)}));
-      body.push_back(stmt(Transpose{square}));
-      for (std::int64_t l = 0; l < leaf_.lanes; ++l) {
-        const Expr offset = along_m(f, v, l);
+      body.push_back(whole ? stmt(Interleave{square}) : stmt(Transpose{square}));
+      for (std::int64_t l = 0; l < vectors; ++l) {
+        const Expr offset = whole ? along_strip(v, l) : along_m(f, v, l);
         Expr x = Load{square, Expr(l), held};
         if (add) x = combine(nest_.aggregation, Load{view, offset, target_type_}, x);
-        body.push_back(of_square(stmt(Store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain}), v, l));
+        Stmt store = stmt(Store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain});
+        body.push_back(whole ? of_strip(std::move(store), v, l) : of_square(std::move(store), v, l));
       }
     }
     return body;

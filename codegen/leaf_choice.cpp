@@ -21,6 +21,7 @@
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/staged.h"
+#include "codegen/strip.h"
 #include "codegen/tile.h"
 #include "poly/intern.h"
 
@@ -104,9 +105,12 @@ bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
   return f.squares && lanes_for(f, f.extent[n]) >= 4 && (can(f.nest.target) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), can));
 }
 
+bool is_strip(const FlatAccess& access, std::size_t n, std::size_t m, std::int64_t rows, std::int64_t lanes) { return codegen::is_strip(stride(access, m), stride(access, n), rows, lanes); }
+
 // Sums of so many rows that are stored through squares, where what they read stays as it lies.
 bool turns_sums(const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows) {
-  return m && f.squares && rows >= blocks::least_of_square && rows <= lanes_for(f, f.extent[n]) && turns(f.nest.target, n, *m) && std::abs(stride(f.nest.target, n)) > blocks::shuffled_apart &&
+  return m && f.squares && rows <= lanes_for(f, f.extent[n]) && turns(f.nest.target, n, *m) &&
+         (rows >= blocks::least_of_square || is_strip(f.nest.target, n, *m, rows, lanes_for(f, f.extent[n]))) &&
          std::any_of(f.nest.dims.begin(), f.nest.dims.end(), [](const Dim& d) { return d.reduction; }) &&
          std::none_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return turns(read, n, *m); });
 }
@@ -228,7 +232,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
     (in_n ? (in_m ? by_both : by_n) : by_m) += in_n || in_m;
     if (in_n && std::abs(stride(read, n)) > blocks::shuffled_apart) gathered.push_back(&read);
   }
-  const bool scattered = std::abs(stride(f.nest.target, n)) > blocks::shuffled_apart;
+  const bool scattered = std::abs(stride(f.nest.target, n)) > 1;
   const bool apart = scattered || !gathered.empty();
   // Rows of an operand that lie pages apart cost their start, however wide the strip is that is read of them; blocks of m read them
   // from the cache.
@@ -239,10 +243,13 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
     paged += stride(read, n) != 0 && least != std::numeric_limits<std::int64_t>::max() && least >= blocks::pages_apart;
   }
   // A gather touches a cache line per lane; the next rows find them again when m has unit stride there. A square has a load and
-  // log2(lanes) shuffles for each of its rows.
-  const double square = static_cast<double>(lanes) * (blocks::load + std::log2(static_cast<double>(lanes)));
+  // log2(lanes) shuffles for each of its rows; a strip a load and its shuffles.
+  const auto square = [&](const FlatAccess& access, double r) {
+    const auto rows = static_cast<std::int64_t>(r);
+    return is_strip(access, n, *m, rows, lanes) ? r * (blocks::load + static_cast<double>(strip_shuffles(rows))) : static_cast<double>(lanes) * (blocks::load + std::log2(static_cast<double>(lanes)));
+  };
   const auto apart_cycles = [&](const FlatAccess& access, double r, double v) {
-    if (turned && r > 1 && turns(access, n, *m)) return square * v;
+    if (turned && r > 1 && turns(access, n, *m)) return square(access, r) * v;
     const bool again = m && std::abs(stride(access, *m)) == 1;
     const double vectors = m && stride(access, *m) != 0 ? r * v : v;
     return vectors * static_cast<double>(lanes) * (blocks::load + blocks::line_of_lane / (again ? std::min(r, model::element_of_line) : 1.0));
@@ -272,7 +279,7 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
         const double streamed = by_n * v + by_both * r * v;
         const double panel = streamed * static_cast<double>(lanes) * 4 * steps > blocks::panel_of_l1 ? blocks::vector_of_l2 * streamed : 0;
         const double step = of_mask + std::max({r * v * f.ops / pipes, loads / pipes, panel, f.ops ? model::latency : 1.0});
-        const double spread = squares ? square * v : scattered ? apart_cycles(f.nest.target, r, v) + r * v * static_cast<double>(lanes) * blocks::scattered : 0.0;
+        const double spread = squares ? square(f.nest.target, r) * v : scattered ? apart_cycles(f.nest.target, r, v) + r * v * static_cast<double>(lanes) * blocks::scattered : 0.0;
         return steps * (step + blocks::of_load * loads + (m ? 0.0 : blocks::paged_row) * paged + gather_cycles(r, v)) + spread + stores * r * v + blocks::start;
       };
       Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);

@@ -233,6 +233,7 @@ class Printer {
   static std::string simple(const Barrier& x) { return x.pending ? fmt::format("barrier {}", x.pending) : "barrier"; }
   static std::string simple(const Prefetch& x) { return fmt::format("prefetch {}[{}]{}", x.view, print(x.offset), x.to_write ? " to write" : ""); }
   static std::string simple(const Transpose& x) { return fmt::format("transpose {}", x.name); }
+  static std::string simple(const Interleave& x) { return fmt::format("{} {}", x.apart ? "take apart" : "interleave", x.name); }
   static std::string simple(const FoldRows& x) { return fmt::format("fold {} rows of {} {}", x.rows, x.name, word(x.how)); }
   static std::string simple(const CallStmt& x) {
     return fmt::format("call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
@@ -419,6 +420,11 @@ class Verifier {
   void statement(const Transpose& x, Inside inside) {
     const Memory_& array = memory(x.name);
     require(inside.vector && array.is_register && array.count == inside.lanes, "`{}` is transposed, with {} registers over {} lanes", x.name, array.count, inside.lanes);
+  }
+
+  void statement(const Interleave& x, Inside inside) {
+    const Memory_& array = memory(x.name);
+    require(inside.vector && array.is_register && array.count <= inside.lanes, "`{}` is interleaved, with {} registers over {} lanes", x.name, array.count, inside.lanes);
   }
 
   void statement(const FoldRows& x, Inside inside) {

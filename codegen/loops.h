@@ -14,8 +14,8 @@
 //  4. A Serial loop runs at least once (it tests at the bottom); who builds it writes the If where that is not known.
 //  5. Barrier and Fold stand in uniform control flow. A Fold is a fixed tree.
 //  6. Views alias only if they have one base.
-//  7. A Transpose stands inside Vector, under no mask, and its array has as many registers as there are lanes. A FoldRows too, and its array
-//     has as many registers at most.
+//  7. A Transpose stands inside Vector, under no mask, and its array has as many registers as there are lanes. A FoldRows and
+//     an Interleave too, and their arrays have as many registers at most.
 //  8. Arithmetic follows language.md L13 and is typed: an Apply of integer type wraps in it. f16 and bf16 appear only as the type
 //     of a Load, of a Cast and of the value of a Store; arithmetic is done in f32. Index arithmetic (i64) never overflows.
 #pragma once
@@ -83,9 +83,10 @@ struct Fold { std::string name; Aggregation how; Expr value; std::string over; }
 struct Barrier { int pending = 0; };                   // also waits for all but the newest `pending` Async groups
 struct Prefetch { std::string view; Expr offset; bool to_write = false; };
 struct Transpose { std::string name; };                // a Register array: register i of lane l and register l of lane i change places
+struct Interleave { std::string name; bool apart = false; };  // a Register array of r registers: register i of lane l becomes element l·r + i of all of them in a row; apart: back
 struct FoldRows { std::string name; Aggregation how; std::int64_t rows; };  // a Register array: lane l of register 0 becomes ⊕ of register l over all lanes, l < rows
 struct CallStmt { std::string function; std::vector<std::string> views; std::vector<Expr> integers; };  // a Function of the same Loops
-struct Stmt { std::variant<For, If, Let, View, Allocate, Store, Fold, Barrier, Prefetch, Transpose, FoldRows, CallStmt> node; };
+struct Stmt { std::variant<For, If, Let, View, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt> node; };
 
 enum class Direction { In, Out, InOut };
 struct ViewParameter { std::string name; DType type; Direction direction = Direction::In; int alignment = 0; };  // bytes; 0: the element's

@@ -147,28 +147,33 @@ std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
 }
 
 // Blocks or turns that are far enough from those that read, where there are and the second cache holds what comes between.
-std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further) {
+std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further, double least_turns = 1) {
   const double block = steps.block() * further.blocks, bytes = steps.steps() * steps.lines() * model::line * further.blocks;
   const double count = std::clamp(std::ceil(model::ahead::in_flight / block), 1.0, static_cast<double>(model::ahead::most_blocks));
-  return further.turns > count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
+  return further.turns > least_turns * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
 }
 
 // The nearest first: what goes on with lines that the core knows.
 struct Asking { std::vector<Ahead> ahead; bool by_blocks = false; };
-Asking asking(const Facts& f, const Compute& leaf) {
+Asking asking(const Facts& f, const Compute& leaf, const Steps& steps) {
   const auto* contract = leaf.as<forms::Contract>();
-  const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
-  if (steps.lines() == 0) return {};
   const auto by_turns = [&](double reach) {
     const auto around = contract != nullptr ? steps.by_turns(reach) : std::nullopt;
     return around ? early(f, steps, *around) : std::vector<Ahead>();
   };
-  if (contract != nullptr && !steps.goes_on()) {
-    if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks()); !blocks.empty()) return {std::move(blocks), true};
+  const bool blocks_wait = contract != nullptr && !steps.goes_on();
+  if (blocks_wait) {
+    if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks(), model::ahead::turns_that_go_ahead); !blocks.empty()) return {std::move(blocks), true};
     if (std::vector<Ahead> turns = by_turns(model::reach); !turns.empty()) return {std::move(turns)};
   }
   if (const std::int64_t count = steps_ahead(steps, f.l1); count > 0) return {{{steps.asks(), count}}};
-  return {by_turns(std::numeric_limits<double>::infinity())};
+  if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty()) return {std::move(turns)};
+  return {blocks_wait ? early(f, steps, steps.by_blocks()) : std::vector<Ahead>()};
+}
+Asking asking(const Facts& f, const Compute& leaf) {
+  const auto* contract = leaf.as<forms::Contract>();
+  const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
+  return steps.lines() == 0 ? Asking() : asking(f, leaf, steps);
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
@@ -185,15 +190,16 @@ std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
 }
 
 void ask_for_rows(const Facts& f, Compute& leaf) {
-  Asking made = asking(f, leaf);
-  leaf.ahead = std::move(made.ahead);
+  leaf.ahead = asking(f, leaf).ahead;
   const auto* contract = leaf.as<forms::Contract>();
-  if (!made.by_blocks || contract == nullptr) return;
+  if (contract == nullptr || leaf.ahead.empty()) return;
+  const Steps steps(f, leaf, contract->chunk);
+  if (steps.goes_on() || early(f, steps, steps.by_blocks()).empty()) return;
   std::optional<Compute> narrow = narrowed(f, leaf);
   if (!narrow || !Steps(f, *narrow, contract->chunk).read_once()) return;
-  made = asking(f, *narrow);
-  if (!made.by_blocks) return;
-  narrow->ahead = std::move(made.ahead);
+  Asking narrower = asking(f, *narrow);
+  if (!narrower.by_blocks) return;
+  narrow->ahead = std::move(narrower.ahead);
   leaf = std::move(*narrow);
 }
 

@@ -344,6 +344,7 @@ void collect_stores(const Body& body, std::set<std::string>& names) {
   for (const Stmt& s : body) {
     if (const auto* store = std::get_if<Store>(&s.node)) names.insert(store->view);
     if (const auto* square = std::get_if<Transpose>(&s.node)) names.insert(square->name);
+    if (const auto* strip = std::get_if<Interleave>(&s.node)) names.insert(strip->name);
     if (const auto* rows = std::get_if<FoldRows>(&s.node)) names.insert(rows->name);
     if (const auto* loop = std::get_if<For>(&s.node)) collect_stores(loop->body, names);
     if (const auto* test = std::get_if<If>(&s.node)) collect_stores(test->then, names), collect_stores(test->otherwise, names);

@@ -113,6 +113,7 @@ class BodyEmitter {
   void statement(const Barrier&) {}                    // one thread
   void statement(const Prefetch& s);
   void statement(const Transpose& s);
+  void statement(const Interleave& s);
   void statement(const FoldRows& s);
   void statement(const CallStmt& s);
   void serial(const For& s, llvm::Value* extent);

@@ -45,6 +45,7 @@ void names_of(const Body& body, std::set<std::string>& names) {
                    [&](const Fold& x) { all({&x.value}); },
                    [&](const Prefetch& x) { names.insert(x.view), all({&x.offset}); },
                    [&](const Transpose& x) { names.insert(x.name); },
+                   [&](const Interleave& x) { names.insert(x.name); },
                    [&](const FoldRows& x) { names.insert(x.name); },
                    [&](const CallStmt& x) {
                      names.insert(x.views.begin(), x.views.end());

@@ -7,6 +7,7 @@
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
+#include "codegen/strip.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen::model {
@@ -83,11 +84,12 @@ class Core {
     if (apart == 1) return whole * torn(access);
     if (apart == 0) return whole;
     if (m_ && leaf_.block() && leaf_.block()->turned && std::abs(stride(access, m_)) == 1) {
+      if (is_strip(stride(access, m_), stride(access, n_), leaf_.rows, leaf_.lanes)) return whole * torn(access) + static_cast<double>(strip_shuffles(leaf_.rows)) * operation();
       // A square of fewer rows than lanes is as many loads or stores as lanes all the same.
       const double lanes = static_cast<double>(leaf_.lanes);
       return (whole + std::log2(lanes) * operation()) * lanes / static_cast<double>(std::max<std::int64_t>(1, leaf_.rows));
     }
-    if (apart <= 4) return 2 * static_cast<double>(apart) * whole;
+    if (apart <= 4 && &access != &nest_.target) return 2 * static_cast<double>(apart) * whole;
     return machine_.gathered * static_cast<double>(leaf_.lanes);
   }
 

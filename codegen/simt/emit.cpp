@@ -70,6 +70,7 @@ class Kernel {
   void statement(const Barrier& x);
   void statement(const Prefetch&) {}                   // a hint; GPUs hide latency by their threads
   void statement(const Transpose& x) { throw lang::InternalError("`" + x.name + "` is transposed by threads"); }
+  void statement(const Interleave& x) { throw lang::InternalError("`" + x.name + "` is interleaved by threads"); }
   void statement(const FoldRows& x) { throw lang::InternalError("rows of `" + x.name + "` are folded by threads"); }
   void statement(const CallStmt& x);
 

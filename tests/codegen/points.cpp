@@ -163,6 +163,9 @@ class Walk {
   void walk(const Transpose& square) {
     for (const auto& [cell, from] : moved_) if (cell.first == square.name) take(from);
   }
+  void walk(const Interleave& strip) {
+    for (const auto& [cell, from] : moved_) if (cell.first == strip.name) take(from);
+  }
   void walk(const FoldRows& rows) {
     for (const auto& [cell, from] : moved_) if (cell.first == rows.name) take(from);
   }
