@@ -146,11 +146,12 @@ std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
   return 2 * least <= steps.in_a_row() ? static_cast<std::int64_t>(std::clamp(std::floor(steps.in_a_row() / 2), least, std::max(least, most))) : 0;
 }
 
-// Blocks or turns that are far enough from those that read, where there are and the second cache holds what comes between.
-std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further, double least_turns = 1) {
+// Blocks or turns that are far enough from those that read, where there are more than `least` times as many and the second cache holds what comes
+// between.
+std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further, double least = 1) {
   const double block = steps.block() * further.blocks, bytes = steps.steps() * steps.lines() * model::line * further.blocks;
   const double count = std::clamp(std::ceil(model::ahead::in_flight / block), 1.0, static_cast<double>(model::ahead::most_blocks));
-  return further.turns > least_turns * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
+  return further.turns > least * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
 }
 
 // The nearest first: what goes on with lines that the core knows.
@@ -163,7 +164,7 @@ Asking asking(const Facts& f, const Compute& leaf, const Steps& steps) {
   };
   const bool blocks_wait = contract != nullptr && !steps.goes_on();
   if (blocks_wait) {
-    if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks(), model::ahead::turns_that_go_ahead); !blocks.empty()) return {std::move(blocks), true};
+    if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks(), model::ahead::least_blocks); !blocks.empty()) return {std::move(blocks), true};
     if (std::vector<Ahead> turns = by_turns(model::reach); !turns.empty()) return {std::move(turns)};
   }
   if (const std::int64_t count = steps_ahead(steps, f.l1); count > 0) return {{{steps.asks(), count}}};

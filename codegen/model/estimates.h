@@ -89,7 +89,7 @@ inline constexpr std::int64_t most_blocks = 4, least_steps = 4, most_steps = 64;
 inline constexpr std::int64_t window_steps = 16;       // what a core sees of a sum by itself
 inline constexpr double between = 900, most_lines_between = 512;  // cycles, and lines, from a block that asks to the one that reads or writes
 inline constexpr double least_turns = 3.5;             // of a loop, times those that go ahead: what the last ones ask for nobody reads
-inline constexpr double turns_that_go_ahead = 2;
+inline constexpr double least_blocks = 2;               // of a row, or turns, times those that go ahead of sums
 inline constexpr std::int64_t rows_followed = 4;       // side by side
 inline constexpr std::size_t most_of_block = 64, elements_of_block = 1024;  // lines that a block asks for at once; elements of its sums that it looks for lines
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing

@@ -264,6 +264,36 @@ TEST_CASE("rows that are folded together have the bits of rows that are folded o
   }
 }
 
+TEST_CASE("rows of a strip are put together element by element, and taken apart again") {
+  const auto check = [](auto element, DType type, const char* target) {
+    using Element = decltype(element);
+    for (const int lanes : {2, 4, 16, 32})
+      for (int rows = 1; rows <= std::min(lanes, 17); ++rows) {
+        const auto count = static_cast<std::size_t>(rows * lanes);
+        std::vector<Element> x(count), strip(count, 77), back(count, 77);
+        for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<Element>(i % 120);
+        Body vector{registers("r", type, rows), registers("s", type, rows)};
+        const auto each = [&](const auto& made) { for (int i = 0; i < rows; ++i) vector.push_back(made(i)); };
+        each([&](int i) { return store("r", n(i), at("X", n(i * lanes) + l, type)); });
+        vector.push_back(Stmt{Interleave{"r"}});
+        each([&](int i) { return store("Y", n(i * lanes) + l, at("r", n(i), type)); });
+        each([&](int i) { return store("s", n(i), at("r", n(i), type)); });
+        vector.push_back(Stmt{Interleave{"s", true}});
+        each([&](int i) { return store("Z", n(i * lanes) + l, at("s", n(i), type)); });
+        Run(kernel({{"X", type}, {"Y", type, Direction::Out}, {"Z", type, Direction::Out}}, {loop("l", Kind::Vector, n(lanes), vector)}), target)(x.data(), strip.data(), back.data());
+        INFO(rows, " rows of ", lanes, " lanes of ", tilec::lang::name(type), " for ", target);
+        for (int i = 0; i < rows; ++i)
+          for (int lane = 0; lane < lanes; ++lane) REQUIRE(strip[static_cast<std::size_t>(lane * rows + i)] == x[static_cast<std::size_t>(i * lanes + lane)]);
+        CHECK(back == x);
+      }
+  };
+  for (const char* target : {"cpu", narrow_cpu}) {
+    check(float(), DType::F32, target);
+    check(double(), DType::F64, target);
+    check(std::int8_t(), DType::I8, target);
+  }
+}
+
 TEST_CASE("registers are values through loops and conditions") {
   // (a, b) = (b, a + b), n times, skipping every third turn; c is never stored, d copies it.
   const Expr a = at("a", n(0), DType::I64), b = at("b", n(0), DType::I64);
