@@ -198,8 +198,8 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   return group;
 }
 
-// Every vector of a row starts where a cache line does, if the first does. Parts of lines are slow to stream, and a turned block writes
-// no two vectors of a row one after the other.
+// Every vector of a row starts where a cache line does, if the first does. Parts of lines, as at the end of other rows, are slow to stream, and a
+// turned block writes no two vectors of a row one after the other.
 bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
   constexpr auto line = static_cast<std::int64_t>(model::line);
   for (std::size_t d = 0; d < nest.dims.size(); ++d)
@@ -222,7 +222,8 @@ void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const
   const auto* map = leaf.as<forms::Map>();
   if (has_threads(target) || !is_output(program, id)) return;
   if (!map && !writes_once(leaf, nest, element_bytes(program, id))) return;
-  if (map && map->turned && !whole_lines(nest, leaf, element_bytes(program, id))) return;
+  const bool long_rows = !leaf.n.empty() && static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent * element_bytes(program, id)) >= model::streamed_row;
+  if (map && (map->turned || !long_rows) && !whole_lines(nest, leaf, element_bytes(program, id))) return;
   if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return;
   if (std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); })) leaf.set_streams();
 }

@@ -156,8 +156,10 @@ std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Furthe
 
 // The nearest first: what goes on with lines that the core knows.
 struct Asking { std::vector<Ahead> ahead; bool by_blocks = false; };
-Asking asking(const Facts& f, const Compute& leaf, const Steps& steps) {
+Asking asking(const Facts& f, const Compute& leaf) {
   const auto* contract = leaf.as<forms::Contract>();
+  const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
+  if (steps.lines() == 0) return {};
   const auto by_turns = [&](double reach) {
     const auto around = contract != nullptr ? steps.by_turns(reach) : std::nullopt;
     return around ? early(f, steps, *around) : std::vector<Ahead>();
@@ -170,11 +172,6 @@ Asking asking(const Facts& f, const Compute& leaf, const Steps& steps) {
   if (const std::int64_t count = steps_ahead(steps, f.l1); count > 0) return {{{steps.asks(), count}}};
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty()) return {std::move(turns)};
   return {blocks_wait ? early(f, steps, steps.by_blocks()) : std::vector<Ahead>()};
-}
-Asking asking(const Facts& f, const Compute& leaf) {
-  const auto* contract = leaf.as<forms::Contract>();
-  const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
-  return steps.lines() == 0 ? Asking() : asking(f, leaf, steps);
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
