@@ -329,10 +329,9 @@ std::vector<Statement> divide(Rewriting& r, const Shared& shared) {
 void rename_rows(Program& program, const Fused::Set& set) {
   for (std::size_t n = 0; n < set.loops.size(); ++n) {
     auto& s = std::get<Statement>(program.nodes[static_cast<std::size_t>(set.nodes[n])]);
-    for (std::size_t k = 0; k < s.indices.size(); ++k)
-      if (std::find(set.indices.begin(), set.indices.end(), s.indices[k]) != set.indices.end()) s.indices[k] += "_";
-    for (std::size_t k = 0; k < s.indices.size(); ++k)
-      while (std::count(s.indices.begin(), s.indices.end(), s.indices[k]) > 1) s.indices[k] += "_";
+    const auto of_row = [&](const std::string& name) { return std::find(set.indices.begin(), set.indices.end(), name) != set.indices.end(); };
+    for (std::string& name : s.indices) while (of_row(name)) name += "_";
+    for (std::string& name : s.indices) while (of_row(name) || std::count(s.indices.begin(), s.indices.end(), name) > 1) name += "_";
     for (std::size_t r = 0; r < set.indices.size(); ++r) s.indices[set.loops[n][r]] = set.indices[r];
   }
 }
