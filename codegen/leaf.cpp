@@ -790,8 +790,8 @@ class Leaf {
         const Expr offset = whole ? along_strip(v, l) : along_m(f, v, l);
         Expr x = Load{square, Expr(l), held};
         if (add) x = combine(nest_.aggregation, Load{view, offset, target_type_}, x);
-        Stmt store = stmt(Store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain});
-        body.push_back(whole ? of_strip(std::move(store), v, l) : of_square(std::move(store), v, l));
+        const Store store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain};
+        body.push_back(whole ? of_strip(stmt(store), v, l) : of_square(stmt(store), v, l));
       }
     }
     return body;

@@ -57,24 +57,25 @@ class Interleaving {
     return count;
   }
 
+  // `place`, and where vector i has lanes of vector j of the result, counted from `begin`.
+  std::vector<int> lanes_of(int i, int begin, std::vector<int> place, int j, const auto& from_of) const {
+    for (int lane = 0; lane < lanes_; ++lane)
+      if (const auto [vector, of] = from_of(j * lanes_ + lane); vector == i) place[static_cast<std::size_t>(lane)] = begin + of;
+    return place;
+  }
+
   // As many vectors as `from` has. from_of(at): the vector and the lane of element `at` of all in a row.
   Vectors picked(const Vectors& from, const auto& from_of) const {
     Vectors made;
     for (int j = 0; j < static_cast<int>(from.size()); ++j) {
-      Value* result = nullptr;
-      std::vector<int> place(static_cast<std::size_t>(lanes_), -1);  // of each lane that is found, in what is the result so far
+      const int first = from_of(j * lanes_).first;
+      Value* result = from[static_cast<std::size_t>(first)];
+      std::vector<int> place = lanes_of(first, 0, std::vector<int>(static_cast<std::size_t>(lanes_), -1), j, from_of);  // of each lane that is found, in the result so far
       for (int i = 0; i < static_cast<int>(from.size()); ++i) {
-        std::vector<int> shuffle = place;
-        for (int lane = 0; lane < lanes_; ++lane)
-          if (const auto [vector, of] = from_of(j * lanes_ + lane); vector == i) shuffle[static_cast<std::size_t>(lane)] = result ? lanes_ + of : of;
-        if (shuffle == place) continue;
-        if (result) {
-          result = builder_.CreateShuffleVector(result, from[static_cast<std::size_t>(i)], shuffle);
-          for (int lane = 0; lane < lanes_; ++lane) if (shuffle[static_cast<std::size_t>(lane)] >= 0) place[static_cast<std::size_t>(lane)] = lane;
-        } else {
-          result = from[static_cast<std::size_t>(i)];
-          place = std::move(shuffle);
-        }
+        const std::vector<int> shuffle = lanes_of(i, lanes_, place, j, from_of);
+        if (i == first || shuffle == place) continue;
+        result = builder_.CreateShuffleVector(result, from[static_cast<std::size_t>(i)], shuffle);
+        for (int lane = 0; lane < lanes_; ++lane) if (shuffle[static_cast<std::size_t>(lane)] >= 0) place[static_cast<std::size_t>(lane)] = lane;
       }
       made.push_back(builder_.CreateShuffleVector(result, place));
     }
