@@ -733,29 +733,22 @@ class Leaf {
            std::abs(f.coefficients[static_cast<std::size_t>(n_)]) > 1;
   }
 
-  // Vector v of all rows of read r: register i, once transposed, is row i.
+  // Vector v of all rows of read r: register i, once transposed or taken apart, is row i.
   std::string square(Body& body, std::size_t r, std::int64_t v) {
     const Form& f = nest_.reads[r].offset;
     const DType type = storage_.plan.program.tensor(nest_.reads[r].tensor).dtype, held = compute_type(type);
     const auto [known, fresh] = step_.squares.try_emplace({views_[r], v}, names_.fresh("square"));
     if (!fresh) return known->second;
-    if (strip(f)) {
-      body.push_back(stmt(Allocate{known->second, held, tile_.rows, Memory::Register}));
-      for (std::int64_t j = 0; j < tile_.rows; ++j) {
-        Expr offset = along_strip(v, j);
-        if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
-        body.push_back(of_strip(stmt(Store{known->second, Expr(j), convert(Load{views_[r], offset, type}, held)}), v, j));
-      }
-      body.push_back(stmt(Interleave{known->second, true}));
-      return known->second;
-    }
-    body.push_back(stmt(Allocate{known->second, held, leaf_.lanes, Memory::Register}));
-    for (std::int64_t l = 0; l < leaf_.lanes; ++l) {
-      Expr offset = along_m(f, v, l);
+    const bool whole = strip(f);
+    const std::int64_t vectors = whole ? tile_.rows : leaf_.lanes;
+    body.push_back(stmt(Allocate{known->second, held, vectors, Memory::Register}));
+    for (std::int64_t l = 0; l < vectors; ++l) {
+      Expr offset = whole ? along_strip(v, l) : along_m(f, v, l);
       if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
-      body.push_back(of_square(stmt(Store{known->second, Expr(l), convert(Load{views_[r], offset, type}, held)}), v, l));
+      const Store store{known->second, Expr(l), convert(Load{views_[r], offset, type}, held)};
+      body.push_back(whole ? of_strip(stmt(store), v, l) : of_square(stmt(store), v, l));
     }
-    body.push_back(stmt(Transpose{known->second}));
+    body.push_back(whole ? stmt(Interleave{known->second, true}) : stmt(Transpose{known->second}));
     return known->second;
   }
 

@@ -160,14 +160,12 @@ class Walk {
   }
   void walk(const Barrier&) {}
   void walk(const Prefetch&) {}
-  void walk(const Transpose& square) {
-    for (const auto& [cell, from] : moved_) if (cell.first == square.name) take(from);
-  }
-  void walk(const Interleave& strip) {
-    for (const auto& [cell, from] : moved_) if (cell.first == strip.name) take(from);
-  }
-  void walk(const FoldRows& rows) {
-    for (const auto& [cell, from] : moved_) if (cell.first == rows.name) take(from);
+  void walk(const Transpose& square) { take_all(square.name); }
+  void walk(const Interleave& strip) { take_all(strip.name); }
+  void walk(const FoldRows& rows) { take_all(rows.name); }
+
+  void take_all(const std::string& array) {
+    for (const auto& [cell, from] : moved_) if (cell.first == array) take(from);
   }
 
   void take(const std::set<Cell>& read) {
