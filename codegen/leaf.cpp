@@ -517,7 +517,7 @@ class Leaf {
   // Asks for what is read later of operand r, whose view stands at this block and step, less `moved`; of the reductions from `level` on all values.
   Body asked(std::size_t r, const std::string& view, const Expr& moved, std::size_t level) const {
     const Form& f = nest_.reads[r].offset;
-    const std::int64_t further = further_on(f);
+    const std::int64_t further = further_on(f, !by_block_ || by_stream(r));
     if (!further) return {};
     std::vector<std::pair<std::size_t, std::int64_t>> inner;
     for (std::size_t l = level; l < k_.size(); ++l) inner.emplace_back(k_[l], nest_.dims[k_[l]].extent);
@@ -530,9 +530,10 @@ class Leaf {
   // By step u of the innermost reduction d.
   Body asked_by_step(std::size_t d, const Expr& u) const {
     Body body;
-    if (ahead_.empty() || asks_ + 1 != k_.size()) return body;
+    const auto asks = [&](std::size_t r) { return by_stream(r) || (asks_ + 1 == k_.size() && waits_for(nest_, nest_.reads[r], d, bytes_of(r))); };
+    if (ahead_.empty()) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
-      if (waits_for(nest_, nest_.reads[r], d, bytes_of(r)) && first_of_view(r)) append(body, asked(r, views_[r], u * Expr(nest_.reads[r].offset.coefficients[d]), k_.size()));
+      if (asks(r) && first_of_view(r)) append(body, asked(r, views_[r], u * Expr(nest_.reads[r].offset.coefficients[d]), k_.size()));
     return body;
   }
   // The same from the block's corner, where no view stands.
@@ -549,7 +550,7 @@ class Leaf {
     Body body;
     if (ahead_.empty() || asks_ != level) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
-      if (waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r))) append(body, asked_from_corner(r, level + 1));
+      if (!by_stream(r) && waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r))) append(body, asked_from_corner(r, level + 1));
     return body;
   }
   // By a block without a reduction, or a step of one whose lanes run over the sum.
@@ -565,19 +566,31 @@ class Leaf {
     Body body;
     if (!by_block_) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      if (!leaves_cache(nest_, nest_.reads[r], bytes_of(r))) continue;
+      if (by_stream(r) || !leaves_cache(nest_, nest_.reads[r], bytes_of(r))) continue;
       Body asking = asked_from_corner(r, folded_from_);
       if (asking.size() <= model::ahead::most_of_block + 1) append(body, std::move(asking));  // and its view
     }
     return body;
   }
+  // Whether steps of the innermost reduction ask for it, whatever else the leaf asks for.
+  bool by_stream(std::size_t r) const {
+    const FlatAccess& read = nest_.reads[r];
+    const auto* by = goes_by(read.offset, true);
+    return by && !k_.empty() && by->first == k_.back() && streams_under_masks(nest_, leaf_, read, bytes_of(r));
+  }
+  // What the access goes ahead by, the innermost steps counted or not.
+  const std::pair<std::size_t, std::int64_t>* goes_by(const Form& f, bool steps) const {
+    for (const auto& one : ahead_)
+      if (f.coefficients[one.first] && (steps || one.first != k_.back())) return &one;
+    return nullptr;
+  }
   // How far the elements that are asked for lie behind those that are read.
-  std::int64_t further_on(const Form& f) const {
-    for (const auto& [d, count] : ahead_) {
-      const bool is_m = tile_.blocked_m && static_cast<int>(d) == m_, is_n = tile_.blocked_n && static_cast<int>(d) == n_;
-      if (f.coefficients[d]) return f.coefficients[d] * count * (is_m ? tile_.rows : is_n ? tile_.vectors * leaf_.lanes : 1);
-    }
-    return 0;
+  std::int64_t further_on(const Form& f, bool steps = true) const {
+    const auto* by = goes_by(f, steps);
+    if (!by) return 0;
+    const auto& [d, count] = *by;
+    const bool is_m = tile_.blocked_m && static_cast<int>(d) == m_, is_n = tile_.blocked_n && static_cast<int>(d) == n_;
+    return f.coefficients[d] * count * (is_m ? tile_.rows : is_n ? tile_.vectors * leaf_.lanes : 1);
   }
   std::int64_t bytes_of(std::size_t r) const { return lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype); }
   bool first_of_view(std::size_t r) const { return std::find(views_.begin(), views_.end(), views_[r]) == views_.begin() + static_cast<std::ptrdiff_t>(r); }
@@ -1081,6 +1094,18 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
     if (__builtin_mul_overflow(inside, std::max<std::int64_t>(1, nest.dims[d].extent), &inside)) break;
   }
   return near;
+}
+
+bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
+  const auto* contract = leaf.as<forms::Contract>();
+  if (contract == nullptr || leaf.n.empty() || static_cast<std::size_t>(contract->taps) >= leaf.k.size()) return false;
+  const auto step = [&](const std::string& index) { return std::abs(read.offset.coefficients[*nest.dim(index)]); };
+  const auto extent = [&](const std::string& index) { return nest.dims[*nest.dim(index)].extent; };
+  if (step(leaf.n) != 1 || extent(leaf.n) >= leaf.lanes || step(leaf.k.back()) == 0 || static_cast<double>(step(leaf.k.back()) * bytes) >= model::ahead::followed) return false;
+  double readings = 1;
+  if (!leaf.m().empty() && step(leaf.m()) == 0) readings *= std::ceil(static_cast<double>(extent(leaf.m())) / static_cast<double>(leaf.rows));
+  for (const std::string& index : leaf.outer) if (step(index) == 0) readings *= static_cast<double>(extent(index));
+  return readings <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
 }
 
 bool asks_by_block(const Nest& nest, const Compute& leaf) {

@@ -277,6 +277,26 @@ void ask_for_blocks(const Facts& f, Compute& leaf) {
     if (!around.followed(read, bytes)) ask(read, bytes);
 }
 
+// Streams that nothing asks for yet, by steps of the innermost reduction.
+void ask_for_streams(const Facts& f, Compute& leaf) {
+  if (leaf.k.empty()) return;
+  const Around around(f, leaf);
+  const std::int64_t bytes = lang::bytes(f.nest.value->type());
+  const std::size_t d = *f.nest.dim(leaf.k.back());
+  const auto moves = [&](const FlatAccess& read) { return [&](const Ahead& one) { return read.offset.coefficients[*f.nest.dim(one.index)] != 0; }; };
+  const bool by_blocks = asks_by_block(f.nest, leaf);
+  std::int64_t step = 0;
+  for (const FlatAccess& read : f.nest.reads) {
+    const std::int64_t moved = std::abs(read.offset.coefficients[d]);
+    if (streams_under_masks(f.nest, leaf, read, bytes)) {
+      if (!by_blocks || !around.ahead_of(read, bytes)) step = std::max(step, moved);
+    } else if (!by_blocks && moved && leaves_cache(f.nest, read, bytes) && std::ranges::any_of(leaf.ahead, moves(read))) return;
+  }
+  if (!step || std::ranges::any_of(leaf.ahead, [&](const Ahead& one) { return one.index == leaf.k.back(); })) return;
+  const auto count = std::min(std::ceil(model::ahead::of_stream / static_cast<double>(step * bytes)), std::floor(static_cast<double>(f.extent[d]) / 2));
+  if (count >= 2) leaf.ahead.insert(leaf.ahead.begin(), {leaf.k.back(), static_cast<std::int64_t>(count)});
+}
+
 // A block of one row goes along a stream that a core fetches ahead by itself.
 bool claims(const Facts& f, const Compute& leaf) { return (leaf.rows > 1 || !leaf.k.empty()) && leaves_cache(f.nest, f.nest.target, f.stored); }
 
@@ -287,6 +307,7 @@ void look_ahead(const Facts& f, Compute& leaf) {
   leaf.ahead.clear();
   if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>())) ask_for_rows(f, leaf);
   if (leaf.is<forms::Map>() || leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()) ask_for_blocks(f, leaf);
+  if (leaf.is<forms::Contract>()) ask_for_streams(f, leaf);
 }
 
 }  // namespace tilec::codegen

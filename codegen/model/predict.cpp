@@ -83,6 +83,10 @@ class Predictor {
     for (std::size_t r = 0; r < asked.size(); ++r) {
       const FlatAccess& read = nest.reads[r];
       const std::int64_t bytes = lang::bytes(program_.tensor(read.tensor).dtype);
+      if (!leaf.k.empty() && std::ranges::any_of(leaf.ahead, [&](const Ahead& one) { return one.index == leaf.k.back(); }) && streams_under_masks(nest, leaf, read, bytes)) {
+        asked[r] = Asked::Steps;
+        continue;
+      }
       if (level ? !waits_for(nest, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes)) continue;
       const auto by = std::ranges::find_if(leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
       if (by == leaf.ahead.end()) continue;
