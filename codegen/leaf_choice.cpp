@@ -13,6 +13,7 @@
 
 #include "codegen/choose/ahead.h"
 #include "codegen/model/estimates.h"
+#include "codegen/model/footprint.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/run.h"
 #include "codegen/model/thresholds.h"
@@ -47,6 +48,18 @@ int operations(const poly::Expr& value) {
 std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
 
 double interior(const Facts& f, std::size_t d, const std::vector<bool>& inner) { return interior_part(f.nest, f.extent, d, inner); }
+
+// What most bytes of memory belong to: the target, or the read that is larger.
+const FlatAccess& largest(const Facts& f) {
+  const FlatAccess* most = &f.nest.target;
+  const auto bytes = [&](const FlatAccess& access, std::int64_t each) {
+    return std::ranges::find(f.nest.locals, access.tensor) != f.nest.locals.end() ? 0 : model::footprint(access, f.extent, each).elements * static_cast<double>(each);
+  };
+  double held = std::max(2 * bytes(f.nest.target, f.stored), model::ahead::kept);
+  for (const FlatAccess& read : f.nest.reads)
+    if (const double of_read = bytes(read, lang::bytes(f.nest.value->type())); of_read > held) most = &read, held = of_read;
+  return *most;
+}
 
 bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
   return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
@@ -602,7 +615,7 @@ std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::op
   // What rows fold is read where the target is written once.
   const auto apart = [&](std::size_t d) {
     if (leaf.is<forms::Reduce>() && m) return std::accumulate(nest.reads.begin(), nest.reads.end(), std::int64_t{0}, [&](std::int64_t sum, const FlatAccess& read) { return sum + std::abs(stride(read, d)); });
-    std::int64_t least = std::abs(stride(nest.target, d));
+    std::int64_t least = std::abs(stride(leaf.is<forms::Contract>() ? largest(f) : nest.target, d));
     if (leaf.is<forms::Map>() && leaf.block()->turned)
       for (const FlatAccess& read : nest.reads) if (stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
     return least;

@@ -79,8 +79,10 @@ class Steps {
     }
     return all;
   }
+  // How many blocks or turns of so many blocks take as long as memory does.
+  double apart_by(double blocks) const { return std::clamp(std::ceil(model::ahead::in_flight / (block() * blocks)), 1.0, static_cast<double>(model::ahead::most_blocks)); }
   // Loops around the blocks, their steps no wider than `reach` bytes. None: of some read there is no such loop.
-  std::optional<Further> by_turns(double reach) const {
+  std::optional<Further> by_turns(double reach, double least) const {
     Further all;
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
@@ -90,7 +92,7 @@ class Steps {
         const std::size_t d = *f_.nest.dim(*index);
         const auto step = static_cast<double>(coefficient(read, d) * bytes_);
         if (step > reach) return std::nullopt;
-        if (step == 0) between *= static_cast<double>(extent(d));
+        if (step == 0 || static_cast<double>(extent(d)) < least * apart_by(between)) between *= static_cast<double>(extent(d));
         else all.add(*index, static_cast<double>(extent(d)), between), found = true;
       }
       if (!found) return std::nullopt;
@@ -149,8 +151,7 @@ std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
 // Blocks or turns that are far enough from those that read, where there are more than `least` times as many and the second cache holds what comes
 // between.
 std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further, double least = 1) {
-  const double block = steps.block() * further.blocks, bytes = steps.steps() * steps.lines() * model::line * further.blocks;
-  const double count = std::clamp(std::ceil(model::ahead::in_flight / block), 1.0, static_cast<double>(model::ahead::most_blocks));
+  const double bytes = steps.steps() * steps.lines() * model::line * further.blocks, count = steps.apart_by(further.blocks);
   return further.turns > least * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
 }
 
@@ -160,8 +161,8 @@ Asking asking(const Facts& f, const Compute& leaf) {
   const auto* contract = leaf.as<forms::Contract>();
   const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
   if (steps.lines() == 0) return {};
-  const auto by_turns = [&](double reach) {
-    const auto around = contract != nullptr ? steps.by_turns(reach) : std::nullopt;
+  const auto by_turns = [&](double reach, double least = model::ahead::least_turns) {
+    const auto around = contract != nullptr ? steps.by_turns(reach, least) : std::nullopt;
     return around ? early(f, steps, *around) : std::vector<Ahead>();
   };
   const bool blocks_wait = contract != nullptr && !steps.goes_on();
@@ -169,8 +170,11 @@ Asking asking(const Facts& f, const Compute& leaf) {
     if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks(), model::ahead::least_blocks); !blocks.empty()) return {std::move(blocks), true};
     if (std::vector<Ahead> turns = by_turns(model::reach); !turns.empty()) return {std::move(turns)};
   }
-  if (const std::int64_t count = steps_ahead(steps, f.l1); count > 0) return {{{steps.asks(), count}}};
+  const std::int64_t count = steps_ahead(steps, f.l1);
+  if (count > 0 && static_cast<double>(4 * count) <= steps.in_a_row()) return {{{steps.asks(), count}}};
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty()) return {std::move(turns)};
+  if (count > 0) return {{{steps.asks(), count}}};
+  if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity(), 1); !turns.empty()) return {std::move(turns)};
   return {blocks_wait ? early(f, steps, steps.by_blocks()) : std::vector<Ahead>()};
 }
 
