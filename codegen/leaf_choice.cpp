@@ -450,12 +450,24 @@ std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size
     return sum;
   };
   std::stable_sort(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
-  if (!k.empty() && f.extent[k.back()] < (far ? blocks::short_loop_from_afar : blocks::short_loop)) {
-    const auto longest = std::max_element(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return f.extent[a] < f.extent[b]; });
-    // Its steps should not go from page to page where those of the short one stay on a line.
-    const auto pages = [&](const FlatAccess& read) { return std::abs(stride(read, *longest)) >= blocks::pages_apart && stride(read, k.back()) && std::abs(stride(read, k.back())) < blocks::shuffled_apart; };
-    if (f.extent[*longest] >= 2 * f.extent[k.back()] && std::none_of(f.nest.reads.begin(), f.nest.reads.end(), pages)) std::rotate(longest, longest + 1, k.end());
+  if (k.empty()) return k;
+  // Steps of `d` should not go from page to page where those of the innermost one stay on a line.
+  const auto pages = [&](std::size_t d) {
+    return std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return std::abs(stride(read, d)) >= blocks::pages_apart && stride(read, k.back()) && std::abs(stride(read, k.back())) < blocks::shuffled_apart; });
+  };
+  const auto longest_of = [&](auto may) {
+    auto longest = k.end();
+    for (auto d = k.begin(); d != k.end(); ++d) if (may(*d) && (longest == k.end() || f.extent[*d] > f.extent[*longest])) longest = d;
+    return longest;
+  };
+  if (f.extent[k.back()] < (far ? blocks::short_loop_from_afar : blocks::short_loop)) {
+    const auto longest = longest_of([](std::size_t) { return true; });
+    if (f.extent[*longest] >= 2 * f.extent[k.back()] && !pages(*longest)) std::rotate(longest, longest + 1, k.end());
   }
+  // Where no vector is without a border, what decides which lanes are left is found as rarely as may be.
+  const auto masks = [&](std::size_t d) { return lane && share_row(f.nest, d, *lane); };
+  if (masks(k.back()) && interior(f, *lane, reductions(f.nest)) * static_cast<double>(f.extent[*lane]) < static_cast<double>(lanes_for(f, f.extent[*lane])))
+    if (const auto longest = longest_of([&](std::size_t d) { return !masks(d); }); longest != k.end() && f.extent[*longest] >= blocks::short_loop && !pages(*longest)) std::rotate(longest, longest + 1, k.end());
   return k;
 }
 std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>& dims) {
