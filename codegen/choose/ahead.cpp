@@ -74,7 +74,7 @@ class Steps {
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
       const bool in_m = m_ >= 0 && coefficient(read, static_cast<std::size_t>(m_)) != 0;
-      const bool in_n = n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 && !(in_m && leaf_.block() && leaf_.block()->m_inner);
+      const bool in_n = n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 && !(in_m && leaf_.block() && leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1);
       all.add(in_n ? leaf_.n : leaf_.m(), in_n ? blocks(n_, leaf_.vectors * leaf_.lanes) : blocks(m_, leaf_.rows), 1);
     }
     return all;
