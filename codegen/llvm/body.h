@@ -82,6 +82,7 @@ class BodyEmitter {
   Lanes load(const Load& l);
   llvm::Value* scalar(const Lanes& v) const;
   llvm::Value* vector(const Lanes& v);
+  llvm::Value* loaded_whole(llvm::Value* v);
   llvm::Value* splat(llvm::Value* v) { return builder_.CreateVectorSplat(static_cast<unsigned>(lanes_), v); }
   llvm::Value* iota(llvm::Type* element) const;
   llvm::Value* add(llvm::Value* x, llvm::Value* y);    // i64, folding 0

@@ -68,8 +68,18 @@ Value* BodyEmitter::iota(Type* element) const {
 Value* BodyEmitter::vector(const Lanes& v) {
   if (is_vector(v)) return v.value;
   if (!lanes_) throw InternalError("LLVM emitter: a vector outside Vector");
-  if (!v.stride) return splat(v.value);
+  if (!v.stride) return mask_ && llvm::isa<llvm::LoadInst>(v.value) ? loaded_whole(splat(v.value)) : splat(v.value);
   return builder_.CreateAdd(splat(v.value), builder_.CreateMul(iota(builder_.getInt64Ty()), splat(v.stride)));
+}
+
+// The splat of an element that is read under a mask, kept out of the instruction that has the mask: with a memory operand that would read under
+// the mask too, and for such reads a Zen 5 fetches nothing ahead. 14 rows of 64 MB: 28 ns a line, else 4.6.
+Value* BodyEmitter::loaded_whole(Value* v) {
+  const auto bits = static_cast<std::int64_t>(v->getType()->getPrimitiveSizeInBits().getFixedValue());
+  if (around_.vector_bytes < 64 || !v->getType()->isFPOrFPVectorTy() || bits < 128 || bits > 512 || !std::has_single_bit(static_cast<std::uint64_t>(bits))) return v;
+  llvm::CallInst* call = builder_.CreateCall(llvm::InlineAsm::get(llvm::FunctionType::get(v->getType(), {v->getType()}, false), "", "=v,0", false), {v});
+  call->setDoesNotAccessMemory();
+  return call;
 }
 
 Value* BodyEmitter::add(Value* x, Value* y) { return is_number(x, 0) ? y : is_number(y, 0) ? x : builder_.CreateAdd(x, y); }
