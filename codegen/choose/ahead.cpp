@@ -298,7 +298,7 @@ void ask_for_streams(const Facts& f, Compute& leaf) {
   }
   if (!step || std::ranges::any_of(leaf.ahead, [&](const Ahead& one) { return one.index == leaf.k.back(); })) return;
   const auto count = std::min(std::ceil(model::ahead::of_stream / static_cast<double>(step * bytes)), std::floor(static_cast<double>(f.extent[d]) / 2));
-  if (count >= 2) leaf.ahead.insert(leaf.ahead.begin(), {leaf.k.back(), static_cast<std::int64_t>(count)});
+  if (count * static_cast<double>(step * bytes) >= model::ahead::least_of_stream) leaf.ahead.insert(leaf.ahead.begin(), {leaf.k.back(), static_cast<std::int64_t>(count)});
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.
