@@ -581,7 +581,7 @@ class Leaf {
   // What the access goes ahead by, the innermost steps counted or not.
   const std::pair<std::size_t, std::int64_t>* goes_by(const Form& f, bool steps) const {
     for (const auto& one : ahead_)
-      if (f.coefficients[one.first] && (steps || one.first != k_.back())) return &one;
+      if (f.coefficients[one.first] && (steps || one.first != k_.back() || static_cast<std::size_t>(contract_.taps) == k_.size())) return &one;
     return nullptr;
   }
   // How far the elements that are asked for lie behind those that are read.
