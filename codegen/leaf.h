@@ -59,7 +59,7 @@ bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int
 // Of the leaf's k, the last whose steps some read waits for: what the reductions inside it read, a core asks for then. None: no read waits.
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf);
 // Whether steps of the contraction's innermost reduction go along a stream all of whose vectors are less than their lanes: for loads under masks
-// no core of the last generations fetches ahead, not even the next line.
+// a Zen 5 fetches nothing ahead, not even the next line.
 bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
 // Whether blocks of a contraction ask for what they read in all, for no step of theirs waits.
 bool asks_by_block(const Nest& nest, const Compute& leaf);
