@@ -54,6 +54,7 @@ class Leaf {
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
     for (const Ahead& one : leaf.ahead) ahead_.emplace_back(static_cast<std::size_t>(find(one.index)), one.count);
     if (!ahead_.empty()) asks_ = level_that_waits(nest, leaf).value_or(k_.size()), by_block_ = asks_by_block(nest, leaf);
+    for (std::size_t r = 0; r < nest.reads.size(); ++r) by_stream_.push_back(asks_by_stream(nest, leaf, nest.reads[r], bytes_of(r)));
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
     scaled_ = has_scale(nest.aggregation, type_);
@@ -517,7 +518,7 @@ class Leaf {
   // Asks for what is read later of operand r, whose view stands at this block and step, less `moved`; of the reductions from `level` on all values.
   Body asked(std::size_t r, const std::string& view, const Expr& moved, std::size_t level) const {
     const Form& f = nest_.reads[r].offset;
-    const std::int64_t further = further_on(f, !by_block_ || by_stream(r));
+    const std::int64_t further = further_on(f, !by_block_ || by_stream_[r]);
     if (!further) return {};
     std::vector<std::pair<std::size_t, std::int64_t>> inner;
     for (std::size_t l = level; l < k_.size(); ++l) inner.emplace_back(k_[l], nest_.dims[k_[l]].extent);
@@ -530,8 +531,8 @@ class Leaf {
   // By step u of the innermost reduction d.
   Body asked_by_step(std::size_t d, const Expr& u) const {
     Body body;
-    const auto asks = [&](std::size_t r) { return by_stream(r) || (asks_ + 1 == k_.size() && waits_for(nest_, nest_.reads[r], d, bytes_of(r))); };
     if (ahead_.empty()) return body;
+    const auto asks = [&](std::size_t r) { return by_stream_[r] || (asks_ + 1 == k_.size() && waits_for(nest_, nest_.reads[r], d, bytes_of(r))); };
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
       if (asks(r) && first_of_view(r)) append(body, asked(r, views_[r], u * Expr(nest_.reads[r].offset.coefficients[d]), k_.size()));
     return body;
@@ -550,7 +551,7 @@ class Leaf {
     Body body;
     if (ahead_.empty() || asks_ != level) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
-      if (!by_stream(r) && waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r))) append(body, asked_from_corner(r, level + 1));
+      if (!by_stream_[r] && waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r))) append(body, asked_from_corner(r, level + 1));
     return body;
   }
   // By a block without a reduction, or a step of one whose lanes run over the sum.
@@ -566,17 +567,11 @@ class Leaf {
     Body body;
     if (!by_block_) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      if (by_stream(r) || !leaves_cache(nest_, nest_.reads[r], bytes_of(r))) continue;
+      if (by_stream_[r] || !leaves_cache(nest_, nest_.reads[r], bytes_of(r))) continue;
       Body asking = asked_from_corner(r, folded_from_);
       if (asking.size() <= model::ahead::most_of_block + 1) append(body, std::move(asking));  // and its view
     }
     return body;
-  }
-  // Whether steps of the innermost reduction ask for it, whatever else the leaf asks for.
-  bool by_stream(std::size_t r) const {
-    const FlatAccess& read = nest_.reads[r];
-    const auto* by = goes_by(read.offset, true);
-    return by && !k_.empty() && by->first == k_.back() && streams_under_masks(nest_, leaf_, read, bytes_of(r));
   }
   // What the access goes ahead by, the innermost steps counted or not.
   const std::pair<std::size_t, std::int64_t>* goes_by(const Form& f, bool steps) const {
@@ -1044,6 +1039,7 @@ class Leaf {
   std::vector<std::pair<std::size_t, std::int64_t>> ahead_;  // dimensions, and how many of their values, blocks or steps
   std::size_t asks_ = 0;                               // the one of k_ whose steps ask
   bool by_block_ = false;                              // blocks ask instead
+  std::vector<bool> by_stream_;                        // per read, whether steps of the innermost reduction ask for it all the same
   const Storage& storage_;
   const Surroundings& around_;
   Names& names_;
@@ -1106,6 +1102,11 @@ bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess
   if (!leaf.m().empty() && step(leaf.m()) == 0) readings *= std::ceil(static_cast<double>(extent(leaf.m())) / static_cast<double>(leaf.rows));
   for (const std::string& index : leaf.outer) if (step(index) == 0) readings *= static_cast<double>(extent(index));
   return readings <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
+}
+
+bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
+  const auto by = std::ranges::find_if(leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
+  return by != leaf.ahead.end() && !leaf.k.empty() && by->index == leaf.k.back() && streams_under_masks(nest, leaf, read, bytes);
 }
 
 bool asks_by_block(const Nest& nest, const Compute& leaf) {

@@ -61,6 +61,8 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
 // Whether steps of the contraction's innermost reduction go along a stream all of whose vectors are less than their lanes: for loads under masks
 // a Zen 5 fetches nothing ahead, not even the next line.
 bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
+// Whether it is such a stream and these steps ask for it, whatever else the leaf asks for.
+bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
 // Whether blocks of a contraction ask for what they read in all, for no step of theirs waits.
 bool asks_by_block(const Nest& nest, const Compute& leaf);
 // Whether an access is to more elements, of so many bytes each, than a second-level cache keeps from one use to the next.

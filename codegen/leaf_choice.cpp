@@ -624,10 +624,11 @@ std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::op
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
   // Copies reorder: a dimension that is close to unit stride in some tensor goes inside, so that the line it shares is still in a cache.
-  // What rows fold is read where the target is written once.
+  // What rows fold is read where the target is written once; sums go as what most bytes belong to lies.
+  const FlatAccess& most = leaf.is<forms::Contract>() ? largest(f) : nest.target;
   const auto apart = [&](std::size_t d) {
     if (leaf.is<forms::Reduce>() && m) return std::accumulate(nest.reads.begin(), nest.reads.end(), std::int64_t{0}, [&](std::int64_t sum, const FlatAccess& read) { return sum + std::abs(stride(read, d)); });
-    std::int64_t least = std::abs(stride(leaf.is<forms::Contract>() ? largest(f) : nest.target, d));
+    std::int64_t least = std::abs(stride(most, d));
     if (leaf.is<forms::Map>() && leaf.block()->turned)
       for (const FlatAccess& read : nest.reads) if (stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
     return least;

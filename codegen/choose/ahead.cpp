@@ -171,7 +171,7 @@ Asking asking(const Facts& f, const Compute& leaf) {
     if (std::vector<Ahead> turns = by_turns(model::reach); !turns.empty()) return {std::move(turns)};
   }
   const std::int64_t count = steps_ahead(steps, f.l1);
-  if (count > 0 && static_cast<double>(4 * count) <= steps.in_a_row()) return {{{steps.asks(), count}}};
+  if (count > 0 && model::ahead::least_row * static_cast<double>(count) <= steps.in_a_row()) return {{{steps.asks(), count}}};
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty()) return {std::move(turns)};
   if (count > 0) return {{{steps.asks(), count}}};
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity(), 1); !turns.empty()) return {std::move(turns)};

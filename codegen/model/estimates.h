@@ -89,6 +89,7 @@ inline constexpr std::int64_t most_blocks = 4, least_steps = 4, most_steps = 64;
 inline constexpr std::int64_t window_steps = 16;       // what a core sees of a sum by itself
 inline constexpr double between = 900, most_lines_between = 512;  // cycles, and lines, from a block that asks to the one that reads or writes
 inline constexpr double least_turns = 3.5;             // of a loop, times those that go ahead: what the last ones ask for nobody reads
+inline constexpr double least_row = 4;                 // steps, times those that go ahead: in a shorter row turns go ahead if any can
 inline constexpr double least_blocks = 2;               // of a row, or turns, times those that go ahead of sums
 // Turns that take longer than `between` go ahead as well, where they take less than so many times as long as memory does: 153 of 2,700 rows of
 // random contractions took 0.94 of the time, best 0.5; with 16 times as long another 196 took 1.00.

@@ -83,7 +83,7 @@ class Predictor {
     for (std::size_t r = 0; r < asked.size(); ++r) {
       const FlatAccess& read = nest.reads[r];
       const std::int64_t bytes = lang::bytes(program_.tensor(read.tensor).dtype);
-      if (!leaf.k.empty() && std::ranges::any_of(leaf.ahead, [&](const Ahead& one) { return one.index == leaf.k.back(); }) && streams_under_masks(nest, leaf, read, bytes)) {
+      if (asks_by_stream(nest, leaf, read, bytes)) {
         asked[r] = Asked::Steps;
         continue;
       }
