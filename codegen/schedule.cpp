@@ -180,14 +180,6 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
   if (has_threads(target)) for_threads(group.body.back(), turn, target);
 }
 
-// The same, with other turns where the model knows better ones.
-void place_well(Group& group, Why& why, const Nest& nest, int node, const poly::Program& program, const Strides& strides, const Target& target) {
-  place(group, why, nest, node, target);
-  choose_turns(group, why.leaves.back(), program, strides, nest, target);
-  why.extents.clear();
-  for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
-}
-
 Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
@@ -280,7 +272,8 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     if (set.nodes.size() == 1) {
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
-      place_well(group, why, nest, node, program, fused.strides, target);
+      place(group, why, nest, node, target);
+      if (group.body.front().is<forms::Reduce>()) choose_turns(group, why, program, fused.strides, nest, target);
       stream(group.body.back(), program, nest, target);
       if (group.body.back().streams()) widen_for_streams(group.body.back(), facts(nest, group.loops, target));
       continue;

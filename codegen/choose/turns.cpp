@@ -13,21 +13,30 @@ namespace {
 
 class Search {
  public:
-  Search(Group& group, Why::Leaf& why, const poly::Program& program, const Strides& strides, const Nest& nest, const Target& target)
+  Search(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest, const Target& target)
       : group_(group), why_(why), program_(program), strides_(strides), nest_(nest), target_(target), chosen_(group.body.front()), turns_(turns(group.loops)) {}
 
-  void run() {
+  // Whether there are other turns now.
+  bool run() {
     const model::Prediction today = predict(group_);
-    if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_)) return;
-    best_ = model::clearly_faster * today.milliseconds;
-    for (const Loop& loop : loops()) {
-      consider(loop, choose_leaf(facts(nest_, {loop}, target_), chosen_.node));
-      if (!chosen_.is<forms::Reduce>()) continue;
+    const bool folds = chosen_.is<forms::Reduce>();
+    if (!folds && today.milliseconds < model::worth_asking) return false;
+    if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_)) return false;
+    const std::vector<Loop> loops = group_.loops;
+    best_ = (folds ? model::clearly_faster : model::faster_by_parts) * today.milliseconds;
+    if (!folds) {
+      for (std::vector<Loop>& parts : parts_of_first(loops)) consider(std::move(parts));
+      best_ = std::min(best_, model::faster_by_turns * today.milliseconds);
+    }
+    for (const Loop& loop : one_loop()) {
+      consider({loop});
+      if (!folds) continue;
       const Facts turn = facts(nest_, {loop}, target_);
       for (const Dim& m : nest_.dims)
         if (!m.reduction)
-          if (auto rows = fold_rows_of(turn, chosen_.node, chosen_.n, m.name)) consider(loop, std::move(*rows));
+          if (auto rows = fold_rows_of(turn, chosen_.node, chosen_.n, m.name)) consider({loop}, std::move(*rows));
     }
+    return group_.loops != loops;
   }
 
  private:
@@ -40,8 +49,22 @@ class Search {
     return count;
   }
 
+  // The first loop whose turns have one value each, by as many values as leave few turns: what is left of it is a loop inside each.
+  std::vector<std::vector<Loop>> parts_of_first(const std::vector<Loop>& loops) const {
+    std::vector<std::vector<Loop>> made;
+    const auto first = std::ranges::find(loops, 1, &Loop::step);
+    if (first == loops.end()) return made;
+    for (const double parts : {model::most_turns, model::enough_turns}) {
+      const auto step = static_cast<std::int64_t>(std::ceil(static_cast<double>(extent(first->index)) / parts));
+      if (step == 1) continue;
+      made.push_back(loops);
+      made.back()[static_cast<std::size_t>(first - loops.begin())].step = step;
+    }
+    return made;
+  }
+
   // One loop over a dimension of the result, by few blocks and by as many as cores want.
-  std::vector<Loop> loops() const {
+  std::vector<Loop> one_loop() const {
     std::vector<Loop> made;
     for (const Dim& dim : nest_.dims) {
       if (dim.reduction) continue;
@@ -56,20 +79,26 @@ class Search {
     return made;
   }
 
-  void consider(const Loop& loop, Choice choice) {
+  void consider(std::vector<Loop> loops) {
+    Choice choice = choose_leaf(facts(nest_, loops, target_), chosen_.node);
+    consider(std::move(loops), std::move(choice));
+  }
+  void consider(std::vector<Loop> loops, Choice choice) {
     Group group = group_;
-    group.loops = {loop};
+    group.loops = std::move(loops);
     group.body = {std::move(choice.leaf)};
     const double cost = predict(group).milliseconds;
     if (cost >= best_) return;
     best_ = cost;
     group_.loops = std::move(group.loops);
     group_.body = std::move(group.body);
-    if (!choice.why.lanes.empty()) why_ = std::move(choice.why);
+    why_.extents.clear();
+    for (const Loop& loop : group_.loops) why_.extents.push_back(extent(loop.index));
+    if (!choice.why.lanes.empty()) why_.leaves.front() = std::move(choice.why);
   }
 
   Group& group_;
-  Why::Leaf& why_;
+  Why& why_;
   const poly::Program& program_;
   const Strides& strides_;
   const Nest& nest_;
@@ -81,10 +110,11 @@ class Search {
 
 }  // namespace
 
-void choose_turns(Group& group, Why::Leaf& why, const poly::Program& program, const Strides& strides, const Nest& nest, const Target& target) {
+bool choose_turns(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest, const Target& target) {
   const Compute& leaf = group.body.front();
-  if (model::machine_of(target) == nullptr || group.loops.empty() || !leaf.is<forms::Reduce>()) return;
-  Search(group, why, program, strides, nest, target).run();
+  const bool has_turns = leaf.is<forms::Reduce>() || leaf.is<forms::Map>() || leaf.is<forms::Contract>();
+  if (model::machine_of(target) == nullptr || group.loops.empty() || !has_turns) return false;
+  return Search(group, why, program, strides, nest, target).run();
 }
 
 }  // namespace tilec::codegen

@@ -34,7 +34,8 @@ inline constexpr double enough_turns = 8, most_turns = 32;  // of one statement:
 inline constexpr double turns_of_rows = 512;           // beyond which the rows of an outer loop stay in one turn
 // What the model predicts: orders of loops in choose/turns.cpp, layouts in operands.cpp. Its errors are a quarter in the median.
 inline constexpr double near_the_least = 1.3;          // of what any plan takes: below, none is sought
-inline constexpr double clearly_faster = 0.75;          // of what is chosen by counts
+inline constexpr double clearly_faster = 0.75;         // of what is chosen by counts, for a fold
+inline constexpr double faster_by_turns = 0.87, faster_by_parts = 0.95;  // for maps and contractions: other loops; the same loops by parts
 // Leaves in choose/leaves.cpp.
 inline constexpr double worth_asking = 0.05;           // milliseconds of a leaf: the model takes about as long to look at its blocks
 inline constexpr std::size_t leaves_asked_about = 8;   // those that cost least by counts
