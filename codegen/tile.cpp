@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/part.h"
+#include "codegen/model/machine.h"
 #include "codegen/rewrite.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
@@ -34,6 +35,19 @@ class Tile {
     std::vector<std::int64_t> shape;
     for (const Affine& e : access(local).element) shape.push_back(length(e));
     return shape;
+  }
+
+  // Row-major, but no rows lie so far apart that a cache would hold few of them.
+  std::vector<std::int64_t> strides(TensorId local) const {
+    const std::vector<std::int64_t> shape = this->shape(local);
+    const std::int64_t bytes = lang::bytes(program_.tensor(local).dtype);
+    std::vector<std::int64_t> strides(shape.size());
+    poly::Exact stride = 1;
+    for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
+      if (model::share_sets(shape[d], stride.get() * bytes)) stride += static_cast<std::int64_t>(model::line) / bytes;
+      strides[d] = stride.get();
+    }
+    return strides;
   }
 
   bool local(TensorId id) const { return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end(); }
@@ -168,7 +182,7 @@ int tiled_node(const Program& program, const Group& group) {
 
 Nest tile_nest(const Program& program, const Group& group, int node, const Strides& strides) {
   const Tile tile(program, group);
-  const auto lies = [&](TensorId id) { return tile.local(id) ? row_major(tile.shape(id)) : strides[static_cast<std::size_t>(id)]; };
+  const auto lies = [&](TensorId id) { return tile.local(id) ? tile.strides(id) : strides[static_cast<std::size_t>(id)]; };
   std::set<std::string> keep;
   for (const Loop& loop : origins(group)) keep.insert(loop.index);
   Nest nest = nest_of(tile.seen(node), lies, keep);
@@ -178,7 +192,11 @@ Nest tile_nest(const Program& program, const Group& group, int node, const Strid
 }
 
 std::int64_t tile_elements(const Program& program, const Group& group, TensorId local) {
-  return poly::product(Tile(program, group).shape(local));
+  const Tile tile(program, group);
+  const std::vector<std::int64_t> shape = tile.shape(local), strides = tile.strides(local);
+  poly::Exact count = 1;                               // and how far it is from the first to the last
+  for (std::size_t d = 0; d < shape.size(); ++d) count += poly::Exact(shape[d] - 1) * strides[d];
+  return count.get();
 }
 
 }  // namespace tilec::codegen

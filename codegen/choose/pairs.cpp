@@ -123,7 +123,7 @@ bool pays(Rewriting& r, const std::vector<Member>& all) {
   program.tensors.pop_back();
   strides.pop_back();
   if (product + sums < (lanes_in_window(program, strides, all) ? clearly_less : much_less) * today) return true;
-  return today > model::worth_parting && product + sums < hardly_more * today && predicted_to_pay(r, all);
+  return today > model::worth_pairs && product + sums < hardly_more * today && predicted_to_pay(r, all);
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ inline constexpr int heavy_set = 512;                  // operations for an elem
 inline constexpr std::int64_t strips_wanted = 8;       // for other cores
 inline constexpr std::int64_t narrowest_strip = 32;    // elements, two lines: of one line a row, nothing is fetched ahead (measured on columns of 900 x 3500)
 
-inline constexpr double worth_parting = 1e6;           // cycles of a program, by counts: below, sets stay as they are
+inline constexpr double worth_parting = 1e5;           // cycles of a program, by counts: below, sets stay as they are
+inline constexpr double worth_pairs = 1e6;             // the same: below, pairs that save little are not predicted
 inline constexpr std::size_t most_sets_to_part = 8;    // of a program: each is planned without, as a whole
 
 // Producers that are computed where they are read: rewrite/inline.cpp.
