@@ -1,6 +1,7 @@
 #include "codegen/model/footprint.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
 #include <numeric>
 
@@ -58,6 +59,29 @@ double units(const std::vector<Side>& sides, double bytes, double unit) {
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes) {
   const std::vector<Side> sides = sides_of(access, extent);
   return {distinct(sides), units(sides, static_cast<double>(element_bytes), line), units(sides, static_cast<double>(element_bytes), page)};
+}
+
+double sharing_sets(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes) {
+  constexpr auto line_bytes = static_cast<std::int64_t>(line), quarter = static_cast<std::int64_t>(page) / 4;
+  const auto crowds = [&](std::int64_t coefficient) { return coefficient != 0 && coefficient * element_bytes % quarter == 0; };
+  if (std::ranges::none_of(access.offset.coefficients, crowds)) return 1;
+  std::vector<std::int64_t> extent = walk.boxes.back();
+  double lines = footprint(access, extent, element_bytes).lines;
+  for (std::size_t at = walk.loops.size(); at-- > 0 && lines < sets;) {
+    for (const std::size_t d : walk.loops[at].dims) extent[d] = std::min(walk.boxes[at][d], extent[d] * static_cast<std::int64_t>(std::ceil(sets / lines)));
+    lines = footprint(access, extent, element_bytes).lines;
+  }
+  std::vector<std::int64_t> starts{0};                 // of lines, in bytes
+  for (const Side& side : sides_of(access, extent)) {
+    const std::int64_t step = std::max(side.stride * element_bytes, line_bytes);
+    const std::int64_t count = (side.stride * element_bytes * (side.extent - 1) + element_bytes + step - 1) / step, before = std::ssize(starts);
+    if (count * before > 16 * sets) return 1;          // spread over many lines of each set
+    for (std::int64_t n = 1; n < count; ++n)
+      for (std::int64_t s = 0; s < before; ++s) starts.push_back(starts[static_cast<std::size_t>(s)] + n * step);
+  }
+  std::bitset<sets> used;
+  for (const std::int64_t start : starts) used.set(static_cast<std::size_t>(start / line_bytes % sets));
+  return std::min<double>(sets, lines) / static_cast<double>(used.count());
 }
 
 }  // namespace tilec::codegen::model

@@ -50,6 +50,10 @@ inline bool share_sets(std::int64_t rows, std::int64_t step) {
   return step >= least_apart && step % bytes == 0 && rows > least_ways / 2 * (sets / std::gcd(step / bytes, sets));
 }
 
+// Of 64 lines that are stored one after the other, how many may share a set at no cost, and cycles of each line whenever as many again do. Zen 5: squares
+// of 16 x 16 turned, stored 512, 1024, 2048 and 4096 bytes apart, 1.2, 3.9, 7 and 9.6 ns a line; along the rows 1.2, and 3.9 at 4096.
+inline constexpr double share_freely = 8, crowded = 11.5;
+
 // What a core follows of the lines that are asked for. Measured on the Zen 4 of machine.cpp, 128 MB read in 1 to 512 streams by runs of 1 to
 // 4096 lines: up to 16 streams take 8 cycles a line whatever the runs; of more, lines take 40, 27, 21, 20, 12, 9 cycles in runs of
 // 1, 4, 16, 64, 256, 1024. In pages of 4 KiB, which NumPy has of arrays below 4 MB, 15 for a stream and 53, 37, 29, 29, 20, 16.

@@ -108,7 +108,7 @@ class Predictor {
       cold.push_back(with_bytes ? traffic.through(bytes, {}) : std::vector<Moved>(traffic.leaves.size()));
       warm.push_back(traffic.through(bytes, left_in(bytes, g)));
     }
-    const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>();
+    const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(), sets = traffic.set_cycles();
     for (std::size_t l = 0; l < traffic.leaves.size(); ++l) {
       Prediction leaf;
       leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
@@ -116,7 +116,7 @@ class Predictor {
         const Compute& compute = plan_[g].body[l];
         const double core = core_cycles(program_, traffic.leaves[l].nest, compute, traffic.leaves[l].walk, *machine_);
         leaf.core = milliseconds(core, *machine_);
-        leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]), wait(machine_->memory, warm[2][l]), pages[l]}), *machine_);
+        leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]), wait(machine_->memory, warm[2][l]), pages[l] + sets[l]}), *machine_);
       }
       made.milliseconds += leaf.milliseconds, made.core += leaf.core;
       made.bytes.memory += leaf.bytes.memory, made.bytes.last += leaf.bytes.last, made.bytes.second += leaf.bytes.second;

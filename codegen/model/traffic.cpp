@@ -1,6 +1,7 @@
 #include "codegen/model/traffic.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -21,7 +22,7 @@ double lines_of(const std::map<TensorId, Footprint>& touched) {
 }  // namespace
 
 Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked) {
-  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, std::move(asked), {}, {}};
+  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, 1, std::move(asked), {}, {}};
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);
     const double size = elements(program, access.tensor);
@@ -33,6 +34,7 @@ Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& com
     }
     // Of what is written, nothing is fetched ahead beyond the next line.
     leaf.runs.push_back(run_of(access, leaf.walk, bytes, a < leaf.nest.reads.size() ? reach : line));
+    if (a == leaf.nest.reads.size() && !leaf.stream) leaf.sharing = sharing_sets(access, leaf.walk, bytes);
   }
   return leaf;
 }
@@ -116,6 +118,13 @@ std::vector<double> GroupTraffic::page_cycles(const Machine& machine) const {
     for (const Pages& level : {machine.near, machine.far}) sum += pages_beyond(leaf, level.remembered) * level.found;
     cycles.push_back(sum);
   }
+  return cycles;
+}
+
+std::vector<double> GroupTraffic::set_cycles() const {
+  std::vector<double> cycles;
+  for (const Seen& leaf : leaves)
+    cycles.push_back(leaf.sharing <= share_freely ? 0 : crowded * std::log2(leaf.sharing / share_freely) * leaf.touched.back().front().lines * leaf.walk.filled);
   return cycles;
 }
 

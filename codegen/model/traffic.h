@@ -27,6 +27,7 @@ struct Seen {
   Nest nest;
   Walk walk;
   bool stream = false, claims = false;
+  double sharing = 1;                                  // of the target: sharing_sets
   std::vector<Asked> asked;                            // per read
   std::vector<std::vector<Footprint>> touched;
   std::vector<double> runs;
@@ -44,6 +45,8 @@ class GroupTraffic {
   std::vector<Moved> through(double held, const std::map<TensorId, double>& here) const;
   // Cycles to find pages again that a core has forgotten, per leaf.
   std::vector<double> page_cycles(const Machine& machine) const;
+  // Cycles that stored lines wait for their sets, per leaf.
+  std::vector<double> set_cycles() const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
   std::map<TensorId, Footprint> touched(bool turn) const;
   double bytes() const { return bytes_; }              // of the whole box
