@@ -1,7 +1,7 @@
 #include "codegen/model/footprint.h"
 
 #include <algorithm>
-#include <bitset>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -54,6 +54,25 @@ double units(const std::vector<Side>& sides, double bytes, double unit) {
   return std::min(pieces * of_a_piece, all);
 }
 
+// Whether some step is a multiple of a quarter of a page, so that few sets of a cache may hold all.
+bool may_crowd(const FlatAccess& access, std::int64_t element_bytes) {
+  constexpr auto quarter = static_cast<std::int64_t>(page) / 4;
+  return std::ranges::any_of(access.offset.coefficients, [&](std::int64_t stride) { return stride != 0 && stride * element_bytes % quarter == 0; });
+}
+
+// Sets of a first cache that hold any of the lines, of `sets`.
+double used_sets(const std::vector<Side>& sides, std::int64_t element_bytes) {
+  constexpr auto of_line = static_cast<std::int64_t>(line);
+  std::uint64_t used = 1;
+  static_assert(sets == 64);
+  for (const Side& side : sides) {
+    const std::int64_t span = side.stride * element_bytes * (side.extent - 1), step = std::max(side.stride * element_bytes, of_line);
+    const std::uint64_t before = used;
+    for (std::int64_t at = step; at <= span && at <= step * sets; at += step) used |= std::rotl(before, static_cast<int>(at / of_line % sets));
+  }
+  return std::popcount(used);
+}
+
 }  // namespace
 
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes) {
@@ -62,26 +81,14 @@ Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& e
 }
 
 double sharing_sets(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes) {
-  constexpr auto line_bytes = static_cast<std::int64_t>(line), quarter = static_cast<std::int64_t>(page) / 4;
-  const auto crowds = [&](std::int64_t coefficient) { return coefficient != 0 && coefficient * element_bytes % quarter == 0; };
-  if (std::ranges::none_of(access.offset.coefficients, crowds)) return 1;
+  if (!may_crowd(access, element_bytes)) return 1;
   std::vector<std::int64_t> extent = walk.boxes.back();
   double lines = footprint(access, extent, element_bytes).lines;
   for (std::size_t at = walk.loops.size(); at-- > 0 && lines < sets;) {
     for (const std::size_t d : walk.loops[at].dims) extent[d] = std::min(walk.boxes[at][d], extent[d] * static_cast<std::int64_t>(std::ceil(sets / lines)));
     lines = footprint(access, extent, element_bytes).lines;
   }
-  std::vector<std::int64_t> starts{0};                 // of lines, in bytes
-  for (const Side& side : sides_of(access, extent)) {
-    const std::int64_t step = std::max(side.stride * element_bytes, line_bytes);
-    const std::int64_t count = (side.stride * element_bytes * (side.extent - 1) + element_bytes + step - 1) / step, before = std::ssize(starts);
-    if (count * before > 16 * sets) return 1;          // spread over many lines of each set
-    for (std::int64_t n = 1; n < count; ++n)
-      for (std::int64_t s = 0; s < before; ++s) starts.push_back(starts[static_cast<std::size_t>(s)] + n * step);
-  }
-  std::bitset<sets> used;
-  for (const std::int64_t start : starts) used.set(static_cast<std::size_t>(start / line_bytes % sets));
-  return std::min<double>(sets, lines) / static_cast<double>(used.count());
+  return std::min<double>(sets, lines) / used_sets(sides_of(access, extent), element_bytes);
 }
 
 }  // namespace tilec::codegen::model
