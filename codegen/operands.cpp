@@ -242,7 +242,7 @@ Layouts best_layouts(const Rewriting& r, const Statement& s) {
   std::size_t best = 0;
   double least = model::faster_by_prediction * first;
   for (std::size_t n = 1; n < all.size(); ++n)
-    if (const double time = predicted(one, all[n]); time < least) least = time, best = n;
+    if (const double time = predicted(one, all[n]); time < (all[n].moves ? model::faster_by_moving : 1) * least) least = time, best = n;
   return std::move(all[best]);
 }
 

@@ -72,6 +72,33 @@ class Search {
     return made;
   }
 
+  // As the tensors lie, but with one index of the class innermost in those of `copied`: the other indices stay outside, where a copy has long runs and a
+  // turn has a part of it.
+  std::optional<Layouts> moved(unsigned copied, std::size_t index) const {
+    Layouts made{std::vector<std::vector<std::size_t>>(s_.reads.size()), {}, {}, 0};
+    const auto to_end = [](std::vector<std::size_t>& order, auto is) {
+      const auto at = std::ranges::find_if(order, is);
+      if (at == order.end() || at + 1 == order.end()) return false;
+      std::rotate(at, at + 1, order.end());
+      return true;
+    };
+    for (std::size_t r = 0; r < 2; ++r) {
+      if (!(copied >> r & 1)) continue;
+      made.reads[r] = as_it_is(r);
+      if (!to_end(made.reads[r], [&](std::size_t d) { return mentions(s_.reads[r].element[d], index); })) return std::nullopt;
+    }
+    if (copied >> 2 & 1) {
+      made.target = as_it_is();
+      if (!to_end(made.target, [&](std::size_t k) { return k == index; })) return std::nullopt;
+    }
+    return made;
+  }
+  std::vector<std::size_t> indices(Class c) const {
+    std::vector<std::size_t> found;
+    for (std::size_t k = 0; k < class_.size(); ++k) if (class_[k] == c) found.push_back(k);
+    return found;
+  }
+
   double copies(const Layouts& layouts) const {
     double cycles = 0;
     for (std::size_t r = 0; r < s_.reads.size(); ++r)
@@ -293,6 +320,17 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
   if (all != nullptr) all->push_back(best);
   const bool stages = may_stage(program, strides, s);
   double bar = model::clearly_less * best.cost, whole_bar = model::clearly_less * whole;
+  const auto consider = [&](std::optional<Layouts> made, unsigned copied) {
+    if (!made) return;
+    const double copies = search.copies(*made);
+    const double streamed = streaming_cycles(boxed, copied, target);
+    if (copies + std::max(at_least, streamed) >= (all != nullptr ? best.cost : std::max(bar, whole_bar))) return;
+    const Choice seen = search.leaf(*made);
+    made->cost = copies + std::max(seen.cost, streamed);
+    if (all != nullptr) all->push_back(*made);
+    if (const double unbroken = copies + std::max(seen.cost - seen.torn, streamed); unbroken < whole_bar) whole_bar = whole = unbroken;
+    if (made->cost < bar) bar = made->cost, best = std::move(*made);
+  };
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
     if (!search.has(lanes)) continue;
     std::vector<std::optional<std::size_t>> lasts{std::nullopt};
@@ -300,21 +338,36 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
     for (const auto& last : lasts)
       for (unsigned copied = 1; copied < 8; ++copied) {
         if (copied >> 2 && (!stages || lanes == Class::Reduced)) continue;  // lanes that fold write one element
-        std::optional<Layouts> made = search.layouts(lanes, copied, last);
-        if (!made) continue;
-        const double copies = search.copies(*made);
-        const double streamed = streaming_cycles(boxed, copied, target);
-        if (copies + std::max(at_least, streamed) >= (all != nullptr ? best.cost : std::max(bar, whole_bar))) continue;
-        const Choice seen = search.leaf(*made);
-        made->cost = copies + std::max(seen.cost, streamed);
-        if (all != nullptr) all->push_back(*made);
-        if (const double unbroken = copies + std::max(seen.cost - seen.torn, streamed); unbroken < whole_bar) whole_bar = whole = unbroken;
-        if (made->cost < bar) bar = made->cost, best = std::move(*made);
+        consider(search.layouts(lanes, copied, last), copied);
       }
   }
   const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
   if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, whole, best, all);
   return best;
+}
+
+// The layouts of which each moves one index of lanes, by their cost.
+std::vector<Layouts> layouts_that_move(const Program& program, const Strides& strides, const Statement& s, const Target& target, double bar) {
+  const Search search(program, strides, s, target);
+  const Boxed boxed = search.boxed();
+  const bool stages = may_stage(program, strides, s);
+  std::vector<Layouts> all;
+  for (const auto& [lanes, tensors] : {std::pair{Class::First, 5U}, {Class::Second, 6U}, {Class::Batch, 7U}})  // that have the class, as bits
+    for (const std::size_t index : search.indices(lanes))
+      for (unsigned copied = 1; copied < 8; ++copied) {
+        if ((copied & ~tensors) || (copied >> 2 && !stages)) continue;
+        std::optional<Layouts> made = search.moved(copied, index);
+        if (!made) continue;
+        const double streamed = streaming_cycles(boxed, copied, target);
+        if (std::max(search.least(), streamed) >= bar) continue;
+        const double cycles = std::max(search.leaf(*made).cost, streamed);
+        if (cycles >= bar) continue;                   // whatever the copies take: their cost is for runs that are torn
+        made->cost = cycles + search.copies(*made);
+        made->moves = true;
+        all.push_back(std::move(*made));
+      }
+  std::ranges::stable_sort(all, {}, &Layouts::cost);
+  return all;
 }
 
 }  // namespace
@@ -330,7 +383,15 @@ std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides&
   const auto same = [&](const Layouts& other) { return other.reads == chosen.reads && other.target == chosen.target && other.boxes == chosen.boxes; };
   std::erase_if(all, same);
   if (all.size() >= model::layouts_looked_at) all.resize(model::layouts_looked_at - 1);
+  const bool asked = !all.empty();
+  const double bar = chosen.cost;
   all.insert(all.begin(), std::move(chosen));
+  if (!asked) return all;
+  std::size_t moved = 0;
+  for (Layouts& one : layouts_that_move(program, strides, s, target, bar)) {
+    if (moved == model::moved_looked_at) break;
+    if (std::ranges::none_of(all, [&](const Layouts& other) { return other.reads == one.reads && other.target == one.target && other.boxes.empty(); })) all.push_back(std::move(one)), ++moved;
+  }
   return all;
 }
 
