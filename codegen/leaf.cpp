@@ -1062,6 +1062,13 @@ class Leaf {
   std::vector<std::string> views_;
 };
 
+// What a leaf touches in all its turns.
+model::Footprint of_whole(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
+  std::vector<std::int64_t> extents;
+  for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
+  return model::footprint(access, extents, bytes);
+}
+
 }  // namespace
 
 std::string Names::fresh(const std::string& stem) {
@@ -1078,18 +1085,20 @@ bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int
 
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf) {
   const std::int64_t bytes = lang::bytes(nest.value->type());
-  std::optional<std::size_t> near;
+  std::optional<std::size_t> near, far;
+  double waits = 0;                                    // elements of the largest read that waits far
   std::int64_t inside = 1;                             // steps of the reductions inside
   for (std::size_t level = leaf.k.size(); level-- > 0 && inside <= model::ahead::most_inside;) {
     const std::size_t d = *nest.dim(leaf.k[level]);
     for (const FlatAccess& read : nest.reads) {
       if (!waits_for(nest, read, d, bytes)) continue;
-      if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::apart) return level;
       if (!near) near = level;
+      if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::apart) continue;
+      if (const double elements = of_whole(nest, read, bytes).elements; !far || elements > model::ahead::much_more * waits) far = level, waits = elements;
     }
     if (__builtin_mul_overflow(inside, std::max<std::int64_t>(1, nest.dims[d].extent), &inside)) break;
   }
-  return near;
+  return far ? far : near;
 }
 
 bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
@@ -1118,9 +1127,7 @@ bool asks_by_block(const Nest& nest, const Compute& leaf) {
 
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
   if (std::ranges::find(nest.locals, access.tensor) != nest.locals.end()) return false;
-  std::vector<std::int64_t> extents;
-  for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
-  return model::footprint(access, extents, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
+  return of_whole(nest, access, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
 }
 
 bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {

@@ -82,6 +82,7 @@ namespace ahead {
 // Zen 4: sums over 84 rows 0.5 MB apart and 168 rows 5.6 kB apart, 128 to 192 bytes of each a step, took 9.8 and 7.8 ms, and 5.6 and 2.6 ms where
 // rows are asked for.
 inline constexpr double followed = 128, apart = 1024;
+inline constexpr double much_more = 4;                 // times the elements of a read: another one, of a reduction further out, is asked for in its place
 inline constexpr double kept = 1 << 19;                // bytes of an operand that a second cache keeps from one use to the next
 inline constexpr double memory = 400;                  // cycles from asking memory for a line to having it, pages found
 inline constexpr double in_flight = 2500;              // cycles of the blocks between asking and reading: several times as many, for memory serves many at once

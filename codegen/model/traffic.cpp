@@ -19,6 +19,9 @@ double lines_of(const std::map<TensorId, Footprint>& touched) {
   return sum;
 }
 
+// Whether blocks store few elements of a line.
+bool scatters(const std::vector<Footprint>& target) { return target.back().elements < scattered_elements * target.back().lines; }
+
 }  // namespace
 
 Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked) {
@@ -47,7 +50,7 @@ GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> 
 double GroupTraffic::bytes_of(const Seen& leaf, std::size_t at) const {
   double sum = 0;
   for (const std::vector<Footprint>& boxes : leaf.touched) sum += boxes[at].lines * line;
-  return sum;
+  return sum + (scatters(leaf.touched.back()) ? scattered_room - 1 : 0) * leaf.touched.back()[at].lines * line;
 }
 
 bool GroupTraffic::local(TensorId id) const { return std::ranges::find(locals, id) != locals.end(); }
