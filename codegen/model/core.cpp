@@ -21,6 +21,8 @@ constexpr double fold_of_lanes = 12;                   // cycles to fold the lan
 constexpr double fold_of_row = 1.5;                    // shuffles and additions, in vector multiply-adds, of one of several rows that are folded together
 constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
 constexpr double branch_of_row = 1;                    // cycles of a loop over one value
+// Cycles of a step to find which lanes a row of the domain leaves, and to begin and end loops of them. Zen 5, lanes 3 elements apart: 50 of 60.
+constexpr double border_of_fold = 40;
 constexpr double mask = 5;                              // cycles of a step to find the mask of a vector at a border, which goes alone
 constexpr double found = 10;                           // cycles: a row found by its number
 
@@ -166,7 +168,8 @@ class Core {
     const double vectors = n_ ? std::ceil(static_cast<double>(nest_.dims[*n_].extent) / lanes) : 1;
     const double step = std::max({r * operations_ * operation(), loads(r, 1, true), machine_.step / v});
     const double fold = r > 1 ? r * (fold_of_row * operation() + (v - 1) * operation()) + fold_of_lanes / 2 + (std::abs(stride(nest_.target, m_)) > 1 ? r * machine_.gathered : 0) : fold_of_lanes;
-    return walk_.filled * all * steps * (vectors * step + branch_of_row * v) + all * (fold + block_start);
+    const double at_border = n_ ? 1 - interior_part(nest_, walk_.boxes[0], *n_, std::vector<bool>(nest_.dims.size(), true)) : 0;
+    return walk_.filled * all * steps * (vectors * step + branch_of_row * v) + at_border * all * steps * border_of_fold + all * (fold + block_start);
   }
 
   // One element after the other; lanes of another dimension go side by side.
