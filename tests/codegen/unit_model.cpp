@@ -125,6 +125,30 @@ TEST_CASE("a result from memory that is written in runs of one line takes longer
   CHECK(took("p by 1\n    contract C") < took("n by 16\n    contract C  over p"));  // 2.8 and 6.1 ms
 }
 
+TEST_CASE("lines that are stored one after the other share sets of a cache") {
+  // Squares of 16 x 16 of B[j, i], rows a page apart: along the rows, 16 lines are in one set; down the columns, all are.
+  const auto turns = [](std::size_t d, double count) { return model::Walk::Turns{{d}, count, count}; };
+  const auto shared = [&](std::int64_t row, std::size_t first) {
+    const std::vector<std::int64_t> all{1024, 1024}, inside = first == 0 ? std::vector<std::int64_t>{16, 1024} : std::vector<std::int64_t>{1024, 16};
+    return model::sharing_sets({0, {{row, 1}, 0}}, {{turns(first, 64), turns(1 - first, 64)}, {all, inside, {16, 16}}, 0, 1}, 4);
+  };
+  CHECK(shared(1024, 0) == 16);
+  CHECK(shared(1024, 1) == 64);
+  CHECK(shared(512, 1) == 32);
+  CHECK(shared(1040, 1) == 1);
+  const auto took = [](std::int64_t n) { return predicted(transposed, {{"M", n}, {"N", n}}, "cpu:x86-64-v4", "group B\n  parallel i by 16\n    map B  m i  n j  block 16x1  lanes 16  turned\n").of.sum.milliseconds; };
+  CHECK(took(1024) > 1.5 * took(1040));
+}
+
+TEST_CASE("rows that would share sets of a cache") {
+  CHECK(model::share_sets(48, 4096));
+  CHECK_FALSE(model::share_sets(4, 4096));             // as many as a set holds, and room for others
+  CHECK(model::share_sets(33, 512));
+  CHECK_FALSE(model::share_sets(32, 512));
+  CHECK_FALSE(model::share_sets(48, 4096 + 64));
+  CHECK_FALSE(model::share_sets(1000, 256));
+}
+
 TEST_CASE("bytes that must move are those of inputs and outputs") {
   for (const std::int64_t n : {1, 16, 1000, 1 << 20}) CHECK(predicted(doubled, {{"N", n}}).of.sum.bytes.must == 8.0 * static_cast<double>(n));
   CHECK(predicted(matmul, {{"M", 100}, {"N", 200}, {"K", 300}}).of.sum.bytes.must == 4.0 * (100 * 300 + 300 * 200 + 100 * 200));
