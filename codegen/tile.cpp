@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/part.h"
 #include "codegen/model/machine.h"
+#include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"

@@ -168,12 +168,10 @@ class Search {
 
   std::vector<std::size_t> windows(Class c) const {
     std::vector<std::size_t> found;
-    for (std::size_t k = 0; k < class_.size(); ++k) {
-      if (class_[k] != c) continue;
+    for (const std::size_t k : indices(c))
       for (const Access& read : s_.reads)
         for (const Affine& e : read.element)
           if (mentions(e, k) && !plain_index(e) && (found.empty() || found.back() != k)) found.push_back(k);
-    }
     return found;
   }
 
@@ -320,17 +318,6 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
   if (all != nullptr) all->push_back(best);
   const bool stages = may_stage(program, strides, s);
   double bar = model::clearly_less * best.cost, whole_bar = model::clearly_less * whole;
-  const auto consider = [&](std::optional<Layouts> made, unsigned copied) {
-    if (!made) return;
-    const double copies = search.copies(*made);
-    const double streamed = streaming_cycles(boxed, copied, target);
-    if (copies + std::max(at_least, streamed) >= (all != nullptr ? best.cost : std::max(bar, whole_bar))) return;
-    const Choice seen = search.leaf(*made);
-    made->cost = copies + std::max(seen.cost, streamed);
-    if (all != nullptr) all->push_back(*made);
-    if (const double unbroken = copies + std::max(seen.cost - seen.torn, streamed); unbroken < whole_bar) whole_bar = whole = unbroken;
-    if (made->cost < bar) bar = made->cost, best = std::move(*made);
-  };
   for (const Class lanes : {Class::First, Class::Second, Class::Batch, Class::Reduced}) {
     if (!search.has(lanes)) continue;
     std::vector<std::optional<std::size_t>> lasts{std::nullopt};
@@ -338,7 +325,16 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
     for (const auto& last : lasts)
       for (unsigned copied = 1; copied < 8; ++copied) {
         if (copied >> 2 && (!stages || lanes == Class::Reduced)) continue;  // lanes that fold write one element
-        consider(search.layouts(lanes, copied, last), copied);
+        std::optional<Layouts> made = search.layouts(lanes, copied, last);
+        if (!made) continue;
+        const double copies = search.copies(*made);
+        const double streamed = streaming_cycles(boxed, copied, target);
+        if (copies + std::max(at_least, streamed) >= (all != nullptr ? best.cost : std::max(bar, whole_bar))) continue;
+        const Choice seen = search.leaf(*made);
+        made->cost = copies + std::max(seen.cost, streamed);
+        if (all != nullptr) all->push_back(*made);
+        if (const double unbroken = copies + std::max(seen.cost - seen.torn, streamed); unbroken < whole_bar) whole_bar = whole = unbroken;
+        if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
   const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
@@ -351,6 +347,7 @@ std::vector<Layouts> layouts_that_move(const Program& program, const Strides& st
   const Search search(program, strides, s, target);
   const Boxed boxed = search.boxed();
   const bool stages = may_stage(program, strides, s);
+  const double at_least = search.least();
   std::vector<Layouts> all;
   for (const auto& [lanes, tensors] : {std::pair{Class::First, 5U}, {Class::Second, 6U}, {Class::Batch, 7U}})  // that have the class, as bits
     for (const std::size_t index : search.indices(lanes))
@@ -359,7 +356,7 @@ std::vector<Layouts> layouts_that_move(const Program& program, const Strides& st
         std::optional<Layouts> made = search.moved(copied, index);
         if (!made) continue;
         const double streamed = streaming_cycles(boxed, copied, target);
-        if (std::max(search.least(), streamed) >= bar) continue;
+        if (std::max(at_least, streamed) >= bar) continue;
         const double cycles = std::max(search.leaf(*made).cost, streamed);
         if (cycles >= bar) continue;                   // whatever the copies take: their cost is for runs that are torn
         made->cost = cycles + search.copies(*made);
@@ -383,14 +380,12 @@ std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides&
   const auto same = [&](const Layouts& other) { return other.reads == chosen.reads && other.target == chosen.target && other.boxes == chosen.boxes; };
   std::erase_if(all, same);
   if (all.size() >= model::layouts_looked_at) all.resize(model::layouts_looked_at - 1);
-  const bool asked = !all.empty();
-  const double bar = chosen.cost;
   all.insert(all.begin(), std::move(chosen));
-  if (!asked) return all;
-  std::size_t moved = 0;
-  for (Layouts& one : layouts_that_move(program, strides, s, target, bar)) {
-    if (moved == model::moved_looked_at) break;
-    if (std::ranges::none_of(all, [&](const Layouts& other) { return other.reads == one.reads && other.target == one.target && other.boxes.empty(); })) all.push_back(std::move(one)), ++moved;
+  if (all.size() == 1) return all;
+  const std::size_t most = all.size() + model::moved_looked_at;
+  for (Layouts& one : layouts_that_move(program, strides, s, target, all.front().cost)) {
+    if (all.size() == most) break;
+    if (std::ranges::none_of(all, [&](const Layouts& other) { return other.reads == one.reads && other.target == one.target && other.boxes.empty(); })) all.push_back(std::move(one));
   }
   return all;
 }

@@ -43,8 +43,8 @@ void choose_leaf(const poly::Program& program, Group& group, std::size_t at, dou
   }
 }
 
-// Folds have theirs since `schedule`: layouts are weighed with them.
-bool has_other_turns(Plan& plan, std::size_t g, const Strides& strides, const Target& target) {
+// Whether the turns of a group of one statement are others now. Folds have theirs since `schedule`: layouts are weighed with them.
+bool choose_turns_of(Plan& plan, std::size_t g, const Strides& strides, const Target& target) {
   Group& group = plan.groups[g];
   if (group.body.size() > 1 || group.body.front().is<forms::Reduce>()) return false;
   return choose_turns(group, plan.why[g], plan.program, strides, nest_to_choose(plan.program, group, group.body.front(), strides), target);
@@ -60,7 +60,7 @@ void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
     const model::PlanPrediction::Of today = model::predict(plan.program, group, strides, target);
     for (std::size_t l = 0; l < group.body.size(); ++l)
       if (may_change(group.body[l]) && today.leaves[l].milliseconds >= model::worth_asking) choose_leaf(plan.program, group, l, today.leaves[l].milliseconds, plan.why[g].leaves[l], strides, target);
-    if (has_other_turns(plan, g, strides, target)) {
+    if (choose_turns_of(plan, g, strides, target)) {
       const double now = model::predict(plan.program, group, strides, target).leaves.front().milliseconds;
       choose_leaf(plan.program, group, 0, now, plan.why[g].leaves.front(), strides, target);
     }

@@ -92,7 +92,8 @@ inline constexpr double worth_a_search = 30000;        // cycles: below, no layo
 inline constexpr double clearly_less = 0.7;            // of today's cost, for the estimates are rough
 inline constexpr std::size_t layouts_looked_at = 6;    // of those that cost least by the rough estimate, that the model predicts
 inline constexpr std::size_t moved_looked_at = 2;      // of those that move one index of lanes
-inline constexpr double faster_by_moving = 0.85;       // of the time of the best other one: where more was hoped for, 12 of 13 rows of the scan were faster, else half of them
+// Of what another layout must come to, for one that moves an index: 12 of 13 rows of the scan that promised so much were faster, of the others half.
+inline constexpr double faster_by_moving = 0.85;
 inline constexpr double faster_by_prediction = 0.9;    // of the first one's time, what another must come to
 inline constexpr double near_the_best = 1.3;           // of the cycles of the multiply-adds alone
 // Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
