@@ -20,6 +20,7 @@
 
 #include "autodiff/graph.h"
 #include "codegen/intervals.h"
+#include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
@@ -281,15 +282,16 @@ class Cut {
       (inside_.back() ? in_ : out_).push_back(f);
     }
     const std::vector<bool> used = mentioned(in_, summed);
+    const bool divides = std::any_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over; });
     const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
-    if (in_.empty() || (all_in && is_all(summed))) return std::nullopt;
+    if (in_.empty() || (all_in && is_all(summed) && !divides)) return std::nullopt;
     const auto left = projected(summed);
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());
     const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
     std::vector<Part> parts;
     parts.push_back(inner(summed, used, in_, type_, 0));
-    if (is_whole && !decays(parts[0].statement)) return std::nullopt;  // as many points as before
+    if (is_whole && !divides && !decays(parts[0].statement)) return std::nullopt;  // as many points as before
     std::optional<Guard> guard;
     if (const auto all = all_finite(out_); all && product_.op == Op::Mul && lang::is_float(type_)) guard = Guard{*all};
     if (std::vector<Factor> conditions = conditions_of(in_); guard && !conditions.empty()) {
@@ -466,11 +468,22 @@ class Cut {
 
 // ---- choices
 
-// Points that will be computed.
+// Points that will be computed, and the quotients and functions of the value as so many more: each as often as what it mentions has values.
 double computed(const Statement& s) {
-  if (scan_of(s) || s.domain.size() == s.indices.size()) return codegen::points(s);
-  const auto exact = poly::points(s, poly::count_cap);
-  return exact ? static_cast<double>(*exact) : codegen::points(s);
+  if (scan_of(s)) return codegen::points(s);
+  const auto exact = s.domain.size() == s.indices.size() ? std::nullopt : poly::points(s, poly::count_cap);
+  const double points = exact ? static_cast<double>(*exact) : codegen::points(s);
+  double slow = 0;
+  for (const Expr& part : poly::parts(s.value)) {
+    const auto* apply = part.as<poly::Apply>();
+    if (!apply || !lang::is_float(apply->type) || model::rough_operations_of(apply->op) == 1) continue;
+    std::vector<bool> mentioned(s.indices.size(), false);
+    mark(part, s.reads, mentioned);
+    double times = 1;
+    for (std::size_t k = 0; k < mentioned.size(); ++k) if (mentioned[k]) times *= static_cast<double>(extent(s, k));
+    slow += std::min(times, points) * model::rough_operations_of(apply->op);
+  }
+  return points + slow;
 }
 
 struct Choice {
