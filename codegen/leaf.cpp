@@ -14,7 +14,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -384,8 +386,12 @@ class Leaf {
     if (!block_.claims) return {};
     const std::string view = names_.fresh("w");
     Body body{stmt(View{view, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)})};
+    const std::int64_t further = further_on(nest_.target.offset);
+    Body lines;
     for (const std::int64_t offset : lines_of_step(nest_.target.offset, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, lang::bytes(target_type_)))
-      body.push_back(stmt(Prefetch{view, Expr(offset + further_on(nest_.target.offset)), true}));
+      lines.push_back(stmt(Prefetch{view, Expr(offset + further), true}));
+    if (further) append(later_requests_, std::move(lines));  // of a later block: among the stores
+    else append(body, std::move(lines));
     return body;
   }
 
@@ -409,6 +415,7 @@ class Leaf {
       body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
       body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
     }
+    later_requests_.clear();
     if (!cleared_) {
       append(body, claimed());
       append(body, asked_before_block());
@@ -465,21 +472,33 @@ class Leaf {
     return sum;
   }
 
+  // Whether registers hold what steps of d that stand side by side have in common beside the accumulators: rows of a window read elements again that
+  // the step before read, which then stay in registers of their own.
+  bool holds_steps(std::size_t d) const {
+    std::int64_t held = tile_.rows * tile_.vectors;
+    for (const FlatAccess& read : nest_.reads) {
+      if (in_n(read.offset)) { held += tile_.vectors; continue; }
+      if (!in_m(read.offset)) continue;
+      const std::int64_t row = std::abs(read.offset.coefficients[static_cast<std::size_t>(m_)]), moved = std::abs(read.offset.coefficients[d]);
+      if (moved && moved % row == 0) held += std::max<std::int64_t>(0, tile_.rows - moved / row);
+    }
+    return held < storage_.registers;
+  }
+
   // The innermost reduction: one view per read, moved along.
   Body innermost(std::optional<std::size_t> d) {
     if (!d) return with_views([&] {
-      Body body = asked_by_block();
-      append(body, step(Expr(std::int64_t{0}), std::nullopt));
-      return body; });
+      append(later_requests_, asked_by_block());
+      return step(Expr(std::int64_t{0}), std::nullopt); });
     const Interval range = points_.bounds(*d);
     const Expr count = range.hi - range.lo;
     const std::int64_t known = is_const(count) ? const_or(count, 0) : -1;
     if (known == 0 || (is_const(count) && known < 0)) return {};
-    if (known > 0 && known <= model::blocks::unrolled_steps && known * tile_.rows * tile_.vectors <= model::blocks::unrolled_block) {
+    if (known > 0 && known <= model::blocks::unrolled_steps && known * tile_.rows * tile_.vectors <= model::blocks::unrolled_block && holds_steps(*d)) {
       const std::string u = names_.fresh(nest_.dims[*d].name);
       return with(*d, range.lo, [&] { return with_views([&] {
         Body one = step(var(u), d);
-        append(one, asked_by_step(*d, var(u)));
+        append(one, asked_by_step(*d, var(u), var(u)));
         return Body{stmt(For{u, Kind::Unroll, count, {}, std::move(one)})}; }); });
     }
     const std::string lo = names_.fresh(nest_.dims[*d].name + "_lo"), turns = names_.fresh(nest_.dims[*d].name + "_n");
@@ -504,7 +523,7 @@ class Leaf {
       const std::string index = names_.fresh(nest_.dims[*d].name);
       Body inner = step(Expr(std::int64_t{0}), std::nullopt, d, index, r.lo);
       hoisted_.clear();
-      append(inner, asked_by_step(*d, Expr(std::int64_t{0})));
+      append(inner, asked_by_step(*d, Expr(std::int64_t{0}), var(index)));
       same.push_back(stmt(For{index, Kind::Serial, n, advance(*d), std::move(inner)}));
       return same; }); });
     steady_guard_.reset();
@@ -528,13 +547,47 @@ class Leaf {
       body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved}));
     return body;
   }
-  // By step u of the innermost reduction d.
-  Body asked_by_step(std::size_t d, const Expr& u) const {
+  // How the steps of the innermost reduction ask for what the block further on reads: for one row each, in turn, within as many steps as a line has
+  // elements. None: the block asks for all lines at once, which as many wait for each other's places.
+  struct InTurn { std::int64_t steps = 1, rows = 1; std::vector<std::int64_t> columns; };
+  std::optional<InTurn> rows_in_turn(std::size_t r, std::size_t d) const {
+    const Form& f = nest_.reads[r].offset;
+    const std::int64_t bytes = bytes_of(r), step = std::abs(f.coefficients[d]) * bytes, extent = nest_.dims[d].extent;
+    constexpr auto line = static_cast<std::int64_t>(model::line);
+    if (!by_block_ || by_stream_[r] || !step || step >= line || !leaves_cache(nest_, nest_.reads[r], bytes) || !further_on(f, false)) return std::nullopt;
+    for (std::size_t l = folded_from_; l + 1 < k_.size(); ++l) if (f.coefficients[k_[l]] == 0 && nest_.dims[k_[l]].extent > 1) return std::nullopt;
+    InTurn made{1, in_m(f) ? tile_.rows : 1, lines_of_step(f, -1, 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes)};
+    const std::int64_t run = extent * step / line;
+    if (run < model::ahead::run_in_turn || run * made.rows * static_cast<std::int64_t>(made.columns.size()) <= model::ahead::at_once) return std::nullopt;
+    while (2 * made.steps <= std::min(line / step, extent)) made.steps *= 2;
+    return made;
+  }
+  Body asked_in_turn(std::size_t r, std::size_t d, const Expr& moved, const Expr& index) const {
+    const std::optional<InTurn> in_turn = rows_in_turn(r, d);
+    if (!in_turn) return {};
+    const auto& [steps, rows, columns] = *in_turn;
+    const Form& f = nest_.reads[r].offset;
+    std::int64_t each = 1;                             // rows of a step
+    while (each * steps < rows) each *= 2;
+    const Expr turn = index - floor_divide(index, steps) * Expr(steps);
+    Body body;
+    for (std::int64_t j = 0; j < each; ++j) {
+      const Expr row = floor_divide((turn * Expr(each) + Expr(j)) * Expr(rows), steps * each);
+      for (const std::int64_t column : columns)
+        body.push_back(stmt(Prefetch{views_[r], row * Expr(in_m(f) ? f.coefficients[static_cast<std::size_t>(m_)] : 0) + Expr(column + further_on(f, false)) + moved}));
+    }
+    return body;
+  }
+  // By step `index` of the innermost reduction d, of which the views have not moved `u`.
+  Body asked_by_step(std::size_t d, const Expr& u, const Expr& index) const {
     Body body;
     if (ahead_.empty()) return body;
     const auto asks = [&](std::size_t r) { return by_stream_[r] || (asks_ + 1 == k_.size() && waits_for(nest_, nest_.reads[r], d, bytes_of(r))); };
-    for (std::size_t r = 0; r < nest_.reads.size(); ++r)
-      if (asks(r) && first_of_view(r)) append(body, asked(r, views_[r], u * Expr(nest_.reads[r].offset.coefficients[d]), k_.size()));
+    for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
+      if (!first_of_view(r)) continue;
+      const Expr moved = u * Expr(nest_.reads[r].offset.coefficients[d]);
+      append(body, asks(r) ? asked(r, views_[r], moved, k_.size()) : asked_in_turn(r, d, moved, index));
+    }
     return body;
   }
   // The same from the block's corner, where no view stands.
@@ -567,7 +620,7 @@ class Leaf {
     Body body;
     if (!by_block_) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      if (by_stream_[r] || !leaves_cache(nest_, nest_.reads[r], bytes_of(r))) continue;
+      if (by_stream_[r] || !leaves_cache(nest_, nest_.reads[r], bytes_of(r)) || (folded_from_ < k_.size() && rows_in_turn(r, k_.back()))) continue;
       Body asking = asked_from_corner(r, folded_from_);
       if (asking.size() <= model::ahead::most_of_block + 1) append(body, std::move(asking));  // and its view
     }
@@ -809,16 +862,43 @@ class Leaf {
     const std::string name = names_.fresh("o");
     body.push_back(stmt(View{name, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)}));
     if (later_ && later_->as<Constant>()) {
-      append(body, stores(name, true));
+      append(body, among_stores(stores(name, true), name, std::exchange(later_requests_, {})));
       return body;
     }
     if (later_) {
+      append(body, std::exchange(later_requests_, {}));
       body.push_back(stmt(If{*later_, stores(name, true), stores(name, false)}));
       return body;
     }
-    append(body, stores(name, false));
+    append(body, among_stores(stores(name, false), name, std::exchange(later_requests_, {})));
     if (!flag_ || nest_.fill) return body;
     return {stmt(If{hit(), std::move(body), {}})};
+  }
+
+  // The body with the requests spread over its stores to the view, reads beside claims.
+  static Body among_stores(Body body, const std::string& view, Body requests) {
+    if (requests.empty()) return body;
+    const auto split = std::ranges::stable_partition(requests, [](const Stmt& s) { return !std::get<Prefetch>(s.node).to_write; });
+    std::span<Stmt> reads(requests.begin(), split.begin()), claims(split.begin(), split.end());
+    const auto stores = [&](const Stmt& s) {
+      const auto* store = std::get_if<Store>(&s.node);
+      return std::holds_alternative<If>(s.node) || (store != nullptr && store->view == view);
+    };
+    auto left = static_cast<std::size_t>(std::ranges::count_if(body, stores));
+    Body made;
+    const auto ask = [&](std::span<Stmt>& some, std::size_t count) {
+      std::ranges::move(some.first(count), std::back_inserter(made));
+      some = some.subspan(count);
+    };
+    for (Stmt& s : body) {
+      const bool next = stores(s);
+      made.push_back(std::move(s));
+      if (!next) continue;
+      for (std::span<Stmt>* some : {&reads, &claims}) ask(*some, (some->size() + left - 1) / left);
+      --left;
+    }
+    for (std::span<Stmt>* some : {&reads, &claims}) ask(*some, some->size());
+    return made;
   }
 
   // What row i of vector v holds; under `add` it is added to what the target holds.
@@ -1020,7 +1100,7 @@ class Leaf {
         whole_mask_ = false;
         if (valid) inner = {stmt(If{mask(0), std::move(inner), {}})};
         if (flag_) inner.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
-        append(inner, asked_by_block());
+        inner = among_stores(std::move(inner), acc_, asked_by_block());
         std::vector<Advance> moves = advance(d);
         for (Advance& move : moves) move.step = move.step * Expr(vectors * leaf_.lanes);
         same.push_back(stmt(For{index, Kind::Serial, n, std::move(moves), std::move(inner)}));
@@ -1038,6 +1118,7 @@ class Leaf {
   forms::Contract contract_;
   std::vector<std::pair<std::size_t, std::int64_t>> ahead_;  // dimensions, and how many of their values, blocks or steps
   std::size_t asks_ = 0;                               // the one of k_ whose steps ask
+  Body later_requests_;                                // of a block, for lines of later ones
   bool by_block_ = false;                              // blocks ask instead
   std::vector<bool> by_stream_;                        // per read, whether steps of the innermost reduction ask for it all the same
   const Storage& storage_;

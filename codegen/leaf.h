@@ -34,10 +34,11 @@ class Names {
   std::set<std::string> taken_;
 };
 
-// The tensors of one kernel as views.
+// The tensors of one kernel as views, and what its machine has.
 struct Storage {
   const Plan& plan;
   const std::vector<TensorId>& buffer;                 // of each tensor, the one whose buffer it lives in
+  int registers;                                       // of vectors
   std::map<TensorId, std::string> names;               // by buffer
   const std::string& name(TensorId id) const { return names.at(buffer[static_cast<std::size_t>(id)]); }
 };

@@ -30,8 +30,8 @@ using lang::InternalError;
 
 class GroupLowering {
  public:
-  GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer, std::string kernel)
-      : plan_(plan), group_(group), strides_(strides), storage_{plan, buffer, {}} {
+  GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer, int registers, std::string kernel)
+      : plan_(plan), group_(group), strides_(strides), storage_{plan, buffer, registers, {}} {
     kernel_.name = std::move(kernel);
     for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan.program, group, leaf, strides));
     if (!group.loops.empty() && group.loops.back().walk) walked_ = &group.loops.back();
@@ -362,7 +362,7 @@ Lowered lower(const Plan& plan, const Strides& strides, const Target& target) {
     Step step;
     std::vector<TensorId> views;
     step.kernel = kernel_name(plan, g);
-    step.loops = GroupLowering(plan, plan.groups[g], strides, shared, step.kernel).spell(views);
+    step.loops = GroupLowering(plan, plan.groups[g], strides, shared, target.vector_registers, step.kernel).spell(views);
     for (const TensorId id : views) {
       if (!position.count(id)) add(id, Buffer::Role::Scratch);
       step.buffers.push_back(position.at(id));

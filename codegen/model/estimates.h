@@ -65,7 +65,7 @@ inline constexpr std::int64_t edge_rows = 12;          // of a block at the edge
 inline constexpr std::int64_t few_taps = 12;           // as many as the leaf spells out one by one
 inline constexpr std::int64_t short_loop = 8;          // values: of a reduction that has fewer, another one is the innermost loop
 inline constexpr std::int64_t short_loop_from_afar = 6;  // the same where an operand is larger than the second cache: 50 MB by columns of 64 bytes took 9.7 ms with the longer reduction innermost, 4.9 in the order of memory
-inline constexpr std::int64_t unrolled_steps = 4, unrolled_block = 64;  // of the innermost reduction: its steps, and its accumulators in all of them
+inline constexpr std::int64_t unrolled_steps = 4, unrolled_block = 64;  // of the innermost reduction: its steps, and its accumulators in all of them; where registers hold what steps have in common (Zen 4, a window of 2 in blocks of 9 x 3: 2.2 ms for 4.9)
 inline constexpr std::int64_t reduced_vectors = 4;     // accumulators of a fold of lanes: they hide `latency`
 inline constexpr double lanes_worth_asking = 1.5;        // times the least by which lanes cost more, whose blocks the model is asked about
 inline constexpr double much_less = 0.35;              // of the cost, what taps must come to: they write the target once for each value (docs/decisions/layouts_by_cost.md)
@@ -100,6 +100,7 @@ inline constexpr std::size_t most_of_block = 64, elements_of_block = 1024;  // l
 // Bytes from what asks to what is read of a stream all of whose loads are under masks. Sums over rows of 5, 9 and 12 elements took 13, 9.5 and 8 ns
 // a line, and 4.3, 2.5 and 2 where rows 256 bytes to 4 KB further are asked for; by whole vectors they take that by themselves.
 inline constexpr double of_stream = 2048, least_of_stream = 256;
+inline constexpr std::int64_t at_once = 12, run_in_turn = 4;  // lines that wait for no place; of a row, from which on steps ask for rows in turn
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
