@@ -149,9 +149,9 @@ std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
 }
 
 // Blocks or turns that are far enough from those that read, where there are more than `least` times as many and the second cache holds what comes
-// between.
-std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further, double least = 1) {
-  const double bytes = steps.steps() * steps.lines() * model::line * further.blocks, count = steps.apart_by(further.blocks);
+// between. `nearer`: half of those there are, where there are no more.
+std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further, double least = 1, bool nearer = false) {
+  const double bytes = steps.steps() * steps.lines() * model::line * further.blocks, far = steps.apart_by(further.blocks), count = nearer ? std::min(far, std::max(1.0, std::floor(further.turns / 2))) : far;
   return further.turns > least * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
 }
 
@@ -175,7 +175,7 @@ Asking asking(const Facts& f, const Compute& leaf) {
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty()) return {std::move(turns)};
   if (count > 0) return {{{steps.asks(), count}}};
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity(), 1); !turns.empty()) return {std::move(turns)};
-  return {blocks_wait ? early(f, steps, steps.by_blocks()) : std::vector<Ahead>()};
+  return {contract != nullptr ? early(f, steps, steps.by_blocks(), 1, true) : std::vector<Ahead>()};
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
