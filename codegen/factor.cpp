@@ -282,7 +282,7 @@ class Cut {
       (inside_.back() ? in_ : out_).push_back(f);
     }
     const std::vector<bool> used = mentioned(in_, summed);
-    const bool divides = std::any_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over; });
+    const bool divides = spares_quotients(summed);
     const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
     if (in_.empty() || (all_in && is_all(summed) && !divides)) return std::nullopt;
     const auto left = projected(summed);
@@ -304,6 +304,14 @@ class Cut {
  private:
   bool is_all(const Indices& summed) const {
     for (std::size_t k = 0; k < s_.indices.size(); ++k) if (!is_output_index(s_, k) && !contains(summed, k)) return false;
+    return true;
+  }
+
+  // Whether divisors leave the sums, and what is summed later is what some of those that left depend on: other cuts spare no more.
+  bool spares_quotients(const Indices& summed) const {
+    if (std::none_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over; })) return false;
+    for (std::size_t k = 0; k < s_.indices.size(); ++k)
+      if (!is_output_index(s_, k) && !contains(summed, k) && std::none_of(out_.begin(), out_.end(), [&](const Factor& f) { return f.mentions[k]; })) return false;
     return true;
   }
 
