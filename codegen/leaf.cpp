@@ -14,18 +14,16 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <map>
-#include <span>
 #include <tuple>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "codegen/model/estimates.h"
-#include "codegen/model/footprint.h"
 #include "codegen/model/machine.h"
 #include "codegen/product.h"
+#include "codegen/requests.h"
 #include "codegen/scalar.h"
 #include "codegen/strip.h"
 #include "lang/diagnostic.h"
@@ -875,32 +873,6 @@ class Leaf {
     return {stmt(If{hit(), std::move(body), {}})};
   }
 
-  // The body with the requests spread over its stores to the view, reads beside claims.
-  static Body among_stores(Body body, const std::string& view, Body requests) {
-    if (requests.empty()) return body;
-    const auto split = std::ranges::stable_partition(requests, [](const Stmt& s) { return !std::get<Prefetch>(s.node).to_write; });
-    std::span<Stmt> reads(requests.begin(), split.begin()), claims(split.begin(), split.end());
-    const auto stores = [&](const Stmt& s) {
-      const auto* store = std::get_if<Store>(&s.node);
-      return std::holds_alternative<If>(s.node) || (store != nullptr && store->view == view);
-    };
-    auto left = static_cast<std::size_t>(std::ranges::count_if(body, stores));
-    Body made;
-    const auto ask = [&](std::span<Stmt>& some, std::size_t count) {
-      std::ranges::move(some.first(count), std::back_inserter(made));
-      some = some.subspan(count);
-    };
-    for (Stmt& s : body) {
-      const bool next = stores(s);
-      made.push_back(std::move(s));
-      if (!next) continue;
-      for (std::span<Stmt>* some : {&reads, &claims}) ask(*some, (some->size() + left - 1) / left);
-      --left;
-    }
-    for (std::span<Stmt>* some : {&reads, &claims}) ask(*some, some->size());
-    return made;
-  }
-
   // What row i of vector v holds; under `add` it is added to what the target holds.
   Expr result(Body& body, std::int64_t i, std::int64_t v) {
     const Expr folds = convert(folded(body, i * tile_.vectors + v), compute_type(target_type_));
@@ -1143,13 +1115,6 @@ class Leaf {
   std::vector<std::string> views_;
 };
 
-// What a leaf touches in all its turns.
-model::Footprint of_whole(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
-  std::vector<std::int64_t> extents;
-  for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
-  return model::footprint(access, extents, bytes);
-}
-
 }  // namespace
 
 std::string Names::fresh(const std::string& stem) {
@@ -1158,85 +1123,6 @@ std::string Names::fresh(const std::string& stem) {
     ++n;
     if (taken_.insert(name).second) return name;
   }
-}
-
-bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
-  return static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::followed && leaves_cache(nest, read, bytes);
-}
-
-std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf) {
-  const std::int64_t bytes = lang::bytes(nest.value->type());
-  std::optional<std::size_t> near, far;
-  double waits = 0;                                    // elements of the largest read that waits far
-  std::int64_t inside = 1;                             // steps of the reductions inside
-  for (std::size_t level = leaf.k.size(); level-- > 0 && inside <= model::ahead::most_inside;) {
-    const std::size_t d = *nest.dim(leaf.k[level]);
-    for (const FlatAccess& read : nest.reads) {
-      if (!waits_for(nest, read, d, bytes)) continue;
-      if (!near) near = level;
-      if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::apart) continue;
-      if (const double elements = of_whole(nest, read, bytes).elements; !far || elements > model::ahead::much_more * waits) far = level, waits = elements;
-    }
-    if (__builtin_mul_overflow(inside, std::max<std::int64_t>(1, nest.dims[d].extent), &inside)) break;
-  }
-  return far ? far : near;
-}
-
-bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
-  const auto* contract = leaf.as<forms::Contract>();
-  if (contract == nullptr || leaf.n.empty() || static_cast<std::size_t>(contract->taps) >= leaf.k.size()) return false;
-  const auto step = [&](const std::string& index) { return std::abs(read.offset.coefficients[*nest.dim(index)]); };
-  const auto extent = [&](const std::string& index) { return nest.dims[*nest.dim(index)].extent; };
-  if (step(leaf.n) != 1 || extent(leaf.n) >= leaf.lanes || step(leaf.k.back()) == 0 || static_cast<double>(step(leaf.k.back()) * bytes) >= model::ahead::followed) return false;
-  double readings = 1;
-  if (!leaf.m().empty() && step(leaf.m()) == 0) readings *= std::ceil(static_cast<double>(extent(leaf.m())) / static_cast<double>(leaf.rows));
-  for (const std::string& index : leaf.outer) if (step(index) == 0) readings *= static_cast<double>(extent(index));
-  return readings <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
-}
-
-bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
-  const auto by = std::ranges::find_if(leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
-  return by != leaf.ahead.end() && !leaf.k.empty() && by->index == leaf.k.back() && streams_under_masks(nest, leaf, read, bytes);
-}
-
-bool asks_by_block(const Nest& nest, const Compute& leaf) {
-  const auto* contract = leaf.as<forms::Contract>();
-  if (contract == nullptr || leaf.k.empty()) return false;
-  const auto level = level_that_waits(nest, leaf);
-  return !level || static_cast<std::int64_t>(*level) < contract->taps;
-}
-
-bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
-  if (std::ranges::find(nest.locals, access.tensor) != nest.locals.end()) return false;
-  return of_whole(nest, access, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
-}
-
-bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {
-  double elements = 1;
-  for (const auto& [d, count] : inner) if (offset.coefficients[d]) elements *= static_cast<double>(count);
-  return elements <= static_cast<double>(model::ahead::elements_of_block);
-}
-
-std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {
-  const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)], by_n = n < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(n)];
-  std::map<std::int64_t, std::int64_t> last;           // of a line, as if the block started with one
-  std::vector<std::int64_t> starts{0};
-  for (const auto& [d, count] : inner) {
-    const std::size_t known = starts.size();
-    for (std::int64_t value = 1; value < (offset.coefficients[d] ? count : 1); ++value)
-      for (std::size_t s = 0; s < known; ++s) starts.push_back(starts[s] + value * offset.coefficients[d]);
-  }
-  for (const std::int64_t start : starts)
-    for (std::int64_t i = 0; i < (by_m ? rows : 1); ++i)
-      for (std::int64_t j = 0; j < (by_n ? columns : 1); ++j) {
-        const std::int64_t at = start + i * by_m + j * by_n;
-        const auto line = static_cast<std::int64_t>(std::floor(static_cast<double>(at * bytes) / model::line));
-        const auto [known, fresh] = last.try_emplace(line, at);
-        if (!fresh) known->second = std::max(known->second, at);
-      }
-  std::vector<std::int64_t> offsets;
-  for (const auto& [line, at] : last) offsets.push_back(at);
-  return offsets;
 }
 
 Body serial(Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside) {

@@ -54,27 +54,6 @@ struct Surroundings {
 };
 inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
 
-// Whether steps of dimension d wait for the read: it is of more than a second-level cache keeps, and what one step reads lies so far from what
-// the next one does that no core fetches it by itself.
-bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes);
-// Of the leaf's k, the last whose steps some read waits for: what the reductions inside it read, a core asks for then. None: no read waits.
-std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf);
-// Whether steps of the contraction's innermost reduction go along a stream all of whose vectors are less than their lanes: for loads under masks
-// a Zen 5 fetches nothing ahead, not even the next line.
-bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
-// Whether it is such a stream and these steps ask for it, whatever else the leaf asks for.
-bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
-// Whether blocks of a contraction ask for what they read in all, for no step of theirs waits.
-bool asks_by_block(const Nest& nest, const Compute& leaf);
-// Whether an access is to more elements, of so many bytes each, than a second-level cache keeps from one use to the next.
-bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes);
-// Whether what it touches over `inner` is so little that a block asks for all of it at once.
-bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, std::int64_t>>& inner);
-// Offsets into the cache lines that one step reads of an operand, for a block of rows of m and columns of n (-1: none): the last element of each,
-// for memory begins with a line as rarely as rows do, and then a block shares its first line with the one before it. `inner`: dimensions that a
-// step runs over too, with all their values.
-std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner = {});
-
 // A serial loop over [lo, hi), which may be empty; `inside` gets the value.
 Body serial(Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside);
 

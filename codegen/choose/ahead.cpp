@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "codegen/leaf.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/machine.h"
+#include "codegen/requests.h"
 
 namespace tilec::codegen {
 

@@ -7,10 +7,10 @@
 #include <set>
 #include <span>
 
-#include "codegen/leaf.h"
 #include "codegen/model/core.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/traffic.h"
+#include "codegen/requests.h"
 #include "codegen/rewrite.h"
 
 namespace tilec::codegen::model {
