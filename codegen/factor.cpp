@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -131,7 +132,8 @@ Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(pol
 std::optional<Expr> all_finite(const std::vector<Factor>& factors) {
   std::optional<Expr> all;
   for (const Factor& f : factors) {
-    if (f.role == Role::When || f.value.as<poly::Number>() || !lang::is_float(f.value.type())) continue;
+    if (f.role == Role::When || !lang::is_float(f.value.type())) continue;
+    if (const auto* number = f.value.as<poly::Number>(); number && std::isfinite(number->real) && (f.role == Role::Times || number->real != 0)) continue;
     const Expr zero = poly::Number{f.value.type()}, size = poly::Apply{Op::Abs, {f.value}, f.value.type()};
     const Expr one = f.role == Role::Times ? Expr(poly::Apply{Op::IsFinite, {f.value}, DType::Bool}) : Expr(poly::Apply{Op::Gt, {size, zero}, DType::Bool});  // neither 0 nor NaN
     all = all ? Expr(poly::Apply{Op::And, {*all, one}, DType::Bool}) : one;
@@ -288,6 +290,8 @@ class Cut {
     const auto left = projected(summed);
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());
+    const bool divided = std::any_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over; });
+    if (divided && type_ == DType::F32 && !keeps_range(in_)) type_ = DType::F64;  // divided terms may stay in range where their sum before does not
     const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
     std::vector<Part> parts;
     parts.push_back(inner(summed, used, in_, type_, 0));

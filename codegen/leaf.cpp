@@ -413,7 +413,6 @@ class Leaf {
       body.push_back(stmt(Allocate{hit_, DType::I64, 1, Memory::Register}));
       body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{0})}));
     }
-    later_requests_.clear();
     if (!cleared_) {
       append(body, claimed());
       append(body, asked_before_block());
@@ -470,17 +469,17 @@ class Leaf {
     return sum;
   }
 
-  // Whether registers hold what steps of d that stand side by side have in common beside the accumulators: rows of a window read elements again that
-  // the step before read, which then stay in registers of their own.
+  // Whether registers hold what steps of d that stand side by side have in common, beside the accumulators and what a step loads: rows of a window
+  // read elements again that the step before read, which then stay in registers of their own.
   bool holds_steps(std::size_t d) const {
-    std::int64_t held = tile_.rows * tile_.vectors;
+    std::int64_t held = tile_.rows * tile_.vectors, shared = 0;
     for (const FlatAccess& read : nest_.reads) {
-      if (in_n(read.offset)) { held += tile_.vectors; continue; }
+      if (in_n(read.offset)) { held += in_m(read.offset) ? 2 : tile_.vectors; continue; }
       if (!in_m(read.offset)) continue;
       const std::int64_t row = std::abs(read.offset.coefficients[static_cast<std::size_t>(m_)]), moved = std::abs(read.offset.coefficients[d]);
-      if (moved && moved % row == 0) held += std::max<std::int64_t>(0, tile_.rows - moved / row);
+      if (moved && moved % row == 0) shared += std::max<std::int64_t>(0, tile_.rows - moved / row);
     }
-    return held < storage_.registers;
+    return shared == 0 || held + shared < storage_.registers;
   }
 
   // The innermost reduction: one view per read, moved along.
@@ -545,34 +544,40 @@ class Leaf {
       body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved}));
     return body;
   }
-  // How the steps of the innermost reduction ask for what the block further on reads: for one row each, in turn, within as many steps as a line has
-  // elements. None: the block asks for all lines at once, which as many wait for each other's places.
-  struct InTurn { std::int64_t steps = 1, rows = 1; std::vector<std::int64_t> columns; };
+  // The steps of the innermost reduction ask for what the block further on reads, each for some rows of m in turn, so that as many `steps` as a line has
+  // elements ask for a line of all rows. None: the block asks for all lines at its beginning, or for none where they are many.
+  struct InTurn { std::int64_t steps = 1, rows = 1; };
   std::optional<InTurn> rows_in_turn(std::size_t r, std::size_t d) const {
     const Form& f = nest_.reads[r].offset;
-    const std::int64_t bytes = bytes_of(r), step = std::abs(f.coefficients[d]) * bytes, extent = nest_.dims[d].extent;
+    const auto* by = goes_by(f, false);
     constexpr auto line = static_cast<std::int64_t>(model::line);
-    if (!by_block_ || by_stream_[r] || !step || step >= line || !leaves_cache(nest_, nest_.reads[r], bytes) || !further_on(f, false)) return std::nullopt;
-    for (std::size_t l = folded_from_; l + 1 < k_.size(); ++l) if (f.coefficients[k_[l]] == 0 && nest_.dims[k_[l]].extent > 1) return std::nullopt;
-    InTurn made{1, in_m(f) ? tile_.rows : 1, lines_of_step(f, -1, 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes)};
-    const std::int64_t run = extent * step / line;
-    if (run < model::ahead::run_in_turn || run * made.rows * static_cast<std::int64_t>(made.columns.size()) <= model::ahead::at_once) return std::nullopt;
+    const std::int64_t bytes = bytes_of(r), step = std::abs(f.coefficients[d]) * bytes, extent = nest_.dims[d].extent;
+    if (!by_block_ || by_stream_[r] || by == nullptr || !leaves_cache(nest_, nest_.reads[r], bytes)) return std::nullopt;
+    if (step == 0 || step >= line || !in_m(f) || in_n(f)) return std::nullopt;
+    InTurn made{1, tile_.rows};
+    std::int64_t lines = extent * step / line * made.rows;
+    if (extent * step < model::ahead::run_in_turn * line || lines <= model::ahead::at_once) return std::nullopt;
+    for (std::size_t l = folded_from_; l + 1 < k_.size(); ++l) {
+      if (f.coefficients[k_[l]] == 0 && nest_.dims[k_[l]].extent > 1) return std::nullopt;
+      lines *= nest_.dims[k_[l]].extent;
+    }
+    if (lines * by->second > static_cast<std::int64_t>(model::ahead::most_lines_between)) return std::nullopt;
     while (2 * made.steps <= std::min(line / step, extent)) made.steps *= 2;
+    if (model::ahead::again_in_turn * made.rows < made.steps) return std::nullopt;
     return made;
   }
   Body asked_in_turn(std::size_t r, std::size_t d, const Expr& moved, const Expr& index) const {
     const std::optional<InTurn> in_turn = rows_in_turn(r, d);
     if (!in_turn) return {};
-    const auto& [steps, rows, columns] = *in_turn;
     const Form& f = nest_.reads[r].offset;
+    const auto [steps, rows] = *in_turn;
     std::int64_t each = 1;                             // rows of a step
     while (each * steps < rows) each *= 2;
     const Expr turn = index - floor_divide(index, steps) * Expr(steps);
     Body body;
     for (std::int64_t j = 0; j < each; ++j) {
       const Expr row = floor_divide((turn * Expr(each) + Expr(j)) * Expr(rows), steps * each);
-      for (const std::int64_t column : columns)
-        body.push_back(stmt(Prefetch{views_[r], row * Expr(in_m(f) ? f.coefficients[static_cast<std::size_t>(m_)] : 0) + Expr(column + further_on(f, false)) + moved}));
+      body.push_back(stmt(Prefetch{views_[r], row * Expr(f.coefficients[static_cast<std::size_t>(m_)]) + Expr(further_on(f, false)) + moved}));
     }
     return body;
   }

@@ -149,9 +149,10 @@ std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
 }
 
 // Blocks or turns that are far enough from those that read, where there are more than `least` times as many and the second cache holds what comes
-// between. `nearer`: half of those there are, where there are no more.
+// between. `nearer`: half of those there are, where there are no more than that.
 std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further, double least = 1, bool nearer = false) {
-  const double bytes = steps.steps() * steps.lines() * model::line * further.blocks, far = steps.apart_by(further.blocks), count = nearer ? std::min(far, std::max(1.0, std::floor(further.turns / 2))) : far;
+  const double bytes = steps.steps() * steps.lines() * model::line * further.blocks, far = steps.apart_by(further.blocks);
+  const double count = nearer && further.turns <= far ? std::max(1.0, std::floor(further.turns / 2)) : far;
   return further.turns > least * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
 }
 

@@ -100,7 +100,7 @@ inline constexpr std::size_t most_of_block = 64, elements_of_block = 1024;  // l
 // Bytes from what asks to what is read of a stream all of whose loads are under masks. Sums over rows of 5, 9 and 12 elements took 13, 9.5 and 8 ns
 // a line, and 4.3, 2.5 and 2 where rows 256 bytes to 4 KB further are asked for; by whole vectors they take that by themselves.
 inline constexpr double of_stream = 2048, least_of_stream = 256;
-inline constexpr std::int64_t at_once = 12, run_in_turn = 4;  // lines that wait for no place; of a row, from which on steps ask for rows in turn
+inline constexpr std::int64_t at_once = 12, run_in_turn = 4, again_in_turn = 4;  // lines that wait for no place; of a row, from which on steps ask for rows in turn; requests for a line, at most
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 0.5;                // of a step
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
