@@ -313,7 +313,7 @@ class Cut {
 
   // Whether divisors leave the sums, and what is summed later is what some of those that left depend on: other cuts spare no more.
   bool spares_quotients(const Indices& summed) const {
-    if (std::none_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over; })) return false;
+    if (std::none_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over && !is_zero(f.value); })) return false;
     for (std::size_t k = 0; k < s_.indices.size(); ++k)
       if (!is_output_index(s_, k) && !contains(summed, k) && std::none_of(out_.begin(), out_.end(), [&](const Factor& f) { return f.mentions[k]; })) return false;
     return true;
