@@ -291,7 +291,7 @@ class Cut {
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());
     const bool divided = std::any_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over; });
-    if (divided && type_ == DType::F32 && !keeps_range(in_)) type_ = DType::F64;  // divided terms may stay in range where their sum before does not
+    if (type_ == DType::F32 && (divides || (divided && !keeps_range(in_)))) type_ = DType::F64;  // quotients may stay in range where what is divided does not
     const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
     std::vector<Part> parts;
     parts.push_back(inner(summed, used, in_, type_, 0));
@@ -311,12 +311,11 @@ class Cut {
     return true;
   }
 
-  // Whether divisors leave the sums, and what is summed later is what some of those that left depend on: other cuts spare no more.
+  // Whether all sums at once leave divisors behind. A condition says where there is a quotient at all, and stays beside it; a constant 0 stays too.
   bool spares_quotients(const Indices& summed) const {
-    if (std::none_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over && !is_zero(f.value); })) return false;
-    for (std::size_t k = 0; k < s_.indices.size(); ++k)
-      if (!is_output_index(s_, k) && !contains(summed, k) && std::none_of(out_.begin(), out_.end(), [&](const Factor& f) { return f.mentions[k]; })) return false;
-    return true;
+    if (!is_all(summed) || (s_.value.type() != DType::F32 && s_.value.type() != DType::F64)) return false;
+    if (std::any_of(product_.factors.begin(), product_.factors.end(), [](const Factor& f) { return f.role == Role::When; })) return false;
+    return std::any_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over && !is_zero(f.value); });
   }
 
   std::vector<bool> mentioned(const std::vector<Factor>& factors, const Indices& summed) const {
