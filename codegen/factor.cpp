@@ -277,14 +277,15 @@ class Cut {
   // `id`: the tensor that the first temporary will be.
   Cut(const Program& program, const Statement& s, const Product& product, TensorId id) : program_(program), s_(s), product_(product), id_(id) {}
 
-  std::optional<Halves> at(const Indices& summed) {
+  // `quotients`: also where no point is spared, but divisors leave.
+  std::optional<Halves> at(const Indices& summed, bool quotients = false) {
     inside_.clear(), in_.clear(), out_.clear(), orders_.clear();
     for (const Factor& f : product_.factors) {
       inside_.push_back(std::any_of(summed.begin(), summed.end(), [&](std::size_t k) { return f.mentions[k]; }));
       (inside_.back() ? in_ : out_).push_back(f);
     }
     const std::vector<bool> used = mentioned(in_, summed);
-    const bool divides = spares_quotients(summed);
+    const bool divides = quotients && spares_quotients(summed);
     const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
     if (in_.empty() || (all_in && is_all(summed) && !divides)) return std::nullopt;
     const auto left = projected(summed);
@@ -479,11 +480,16 @@ class Cut {
 
 // ---- choices
 
-// Points that will be computed, and the quotients and functions of the value as so many more: each as often as what it mentions has values.
+// Points that will be computed.
 double computed(const Statement& s) {
-  if (scan_of(s)) return codegen::points(s);
-  const auto exact = s.domain.size() == s.indices.size() ? std::nullopt : poly::points(s, poly::count_cap);
-  const double points = exact ? static_cast<double>(*exact) : codegen::points(s);
+  if (scan_of(s) || s.domain.size() == s.indices.size()) return codegen::points(s);
+  const auto exact = poly::points(s, poly::count_cap);
+  return exact ? static_cast<double>(*exact) : codegen::points(s);
+}
+
+// The same, and the quotients and functions of the value as so many more: each as often as what it mentions has values.
+double computed_with_quotients(const Statement& s) {
+  const double points = computed(s);
   double slow = 0;
   for (const Expr& part : poly::parts(s.value)) {
     const auto* apply = part.as<poly::Apply>();
@@ -500,6 +506,7 @@ double computed(const Statement& s) {
 struct Choice {
   double cost = 0;                                     // in points
   Indices summed;                                      // taken first; empty: as it is
+  bool quotients = false;                              // for these alone
 };
 
 Choice choose(Program& program, const Statement& s);
@@ -547,6 +554,16 @@ Choice choose(Program& program, const Statement& s) {
     if (cost <= limit) best = {cost, summed}, limit = cost;
     program.tensors.resize(known);
   }
+  if (!best.summed.empty()) return best;
+  const auto halves = Cut(program, s, *product, static_cast<TensorId>(known)).at(sums, true);
+  if (!halves || bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return best;
+  double cost = computed_with_quotients(halves->outer);
+  for (const Part& part : halves->inner) {
+    program.tensors.push_back(part.temporary);
+    cost += elements(program, part.statement.target.tensor) * model::stored_element + computed_with_quotients(part.statement);
+  }
+  program.tensors.resize(known);
+  if (cost <= model::factored_share * computed_with_quotients(s)) best = {best.cost, sums, true};
   return best;
 }
 
@@ -756,7 +773,7 @@ class Factoring {
     for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
     r_.done.push_back(std::move(done));
     const Product product = Reader(s).read().value();
-    for (std::size_t made = cut_at(r_, n, Cut(program_, s, product, static_cast<TensorId>(program_.tensors.size())).at(choice.summed).value()); made > 0; --made) {
+    for (std::size_t made = cut_at(r_, n, Cut(program_, s, product, static_cast<TensorId>(program_.tensors.size())).at(choice.summed, choice.quotients).value()); made > 0; --made) {
       if (parted(n)) n += 2;
       while (cut(n)) {}
       ++n;
@@ -829,7 +846,7 @@ Refusal apply(Rewriting& r, const directives::Factor& directive) {
   }
   std::sort(summed.begin(), summed.end());
   const auto product = Reader(s).read();
-  auto halves = product ? Cut(r.program, s, *product, static_cast<TensorId>(r.program.tensors.size())).at(summed) : std::nullopt;
+  auto halves = product ? Cut(r.program, s, *product, static_cast<TensorId>(r.program.tensors.size())).at(summed, true) : std::nullopt;
   if (!halves) return fmt::format("no factor of `{}` can leave the sum over {}", directive.tensor, fmt::join(directive.sums, ", "));
   if (bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return fmt::format("the sums would take {:.0f} bytes", bytes_of(*halves));
   static_cast<void>(cut_at(r, *n, std::move(*halves)));
