@@ -1,4 +1,4 @@
-// Sums of products take each factor out of the sums that it does not depend on, where that saves most of the points.
+// Sums of products take each factor out of the sums that it does not depend on, where that saves most of the points or of the quotients.
 //
 //   dK[s, d] = +(dS[t, d, e] * V[s, e]), t >= s      ⇒   T[s, d, e] = +(dS[t, d, e]), t >= s;   dK[s, d] = +(T[s, d, e] * V[s, e]);
 //   O[t, e] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t ⇒   T[t, d, e] = +(K[s, d] * V[s, e]), s <= t;   O[t, e] = +(Q[t, d] * T[t, d, e]);
