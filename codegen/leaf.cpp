@@ -544,33 +544,18 @@ class Leaf {
       body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved}));
     return body;
   }
-  // The steps of the innermost reduction ask for what the block further on reads, each for some rows of m in turn, so that as many `steps` as a line has
-  // elements ask for a line of all rows. None: the block asks for all lines at its beginning, or for none where they are many.
-  struct InTurn { std::int64_t steps = 1, rows = 1; };
-  std::optional<InTurn> rows_in_turn(std::size_t r, std::size_t d) const {
-    const Form& f = nest_.reads[r].offset;
-    const auto* by = goes_by(f, false);
-    constexpr auto line = static_cast<std::int64_t>(model::line);
-    const std::int64_t bytes = bytes_of(r), step = std::abs(f.coefficients[d]) * bytes, extent = nest_.dims[d].extent;
-    if (!by_block_ || by_stream_[r] || by == nullptr || !leaves_cache(nest_, nest_.reads[r], bytes)) return std::nullopt;
-    if (step == 0 || step >= line || !in_m(f) || in_n(f)) return std::nullopt;
-    InTurn made{1, tile_.rows};
-    std::int64_t lines = extent * step / line * made.rows;
-    if (extent * step < model::ahead::run_in_turn * line || lines <= model::ahead::at_once) return std::nullopt;
-    for (std::size_t l = folded_from_; l + 1 < k_.size(); ++l) {
-      if (f.coefficients[k_[l]] == 0 && nest_.dims[k_[l]].extent > 1) return std::nullopt;
-      lines *= nest_.dims[k_[l]].extent;
-    }
-    if (lines * by->second > static_cast<std::int64_t>(model::ahead::most_lines_between)) return std::nullopt;
-    while (2 * made.steps <= std::min(line / step, extent)) made.steps *= 2;
-    if (model::ahead::again_in_turn * made.rows < made.steps) return std::nullopt;
-    return made;
+  // The steps of the innermost reduction ask in turn for what is read later. None: whoever asks does so for all lines at once, or for none where they are many.
+  std::optional<InTurn> in_turn(std::size_t r) const {
+    const auto* by = goes_by(nest_.reads[r].offset, false);
+    if (by == nullptr || !tile_.blocked_m) return std::nullopt;
+    const std::optional<InTurn> made = rows_in_turn(nest_, leaf_, nest_.reads[r], by->first, tile_.rows, bytes_of(r));
+    return made && (!by_block_ || made->lines * by->second <= static_cast<std::int64_t>(model::ahead::most_lines_between)) ? made : std::nullopt;
   }
-  Body asked_in_turn(std::size_t r, std::size_t d, const Expr& moved, const Expr& index) const {
-    const std::optional<InTurn> in_turn = rows_in_turn(r, d);
-    if (!in_turn) return {};
+  Body asked_in_turn(std::size_t r, const Expr& moved, const Expr& index) const {
+    const std::optional<InTurn> found = in_turn(r);
+    if (!found) return {};
     const Form& f = nest_.reads[r].offset;
-    const auto [steps, rows] = *in_turn;
+    const std::int64_t steps = found->steps, rows = tile_.rows;
     std::int64_t each = 1;                             // rows of a step
     while (each * steps < rows) each *= 2;
     const Expr turn = index - floor_divide(index, steps) * Expr(steps);
@@ -589,7 +574,7 @@ class Leaf {
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       if (!first_of_view(r)) continue;
       const Expr moved = u * Expr(nest_.reads[r].offset.coefficients[d]);
-      append(body, asks(r) ? asked(r, views_[r], moved, k_.size()) : asked_in_turn(r, d, moved, index));
+      append(body, asks(r) ? asked(r, views_[r], moved, k_.size()) : asked_in_turn(r, moved, index));
     }
     return body;
   }
@@ -607,7 +592,7 @@ class Leaf {
     Body body;
     if (ahead_.empty() || asks_ != level) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
-      if (!by_stream_[r] && waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r))) append(body, asked_from_corner(r, level + 1));
+      if (!by_stream_[r] && waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r)) && !in_turn(r)) append(body, asked_from_corner(r, level + 1));
     return body;
   }
   // By a block without a reduction, or a step of one whose lanes run over the sum.
@@ -623,7 +608,7 @@ class Leaf {
     Body body;
     if (!by_block_) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
-      if (by_stream_[r] || !leaves_cache(nest_, nest_.reads[r], bytes_of(r)) || (folded_from_ < k_.size() && rows_in_turn(r, k_.back()))) continue;
+      if (by_stream_[r] || !leaves_cache(nest_, nest_.reads[r], bytes_of(r)) || in_turn(r)) continue;
       Body asking = asked_from_corner(r, folded_from_);
       if (asking.size() <= model::ahead::most_of_block + 1) append(body, std::move(asking));  // and its view
     }

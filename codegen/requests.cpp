@@ -69,6 +69,31 @@ bool asks_by_block(const Nest& nest, const Compute& leaf) {
   return !level || static_cast<std::int64_t>(*level) < contract->taps;
 }
 
+std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t rows, std::int64_t bytes) {
+  const auto* contract = leaf.as<forms::Contract>();
+  if (contract == nullptr || static_cast<std::size_t>(contract->taps) >= leaf.k.size() || leaf.m().empty()) return std::nullopt;
+  const auto dim = [&](std::size_t level) { return *nest.dim(leaf.k[level]); };
+  const auto moves = [&](std::size_t by) { return read.offset.coefficients[by] != 0; };
+  constexpr auto line = static_cast<std::int64_t>(model::line);
+  const std::size_t last = leaf.k.size() - 1;
+  const std::int64_t step = std::abs(read.offset.coefficients[dim(last)]) * bytes, extent = nest.dims[dim(last)].extent;
+  if (d == dim(last) || step == 0 || step >= line || extent * step < model::ahead::run_in_turn * line) return std::nullopt;
+  if (!moves(*nest.dim(leaf.m())) || (!leaf.n.empty() && moves(*nest.dim(leaf.n)))) return std::nullopt;
+  if (asks_by_stream(nest, leaf, read, bytes) || !leaves_cache(nest, read, bytes)) return std::nullopt;
+  // By blocks, or by steps of a reduction, what the reductions inside them read.
+  const auto asking = level_that_waits(nest, leaf);
+  const bool by_block = !asking || static_cast<std::int64_t>(*asking) < contract->taps;
+  InTurn made{1, rows * extent * step / line};
+  if (made.lines <= model::ahead::at_once) return std::nullopt;
+  for (std::size_t level = last; level-- > static_cast<std::size_t>(contract->taps) && dim(level) != d && (by_block || level > *asking);) {
+    if (!moves(dim(level)) && nest.dims[dim(level)].extent > 1) return std::nullopt;
+    made.lines *= nest.dims[dim(level)].extent;
+  }
+  while (2 * made.steps <= std::min(line / step, extent)) made.steps *= 2;
+  if (model::ahead::again_in_turn * rows < made.steps) return std::nullopt;
+  return made;
+}
+
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
   if (std::ranges::find(nest.locals, access.tensor) != nest.locals.end()) return false;
   return of_whole(nest, access, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;

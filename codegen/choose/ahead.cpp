@@ -35,7 +35,7 @@ class Steps {
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
       if (readings(read) > model::ahead::most_readings) return 0;
-      if ((leaf_.is<forms::Reduce>() || !inner_.empty()) && lines_of(read) > model::ahead::short_run) return 0;
+      if ((leaf_.is<forms::Reduce>() || !inner_.empty()) && lines_of(read) > model::ahead::short_run && !in_turn(read)) return 0;
       all += lines_of(read);
     }
     return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
@@ -127,6 +127,7 @@ class Steps {
     return count;
   }
   double lines_of(const FlatAccess& read) const { return lines_of(read, leaf_.rows); }
+  bool in_turn(const FlatAccess& read) const { return rows_in_turn(f_.nest, leaf_, read, asking_, leaf_.rows, bytes_).has_value(); }
   double lines_of(const FlatAccess& read, std::int64_t rows) const { return static_cast<double>(lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_).size()); }
 
   const Facts& f_;
@@ -221,21 +222,11 @@ class Around {
     if (!folds_) for (std::size_t k = taps; k < leaf.k.size(); ++k) inner_.emplace_back(*f.nest.dim(leaf.k[k]), f.extent[*f.nest.dim(leaf.k[k])]);
   }
 
-  // What goes ahead so that as much time comes between as memory takes: blocks, else turns of a loop around them. None: nothing is far enough, or too far.
+  // What goes ahead so that as much time comes between as memory takes: blocks, else turns of a loop around them, else steps that others ask for in
+  // turn. None: nothing is far enough, or too far.
   std::optional<Ahead> ahead_of(const FlatAccess& access, std::int64_t bytes) const {
-    if (!reads_little(access.offset, inner_)) return std::nullopt;
-    double lines = static_cast<double>(lines_of_step(access.offset, position(leaf_.m()), leaf_.rows, position(leaf_.n), leaf_.vectors * leaf_.lanes, bytes, inner_).size());
-    if (!inner_.empty() && lines > static_cast<double>(model::ahead::most_of_block)) return std::nullopt;
-    double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2;
-    for (const auto& [d, count] : inner_) cycles *= static_cast<double>(count);
-    for (const auto& [index, turns] : loops_) {
-      if (access.offset.coefficients[*f_.nest.dim(index)] == 0 || overlaps(access.offset, index)) { cycles *= turns; continue; }
-      if (cycles >= std::max(model::ahead::between, model::ahead::waits * lines * model::line / model::memory_bytes)) return std::nullopt;
-      const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
-      if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
-      return turns > count && lines * count <= model::ahead::most_lines_between ? std::optional(Ahead{index, static_cast<std::int64_t>(count)}) : std::nullopt;
-    }
-    return std::nullopt;
+    std::optional<Ahead> blocks = by_blocks(access, bytes);
+    return blocks || inner_.size() < 2 ? blocks : by_steps(access, bytes);
   }
   // Rows of a block, each a page away from the next, that lanes go along for long: so many streams a core fetches ahead well enough.
   bool followed(const FlatAccess& access, std::int64_t bytes) const {
@@ -247,6 +238,41 @@ class Around {
   }
 
  private:
+  std::optional<Ahead> by_blocks(const FlatAccess& access, std::int64_t bytes) const {
+    const auto in_turn = leaf_.m().empty() ? std::nullopt : rows_in_turn(f_.nest, leaf_, access, *f_.nest.dim(leaf_.m()), leaf_.rows, bytes);
+    if (!in_turn && !reads_little(access.offset, inner_)) return std::nullopt;
+    double lines = in_turn ? static_cast<double>(in_turn->lines) :
+                             static_cast<double>(lines_of_step(access.offset, position(leaf_.m()), leaf_.rows, position(leaf_.n), leaf_.vectors * leaf_.lanes, bytes, inner_).size());
+    if (!in_turn && !inner_.empty() && lines > static_cast<double>(model::ahead::most_of_block)) return std::nullopt;
+    double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2;
+    for (const auto& [d, count] : inner_) cycles *= static_cast<double>(count);
+    for (const auto& [index, turns] : loops_) {
+      if (access.offset.coefficients[*f_.nest.dim(index)] == 0 || overlaps(access.offset, index)) { cycles *= turns; continue; }
+      if (cycles >= std::max(model::ahead::between, model::ahead::waits * lines * model::line / model::memory_bytes)) return std::nullopt;
+      const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
+      if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
+      return turns > count && lines * count <= model::ahead::most_lines_between ? std::optional(Ahead{index, static_cast<std::int64_t>(count)}) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+  // Steps of a reduction around the innermost one.
+  std::optional<Ahead> by_steps(const FlatAccess& access, std::int64_t bytes) const {
+    if (!leaf_.n.empty() && access.offset.coefficients[*f_.nest.dim(leaf_.n)] == 0 &&
+        static_cast<double>(f_.extent[*f_.nest.dim(leaf_.n)]) > model::ahead::most_readings * static_cast<double>(leaf_.vectors * leaf_.lanes)) return std::nullopt;
+    double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2 * static_cast<double>(inner_.back().second);
+    for (std::size_t level = inner_.size() - 1; level-- > 0;) {
+      const auto& [d, turns] = inner_[level];
+      const auto in_turn = access.offset.coefficients[d] ? rows_in_turn(f_.nest, leaf_, access, d, leaf_.rows, bytes) : std::nullopt;
+      if (in_turn) {
+        const auto lines = static_cast<double>(in_turn->lines);
+        const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
+        if (lines * count > model::ahead::most_lines_between) return std::nullopt;
+        if (static_cast<double>(turns) >= model::ahead::least_turns * count) return Ahead{f_.nest.dims[d].name, static_cast<std::int64_t>(count)};
+      }
+      cycles *= static_cast<double>(turns);
+    }
+    return std::nullopt;
+  }
   void add(const std::string& index, std::int64_t step) { loops_.emplace_back(index, std::ceil(static_cast<double>(f_.extent[*f_.nest.dim(index)]) / static_cast<double>(step))); }
   int position(const std::string& index) const { return index.empty() ? -1 : static_cast<int>(*f_.nest.dim(index)); }
   bool m_inner() const { return leaf_.block() && leaf_.block()->m_inner && !leaf_.m().empty(); }
