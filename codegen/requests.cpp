@@ -78,7 +78,8 @@ std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const 
   const std::size_t last = leaf.k.size() - 1;
   const std::int64_t step = std::abs(read.offset.coefficients[dim(last)]) * bytes, extent = nest.dims[dim(last)].extent;
   if (d == dim(last) || step == 0 || step >= line || extent * step < model::ahead::run_in_turn * line) return std::nullopt;
-  if (!moves(*nest.dim(leaf.m())) || (!leaf.n.empty() && moves(*nest.dim(leaf.n)))) return std::nullopt;
+  const std::int64_t apart = std::abs(read.offset.coefficients[*nest.dim(leaf.m())]) * bytes;
+  if (apart < extent * step || (!leaf.n.empty() && moves(*nest.dim(leaf.n)))) return std::nullopt;
   if (asks_by_stream(nest, leaf, read, bytes) || !leaves_cache(nest, read, bytes)) return std::nullopt;
   // By blocks, or by steps of a reduction, what the reductions inside them read.
   const auto asking = level_that_waits(nest, leaf);
