@@ -34,8 +34,8 @@ class Steps {
     if (!inner_.empty() && asks_never()) return 0;
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
-      if (readings(read) > model::ahead::most_readings) return 0;
-      if ((leaf_.is<forms::Reduce>() || !inner_.empty()) && lines_of(read) > model::ahead::short_run && !in_turn(read)) return 0;
+      if (const double times = readings(read); times > model::ahead::most_readings && (times > 16 || times * cycles() > 24 * lines_of(read))) return 0;
+      if ((leaf_.is<forms::Reduce>() || !inner_.empty()) && lines_of(read) > (leaf_.is<forms::Reduce>() ? model::ahead::short_run : 128) && !in_turn(read)) return 0;
       all += lines_of(read);
     }
     return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
