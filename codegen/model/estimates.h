@@ -88,7 +88,7 @@ inline constexpr double memory = 400;                  // cycles from asking mem
 inline constexpr double in_flight = 2500;              // cycles of the blocks between asking and reading: several times as many, for memory serves many at once
 inline constexpr std::int64_t most_blocks = 4, least_steps = 4, most_steps = 64;
 inline constexpr std::int64_t window_steps = 16;       // what a core sees of a sum by itself
-inline constexpr double between = 900, most_lines_between = 512;  // cycles, and lines, from a block that asks to the one that reads or writes
+inline constexpr double between = 900, most_lines_between = 4096; // cycles, and lines, from a block that asks to the one that reads or writes
 inline constexpr double least_turns = 3.5;             // of a loop, times those that go ahead: what the last ones ask for nobody reads
 inline constexpr double least_row = 4;                 // steps, times those that go ahead: in a shorter row turns go ahead if any can
 inline constexpr double least_blocks = 2;               // of a row, or turns, times those that go ahead of sums
