@@ -173,6 +173,7 @@ class Rows {
   // to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && (has_threads(target_) || rows != rows_)) return false;
+    if (goes_on(s) && s.kernel_name.empty() && saves_reads(s, rows)) return true;
     if ((cycles(s) > model::worth_sharing && !saves_reads(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
     if (std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); })) return false;
     if (!dependent && reads_alike(s)) return true;
@@ -182,9 +183,14 @@ class Rows {
   // Whether it finds in cache what it would read from memory in a launch of its own: a large tensor that the set touches, by rows that
   // the cache holds.
   bool saves_reads(const Statement& s, std::size_t rows) const {
-    if (has_threads(target_) || contracts(program_, s)) return false;
-    const bool touches = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
+    if (has_threads(target_) || (contracts(program_, s) && !goes_on(s))) return false;
+    const bool touches = (goes_on(s) && bytes_from_memory(program_, s.target.tensor, target_) > 0) || std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
     return touches && bytes_of_a_row(program_, members(rows)).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
+  }
+  // Whether it adds elements to a result of the set, as the next residue class of a gradient does.
+  bool goes_on(const Statement& s) const {
+    const auto* fill = std::get_if<TensorId>(&s.fill);
+    return fill != nullptr && member(*fill).has_value();
   }
   bool touched(TensorId id) const {
     return std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], id) || statement(other)->target.tensor == id; });
