@@ -540,8 +540,9 @@ class Leaf {
     for (std::size_t l = level; l < k_.size(); ++l) inner.emplace_back(k_[l], nest_.dims[k_[l]].extent);
     Body body;
     if (!reads_little(f, inner)) return body;
+    const bool stream = is_stream(nest_, leaf_, nest_.reads[r], bytes_of(r));
     for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes_of(r), inner))
-      body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved}));
+      body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved, false, stream}));
     return body;
   }
   // The steps of the innermost reduction ask in turn for what is read later. None: whoever asks does so for all lines at once, or for none where they are many.

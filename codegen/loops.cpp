@@ -231,7 +231,7 @@ class Printer {
   }
   static std::string simple(const Fold& x) { return fmt::format("fold {} = {} {} over {}", x.name, word(x.how), tight(x.value), x.over); }
   static std::string simple(const Barrier& x) { return x.pending ? fmt::format("barrier {}", x.pending) : "barrier"; }
-  static std::string simple(const Prefetch& x) { return fmt::format("prefetch {}[{}]{}", x.view, print(x.offset), x.to_write ? " to write" : ""); }
+  static std::string simple(const Prefetch& x) { return fmt::format("prefetch {}[{}]{}{}", x.view, print(x.offset), x.to_write ? " to write" : "", x.first ? " into the first cache" : ""); }
   static std::string simple(const Transpose& x) { return fmt::format("transpose {}", x.name); }
   static std::string simple(const Interleave& x) { return fmt::format("{} {}", x.apart ? "take apart" : "interleave", x.name); }
   static std::string simple(const FoldRows& x) { return fmt::format("fold {} rows of {} {}", x.rows, x.name, word(x.how)); }

@@ -95,6 +95,24 @@ std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const 
   return made;
 }
 
+bool is_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
+  if (leaf.n.empty() || !(leaf.is<forms::Map>() || leaf.is<forms::Reduce>())) return false;
+  const std::size_t n = *nest.dim(leaf.n);
+  const bool one_row = leaf.m().empty() || leaf.rows == 1 || read.offset.coefficients[*nest.dim(leaf.m())] == 0;
+  if (!one_row || read.offset.coefficients[n] != 1) return false;
+  std::vector<std::string> around(leaf.outer);         // of the vectors, innermost last
+  if (!leaf.m().empty()) around.push_back(leaf.m());
+  around.insert(around.end(), leaf.k.begin(), leaf.k.end());
+  double run = static_cast<double>(nest.dims[n].extent);
+  for (auto index = around.rbegin(); index != around.rend(); ++index) {
+    const std::size_t d = *nest.dim(*index);
+    if (nest.dims[d].extent == 1) continue;
+    if (static_cast<double>(read.offset.coefficients[d]) != run) break;
+    run *= static_cast<double>(nest.dims[d].extent);
+  }
+  return run * static_cast<double>(bytes) >= model::ahead::stream;
+}
+
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
   if (std::ranges::find(nest.locals, access.tensor) != nest.locals.end()) return false;
   return of_whole(nest, access, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;

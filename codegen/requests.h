@@ -34,6 +34,8 @@ bool asks_by_block(const Nest& nest, const Compute& leaf);
 struct InTurn { std::int64_t steps, lines; };
 // Of a block of `rows` whose reads go ahead by dimension d. None: whoever asks does so for all at once.
 std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t rows, std::int64_t bytes);
+// Whether blocks read along one stream for long, which a core fetches ahead by itself as far as the second cache.
+bool is_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
 // Whether an access is to more elements, of so many bytes each, than a second-level cache keeps from one use to the next.
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes);
 // Whether what it touches over `inner` is so little that a block asks for all of it at once.

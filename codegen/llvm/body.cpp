@@ -148,7 +148,7 @@ void BodyEmitter::statement(const Prefetch& s) {
   const Lanes offset = expr(s.offset);
   if (!offset.stride && offset.value->getType()->isVectorTy()) return;  // a hint about scattered places: none
   Value* at = builder_.CreateGEP(stored(m.type), m.pointer, offset.value);  // perhaps behind the tensor's end
-  builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, builder_.getInt32(0), builder_.getInt32(2), builder_.getInt32(1)});
+  builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, builder_.getInt32(0), builder_.getInt32(s.first ? 3 : 2), builder_.getInt32(1)});
 }
 
 // A square of n x n in log2(n) rounds. The round of s exchanges, in every square of 2s x 2s, the s x s parts off the diagonal: lanes

@@ -103,6 +103,7 @@ inline constexpr double of_stream = 2048, least_of_stream = 256;
 inline constexpr std::int64_t at_once = 12, run_in_turn = 4, again_in_turn = 4;  // lines that wait for no place; of a row, from which on steps ask for rows in turn; requests for a line, at most
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 0.5;                // of a step
+inline constexpr double stream = 1 << 14;              // bytes one behind the other that a core fetches into its second cache by itself
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
 inline constexpr double short_run = 32;                // lines: of a longer one of a fold, a core fetches most by itself
 inline constexpr std::int64_t most_inside = 64;        // steps of the reductions inside one that asks: of more, a core fetches most by itself
