@@ -190,8 +190,7 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   return group;
 }
 
-// Every vector of a row starts where a cache line does, if the first does. Parts of lines, as at the end of other rows, are slow to stream, and a
-// turned block writes no two vectors of a row one after the other.
+// Every vector of a row starts where a cache line does, if the first does. Parts of lines, as at the end of other rows, are slow to stream.
 bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
   constexpr auto line = static_cast<std::int64_t>(model::line);
   for (std::size_t d = 0; d < nest.dims.size(); ++d)
@@ -208,14 +207,15 @@ bool writes_once(const Compute& leaf, const Nest& nest, std::int64_t bytes) {
   return steps <= model::streamed_steps && whole_lines(nest, leaf, bytes);
 }
 
-// A result that is half of the last cache or more, and an output that nobody here reads, is stored past the cache.
+// A result that is half of the last cache or more, and an output that nobody here reads, is stored past the cache. Not by turned blocks: they write no two
+// vectors of a row one after the other, so where callers' memory begins within a line, every vector leaves parts of two (9.6 ms for 2.9 on a Zen 4).
 void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const Target& target) {
   const TensorId id = nest.target.tensor;
   const auto* map = leaf.as<forms::Map>();
   if (has_threads(target) || !is_output(program, id)) return;
   if (!map && !writes_once(leaf, nest, element_bytes(program, id))) return;
   const bool long_rows = !leaf.n.empty() && static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent * element_bytes(program, id)) >= model::streamed_row;
-  if (map && (map->turned || !long_rows) && !whole_lines(nest, leaf, element_bytes(program, id))) return;
+  if (map && (map->turned || (!long_rows && !whole_lines(nest, leaf, element_bytes(program, id))))) return;
   if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return;
   if (std::none_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); })) leaf.set_streams();
 }
