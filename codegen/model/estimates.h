@@ -102,7 +102,7 @@ inline constexpr std::size_t most_of_block = 64, elements_of_block = 1024;  // l
 inline constexpr double of_stream = 2048, least_of_stream = 256;
 inline constexpr std::int64_t at_once = 12, run_in_turn = 4, again_in_turn = 4;  // lines that wait for no place; of a row, from which on steps ask for rows in turn; requests for a line, at most
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
-inline constexpr double may_cost = 0.5;                // of a step
+inline constexpr double may_cost = 1;                  // of a step
 inline constexpr double stream = 1 << 14;              // bytes one behind the other that a core fetches into its second cache by itself
 inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
 inline constexpr double short_run = 32;                // lines: of a longer one of a fold, a core fetches most by itself
