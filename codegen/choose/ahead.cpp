@@ -34,8 +34,10 @@ class Steps {
     if (!inner_.empty() && asks_never()) return 0;
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
-      if (const double times = readings(read); times > model::ahead::most_readings && (times > 16 || times * cycles() > 24 * lines_of(read))) return 0;
-      if ((leaf_.is<forms::Reduce>() || !inner_.empty()) && lines_of(read) > (leaf_.is<forms::Reduce>() ? model::ahead::short_run : 128) && !in_turn(read)) return 0;
+      // What is read again asks again: worth it where all readings take less time than fetching does.
+      const double times = readings(read), lines = lines_of(read);
+      if (times > model::ahead::ever_readings || (times > model::ahead::most_readings && times * cycles() > model::ahead::of_a_line * lines)) return 0;
+      if (leaf_.is<forms::Reduce>() ? lines > model::ahead::short_run : !inner_.empty() && lines > model::ahead::most_of_step && !in_turn(read)) return 0;
       all += lines_of(read);
     }
     return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;

@@ -104,7 +104,9 @@ inline constexpr std::int64_t at_once = 12, run_in_turn = 4, again_in_turn = 4; 
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
 inline constexpr double may_cost = 1;                  // of a step
 inline constexpr double stream = 1 << 14;              // bytes one behind the other that a core fetches into its second cache by itself
-inline constexpr double most_readings = 4;             // of the same row: all but the first ask for nothing
+inline constexpr double most_readings = 4, ever_readings = 16;  // of the same row: all but the first ask for nothing; of rows that are hardly computed with
+inline constexpr double of_a_line = 24;                // cycles to fetch one that nobody asked for
+inline constexpr double most_of_step = 128;            // lines of a step with others inside it
 inline constexpr double short_run = 32;                // lines: of a longer one of a fold, a core fetches most by itself
 inline constexpr std::int64_t most_inside = 64;        // steps of the reductions inside one that asks: of more, a core fetches most by itself
 inline constexpr double share_of_l1 = 0.25, share_of_l2 = 0.25;  // what is asked for and not yet read: by steps; by blocks and turns

@@ -62,8 +62,11 @@ inline constexpr double scattered_elements = 4, scattered_room = 2;
 // 4096 lines: up to 16 streams take 8 cycles a line whatever the runs; of more, lines take 40, 27, 21, 20, 12, 9 cycles in runs of
 // 1, 4, 16, 64, 256, 1024. In pages of 4 KiB, which NumPy has of arrays below 4 MB, 15 for a stream and 53, 37, 29, 29, 20, 16.
 // From the last cache, 6 MB, nothing of this is seen: 4 cycles in runs of one line, else 3.
+// Asked for into the first cache, scattered lines take 24 to 45 cycles, as if nobody asked: some twenty of them are under way. Into the second, 64 lines
+// ahead, 11 to 20.
 inline constexpr double streams = 16;                  // side by side
 inline constexpr double reach = page / 2;              // bytes: a step as wide, or less, goes on with a stream
 inline constexpr double ramp = 128;                    // lines
+inline constexpr double asked_start = 0.35;            // of the cycles that a run takes to begin, where it is asked for some steps before
 
 }  // namespace tilec::codegen::model
