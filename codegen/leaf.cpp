@@ -550,7 +550,7 @@ class Leaf {
     const auto* by = goes_by(nest_.reads[r].offset, false);
     if (by == nullptr || !tile_.blocked_m) return std::nullopt;
     const std::optional<InTurn> made = rows_in_turn(nest_, leaf_, nest_.reads[r], by->first, tile_.rows, bytes_of(r));
-    return made && (!by_block_ || made->lines * by->second <= static_cast<std::int64_t>(model::ahead::most_lines_between)) ? made : std::nullopt;
+    return made && (!by_block_ || static_cast<double>(made->lines) * static_cast<double>(by->second) <= model::ahead::most_lines_between) ? made : std::nullopt;
   }
   Body asked_in_turn(std::size_t r, const Expr& moved, const Expr& index) const {
     const std::optional<InTurn> found = in_turn(r);

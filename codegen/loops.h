@@ -81,7 +81,7 @@ struct Allocate { std::string name; DType type; std::int64_t count; Memory memor
 struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; };
 struct Fold { std::string name; Aggregation how; Expr value; std::string over; };  // name = ⊕ of value over all lanes or threads of loop `over`; uniform
 struct Barrier { int pending = 0; };                   // also waits for all but the newest `pending` Async groups
-struct Prefetch { std::string view; Expr offset; bool to_write = false, first = false; };  // into the second cache; `first`: into the first
+struct Prefetch { std::string view; Expr offset; bool to_write = false, first = false; };  // into the second cache, to be written as well as to be read; `first`: into the first
 struct Transpose { std::string name; };                // a Register array: register i of lane l and register l of lane i change places
 struct Interleave { std::string name; bool apart = false; };  // a Register array of r registers: register i of lane l becomes element l·r + i of all of them in a row; apart: back
 struct FoldRows { std::string name; Aggregation how; std::int64_t rows; };  // a Register array: lane l of register 0 becomes ⊕ of register l over all lanes, l < rows

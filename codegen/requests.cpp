@@ -82,13 +82,13 @@ std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const 
   if (apart < extent * step || (!leaf.n.empty() && moves(*nest.dim(leaf.n)))) return std::nullopt;
   if (asks_by_stream(nest, leaf, read, bytes) || !leaves_cache(nest, read, bytes)) return std::nullopt;
   // By blocks, or by steps of a reduction, what the reductions inside them read.
-  const auto asking = level_that_waits(nest, leaf);
-  const bool by_block = !asking || static_cast<std::int64_t>(*asking) < contract->taps;
-  InTurn made{1, rows * extent * step / line};
+  const std::optional<std::size_t> asking = asks_by_block(nest, leaf) ? std::nullopt : level_that_waits(nest, leaf);
+  InTurn made{1, 0};
+  if (__builtin_mul_overflow(rows, extent * step / line, &made.lines)) return std::nullopt;
   if (made.lines <= model::ahead::at_once) return std::nullopt;
-  for (std::size_t level = last; level-- > static_cast<std::size_t>(contract->taps) && dim(level) != d && (by_block || level > *asking);) {
+  for (std::size_t level = last; level-- > static_cast<std::size_t>(contract->taps) && dim(level) != d && (!asking || level > *asking);) {
     if (!moves(dim(level)) && nest.dims[dim(level)].extent > 1) return std::nullopt;
-    made.lines *= nest.dims[dim(level)].extent;
+    if (__builtin_mul_overflow(made.lines, nest.dims[dim(level)].extent, &made.lines)) return std::nullopt;
   }
   while (2 * made.steps <= std::min(line / step, extent)) made.steps *= 2;
   if (model::ahead::again_in_turn * rows < made.steps) return std::nullopt;
@@ -110,7 +110,7 @@ bool is_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, st
     if (static_cast<double>(read.offset.coefficients[d]) != run) break;
     run *= static_cast<double>(nest.dims[d].extent);
   }
-  return run * static_cast<double>(bytes) >= model::ahead::stream;
+  return run * static_cast<double>(bytes) >= model::ahead::followed_far;
 }
 
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {

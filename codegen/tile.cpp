@@ -42,7 +42,7 @@ class Tile {
     const std::vector<std::int64_t> shape = this->shape(local);
     const std::int64_t bytes = lang::bytes(program_.tensor(local).dtype);
     std::vector<std::int64_t> strides(shape.size());
-    std::vector<poly::Exact> rows(shape.size());       // that lie as far apart, or several times as far
+    std::vector<poly::Exact> rows(shape.size());       // of this dimension and all outer ones: that lie steps of its stride apart
     for (std::size_t d = 0; d < shape.size(); ++d) rows[d] = d == 0 ? poly::Exact(shape[d]) : rows[d - 1] * shape[d];
     poly::Exact stride = 1;
     for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {

@@ -35,10 +35,10 @@ class Steps {
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
       // What is read again asks again: worth it where all readings take less time than fetching does.
-      const double times = readings(read), lines = lines_of(read);
-      if (times > model::ahead::ever_readings || (times > model::ahead::most_readings && times * cycles() > model::ahead::of_a_line * lines)) return 0;
-      if (leaf_.is<forms::Reduce>() ? lines > model::ahead::short_run : !inner_.empty() && lines > model::ahead::most_of_step && !in_turn(read)) return 0;
-      all += lines_of(read);
+      const double times = readings(read), each = lines_of(read);
+      if (times > model::ahead::ever_readings || (times > model::ahead::most_readings && times * cycles() > model::ahead::of_a_line * each)) return 0;
+      if (leaf_.is<forms::Reduce>() ? each > model::ahead::short_run : !inner_.empty() && each > model::ahead::most_of_step && !in_turn(read)) return 0;
+      all += each;
     }
     return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
   }
@@ -227,8 +227,8 @@ class Around {
   // What goes ahead so that as much time comes between as memory takes: blocks, else turns of a loop around them, else steps that others ask for in
   // turn. None: nothing is far enough, or too far.
   std::optional<Ahead> ahead_of(const FlatAccess& access, std::int64_t bytes) const {
-    std::optional<Ahead> blocks = by_blocks(access, bytes);
-    return blocks || inner_.size() < 2 ? blocks : by_steps(access, bytes);
+    if (std::optional<Ahead> blocks = by_blocks(access, bytes)) return blocks;
+    return by_steps(access, bytes);
   }
   // Rows of a block, each a page away from the next, that lanes go along for long: so many streams a core fetches ahead well enough.
   bool followed(const FlatAccess& access, std::int64_t bytes) const {
@@ -259,6 +259,7 @@ class Around {
   }
   // Steps of a reduction around the innermost one.
   std::optional<Ahead> by_steps(const FlatAccess& access, std::int64_t bytes) const {
+    if (inner_.size() < 2) return std::nullopt;
     if (!leaf_.n.empty() && access.offset.coefficients[*f_.nest.dim(leaf_.n)] == 0 &&
         static_cast<double>(f_.extent[*f_.nest.dim(leaf_.n)]) > model::ahead::most_readings * static_cast<double>(leaf_.vectors * leaf_.lanes)) return std::nullopt;
     double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2 * static_cast<double>(inner_.back().second);

@@ -102,8 +102,8 @@ inline constexpr std::size_t most_of_block = 64, elements_of_block = 1024;  // l
 inline constexpr double of_stream = 2048, least_of_stream = 256;
 inline constexpr std::int64_t at_once = 12, run_in_turn = 4, again_in_turn = 4;  // lines that wait for no place; of a row, from which on steps ask for rows in turn; requests for a line, at most
 inline constexpr double asking = 0.5;                  // cycles: a load that waits for nothing
-inline constexpr double may_cost = 1;                  // of a step
-inline constexpr double stream = 1 << 14;              // bytes one behind the other that a core fetches into its second cache by itself
+inline constexpr double may_cost = 1;                  // of a step: all its cycles
+inline constexpr double followed_far = 1 << 14;            // bytes one behind the other that a core fetches into its second cache by itself
 inline constexpr double most_readings = 4, ever_readings = 16;  // of the same row: all but the first ask for nothing; of rows that are hardly computed with
 inline constexpr double of_a_line = 24;                // cycles to fetch one that nobody asked for
 inline constexpr double most_of_step = 128;            // lines of a step with others inside it

@@ -30,14 +30,14 @@ using poly::Statement;
 
 // Whether a statement reads or writes one of several elements along a dimension, as a step of a recurrence does of its inputs: the
 // same statement of another step has another address, so the two have no kernel in common.
+bool is_slice(const Program& program, const Access& access) {
+  const auto& shape = program.tensor(access.tensor).shape;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (access.element[d].is_constant() && !shape[d].is(1)) return true;
+  return false;
+}
 bool has_slice(const Program& program, const Statement& s) {
-  const auto is_slice = [&](const Access& access) {
-    const auto& shape = program.tensor(access.tensor).shape;
-    for (std::size_t d = 0; d < shape.size(); ++d)
-      if (access.element[d].is_constant() && !shape[d].is(1)) return true;
-    return false;
-  };
-  return is_slice(s.target) || std::any_of(s.reads.begin(), s.reads.end(), is_slice);
+  return is_slice(program, s.target) || std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return is_slice(program, read); });
 }
 
 // Those that may become loops: a contraction keeps its last dimension for lanes, a scan all that it runs along.
@@ -173,24 +173,25 @@ class Rows {
   // to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && (has_threads(target_) || rows != rows_)) return false;
-    if (goes_on(s) && s.kernel_name.empty() && saves_reads(s, rows)) return true;
-    if ((cycles(s) > model::worth_sharing && !saves_reads(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
+    if (is_next_class(s) && s.kernel_name.empty() && saves_traffic(s, rows)) return true;
+    if ((cycles(s) > model::worth_sharing && !saves_traffic(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
     if (std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); })) return false;
     if (!dependent && reads_alike(s)) return true;
     return std::none_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
   }
 
-  // Whether it finds in cache what it would read from memory in a launch of its own: a large tensor that the set touches, by rows that
-  // the cache holds.
-  bool saves_reads(const Statement& s, std::size_t rows) const {
-    if (has_threads(target_) || (contracts(program_, s) && !goes_on(s))) return false;
-    const bool touches = (goes_on(s) && bytes_from_memory(program_, s.target.tensor, target_) > 0) || std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
+  // Whether it finds in cache what it would fetch from memory in a launch of its own: a large tensor that the set touches, by rows that
+  // the cache holds; the result, where it is the next class of one.
+  bool saves_traffic(const Statement& s, std::size_t rows) const {
+    const bool next = is_next_class(s);
+    if (has_threads(target_) || (contracts(program_, s) && !next)) return false;
+    const bool touches = (next && bytes_from_memory(program_, s.target.tensor, target_) > 0) || std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
     return touches && bytes_of_a_row(program_, members(rows)).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
   }
-  // Whether it adds elements to a result of the set, as the next residue class of a gradient does.
-  bool goes_on(const Statement& s) const {
+  // Whether it writes other elements of a result of the set, as the next residue class of a gradient does. A step of a recurrence writes one slice.
+  bool is_next_class(const Statement& s) const {
     const auto* fill = std::get_if<TensorId>(&s.fill);
-    return fill != nullptr && member(*fill).has_value();
+    return fill != nullptr && member(*fill).has_value() && !is_slice(program_, s.target);
   }
   bool touched(TensorId id) const {
     return std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], id) || statement(other)->target.tensor == id; });
