@@ -251,12 +251,14 @@ class Around {
     for (const auto& [index, turns] : loops_) {
       if (access.offset.coefficients[*f_.nest.dim(index)] == 0 || overlaps(access.offset, index)) { cycles *= turns; continue; }
       if (cycles >= std::max(model::ahead::between, model::ahead::waits * lines * model::line / model::memory_bytes)) return std::nullopt;
-      const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
+      const double count = count_ahead(cycles, lines);
       if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
       return turns > count && lines * count <= model::ahead::most_lines_between ? std::optional(Ahead{index, static_cast<std::int64_t>(count)}) : std::nullopt;
     }
     return std::nullopt;
   }
+  // How many take as long as memory does, of so many cycles and lines each.
+  static double count_ahead(double cycles, double lines) { return std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes)); }
   // Steps of a reduction around the innermost one.
   std::optional<Ahead> by_steps(const FlatAccess& access, std::int64_t bytes) const {
     if (inner_.size() < 2) return std::nullopt;
@@ -268,7 +270,7 @@ class Around {
       const auto in_turn = access.offset.coefficients[d] ? rows_in_turn(f_.nest, leaf_, access, d, leaf_.rows, bytes) : std::nullopt;
       if (in_turn) {
         const auto lines = static_cast<double>(in_turn->lines);
-        const double count = std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
+        const double count = count_ahead(cycles, lines);
         if (lines * count > model::ahead::most_lines_between) return std::nullopt;
         if (static_cast<double>(turns) >= model::ahead::least_turns * count) return Ahead{f_.nest.dims[d].name, static_cast<std::int64_t>(count)};
       }

@@ -28,14 +28,16 @@ using poly::Affine;
 using poly::Program;
 using poly::Statement;
 
-// Whether a statement reads or writes one of several elements along a dimension, as a step of a recurrence does of its inputs: the
-// same statement of another step has another address, so the two have no kernel in common.
+// Whether an access is to one of several elements along a dimension.
 bool is_slice(const Program& program, const Access& access) {
   const auto& shape = program.tensor(access.tensor).shape;
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (access.element[d].is_constant() && !shape[d].is(1)) return true;
   return false;
 }
+
+// Whether a statement reads or writes a slice, as a step of a recurrence does of its inputs: the same statement of another step has
+// another address, so the two have no kernel in common.
 bool has_slice(const Program& program, const Statement& s) {
   return is_slice(program, s.target) || std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return is_slice(program, read); });
 }
@@ -185,8 +187,9 @@ class Rows {
   bool saves_traffic(const Statement& s, std::size_t rows) const {
     const bool next = is_next_class(s);
     if (has_threads(target_) || (contracts(program_, s) && !next)) return false;
-    const bool touches = (next && bytes_from_memory(program_, s.target.tensor, target_) > 0) || std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
-    return touches && bytes_of_a_row(program_, members(rows)).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
+    const bool result = next && bytes_from_memory(program_, s.target.tensor, target_) > 0;
+    const bool touches = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
+    return (result || touches) && bytes_of_a_row(program_, members(rows)).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
   }
   // Whether it writes other elements of a result of the set, as the next residue class of a gradient does. A step of a recurrence writes one slice.
   bool is_next_class(const Statement& s) const {
