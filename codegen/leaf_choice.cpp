@@ -793,7 +793,7 @@ std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& 
 }
 
 void widen_for_streams(Compute& leaf, const Facts& f) {
-  if (!leaf.is<forms::Contract>() || leaf.rows <= blocks::streamed_rows) return;
+  if (leaf.rows <= blocks::streamed_rows) return;
   const std::int64_t wide = f.extent[*f.nest.dim(leaf.n)] / leaf.lanes, room = (f.registers - 2) / (blocks::streamed_rows + 1);  // a splat, the columns' vectors
   leaf.rows = blocks::streamed_rows;
   leaf.vectors = std::max(leaf.vectors, std::min({wide, room, blocks::most_vectors}));

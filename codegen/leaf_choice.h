@@ -50,7 +50,7 @@ Choice choose_leaf(const Facts& f, int node);
 std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most);
 // Lanes that fold along n, with rows of m; none where rows do not pay.
 std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m);
-// Blocks of a contraction whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.
+// Blocks whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.
 void widen_for_streams(Compute& leaf, const Facts& f);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
