@@ -274,8 +274,7 @@ Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen,
   if (has_threads(target)) for_threads(leaf, turn, target);
   if (chosen.is<forms::Fill>()) leaf.form = forms::Fill{*leaf.block()};
   const auto* contract = leaf.as<forms::Contract>();
-  const bool may_stream = leaf.is<forms::Map>() || (contract && !contract->chunk && !contract->taps);
-  if (chosen.streams() && may_stream) leaf.set_streams(), widen_for_streams(leaf, turn);
+  if (chosen.streams() && !(contract && (contract->chunk || contract->taps)) && leaf.set_streams()) widen_for_streams(leaf, turn);
   return leaf;
 }
 
