@@ -338,9 +338,7 @@ std::string kernel_name(const Plan& plan, std::size_t group) {
 
 }  // namespace
 
-std::int64_t Buffer::count() const {
-  return poly::product(shape);
-}
+std::int64_t Buffer::count() const { return reach_of(shape, strides); }
 
 Lowered lower(const Plan& plan, const Strides& strides, const Target& target) {
   const poly::Program& program = plan.program;

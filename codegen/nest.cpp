@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/model/machine.h"
 #include "lang/diagnostic.h"
 #include "poly/count.h"
 #include "poly/exact.h"
@@ -132,6 +133,26 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   poly::Exact stride = 1;
   for (std::size_t d = shape.size(); d-- > 0;) { strides[d] = stride.get(); stride *= shape[d]; }
   return strides;
+}
+
+std::vector<std::int64_t> rows_apart(const std::vector<std::int64_t>& shape, std::int64_t element_bytes) {
+  std::vector<std::int64_t> strides(shape.size());
+  if (poly::product(shape) == 0) return strides;
+  std::vector<poly::Exact> rows(shape.size());         // of this dimension and all outer ones: that lie steps of its stride apart
+  for (std::size_t d = 0; d < shape.size(); ++d) rows[d] = d == 0 ? poly::Exact(shape[d]) : rows[d - 1] * shape[d];
+  poly::Exact stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
+    if (model::share_sets(rows[d].get(), (stride * element_bytes).get())) stride += static_cast<std::int64_t>(model::line) / element_bytes;
+    strides[d] = stride.get();
+  }
+  return strides;
+}
+
+std::int64_t reach_of(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
+  if (poly::product(shape) == 0) return 0;
+  poly::Exact count = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) count += poly::Exact(shape[d] - 1) * strides[d];
+  return count.get();
 }
 
 std::vector<std::int64_t> extents(const poly::Tensor& tensor) {

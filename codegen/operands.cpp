@@ -125,7 +125,7 @@ std::size_t make_copy(Rewriting& r, std::size_t n, TensorId source, const std::v
   std::vector<poly::Size> shape;
   for (const std::size_t from : order) shape.push_back(tensor.shape[from]);
   tensor.shape = std::move(shape);
-  r.strides.push_back(row_major(extents(tensor)));
+  r.strides.push_back(strides_between(tensor, r.target));
   program.tensors.push_back(std::move(tensor));
   const TensorId target = static_cast<TensorId>(program.tensors.size()) - 1;
   r.copies.emplace(std::make_pair(source, order), target);
@@ -161,7 +161,7 @@ std::size_t read_panels(Rewriting& r, std::size_t n, const Panels& panels, std::
   for (std::size_t d = 0; d < program.tensor(source).shape.size(); ++d) if (d != panels.dimension) packed.shape.push_back(program.tensor(source).shape[d]);
   packed.shape.push_back(poly::Size(width));
   const std::size_t rank = packed.shape.size();
-  r.strides.push_back(row_major(extents(packed)));
+  r.strides.push_back(strides_between(packed, r.target));
   program.tensors.push_back(packed);
   const TensorId id = static_cast<TensorId>(program.tensors.size()) - 1;
   Statement pack = copy(program, id, id, in_order(rank));
@@ -222,27 +222,40 @@ std::size_t lay_out(Rewriting& r, std::size_t n, const Layouts& layouts) {
   return n;
 }
 
-// What the model says of the statement over tensors that lie so.
-double predicted(Rewriting one, const Layouts& layouts) {
-  lay_out(one, 0, layouts);
-  panel_operands(one);
-  share_rows(one);
-  return predicted(std::move(one));
+// Whether the statement may lie as one like it does.
+bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
+  if (!layouts.target.empty() && !may_stage(r.program, r.strides, s)) return false;
+  if (!layouts.boxes.empty() && !may_tile(r.program, r.strides, s)) return false;
+  return std::ranges::all_of(layouts.boxes, [&](const auto& box) { return box.second < extent(s, box.first); });
 }
 
-Layouts best_layouts(const Rewriting& r, const Statement& s) {
+// What the model says of a program of statements alike, over tensors that lie so.
+double predicted(Rewriting alike, const Layouts& layouts, double bar = std::numeric_limits<double>::infinity()) {
+  for (std::size_t n = 0; n < alike.program.nodes.size(); ++n) {
+    const auto& s = std::get<Statement>(alike.program.nodes[n]);
+    if (s.reads.size() > 1 && (n == 0 || suits(alike, s, layouts))) n = lay_out(alike, n, layouts);
+  }
+  panel_operands(alike);
+  share_rows(alike);
+  return predicted(std::move(alike), bar);
+}
+
+// Of statements alike, the first of which says which layouts there are.
+Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
+  const Statement& s = alike.front();
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);  // nobody shares rows with these
   std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, copies_for_lanes(r.program, r.strides, s), r.target, own);
   if (all.size() == 1 || !model::predicts_time(r.target)) return std::move(all.front());
-  const Rewriting one = alone(r, {&s, 1});
-  double bytes = 0;
-  for (std::size_t id = 0; id < one.program.tensors.size(); ++id) bytes += elements(one.program, static_cast<TensorId>(id)) * lang::bytes(one.program.tensors[id].dtype);
-  const double first = predicted(one, all.front());
-  if (first <= model::near_the_least * model::least_milliseconds(model::arithmetic(points(s), s.value.type(), r.target), bytes, r.target)) return std::move(all.front());
+  const Rewriting part = alone(r, alike);
+  double bytes = 0, count = 0;
+  for (std::size_t id = 0; id < part.program.tensors.size(); ++id) bytes += elements(part.program, static_cast<TensorId>(id)) * lang::bytes(part.program.tensors[id].dtype);
+  for (const Statement& one : alike) count += points(one);
+  const double first = predicted(part, all.front());
+  if (first <= model::near_the_least * model::least_milliseconds(model::arithmetic(count, s.value.type(), r.target), bytes, r.target)) return std::move(all.front());
   std::size_t best = 0;
   double least = model::faster_by_prediction * first;
   for (std::size_t n = 1; n < all.size(); ++n)
-    if (const double time = predicted(one, all[n]); time < (all[n].moves ? model::faster_by_moving : 1) * least) least = time, best = n;
+    if (const double time = predicted(part, all[n], least); time < (all[n].moves ? model::faster_by_moving : 1) * least) least = time, best = n;
   return std::move(all[best]);
 }
 
@@ -257,13 +270,6 @@ std::vector<std::int64_t> steps_of(const Rewriting& r, const Statement& s) {
   note(s.target, -1);
   for (const std::int64_t size : extents(r.program.tensor(s.target.tensor))) key.push_back(size);
   return key;
-}
-
-// Whether the statement may lie as one like it does.
-bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
-  if (!layouts.target.empty() && !may_stage(r.program, r.strides, s)) return false;
-  if (!layouts.boxes.empty() && !may_tile(r.program, r.strides, s)) return false;
-  return std::ranges::all_of(layouts.boxes, [&](const auto& box) { return box.second < extent(s, box.first); });
 }
 
 }  // namespace
@@ -281,7 +287,12 @@ Rewriting alone(const Rewriting& r, std::span<const Statement> statements) {
     for (Access& read : s.reads) read.tensor = taken(read.tensor);
   for (std::size_t id = 0; id < part.program.tensors.size(); ++id) part.program.inputs.push_back(static_cast<TensorId>(id));
   for (Statement& s : own) {
-    if (std::holds_alternative<TensorId>(s.fill)) s.fill = poly::Number{r.program.tensor(s.target.tensor).dtype};
+    if (const auto* filled = std::get_if<TensorId>(&s.fill)) {
+      const auto made = known.find(*filled);
+      const bool before = made != known.end() && std::erase(part.program.outputs, made->second) > 0;  // by another of the statements
+      if (before) s.fill = made->second;
+      else s.fill = poly::Number{r.program.tensor(s.target.tensor).dtype};
+    }
     s.target.tensor = taken(s.target.tensor);
     part.program.outputs.push_back(s.target.tensor);
     part.program.nodes.emplace_back(std::move(s));
@@ -290,13 +301,20 @@ Rewriting alone(const Rewriting& r, std::span<const Statement> statements) {
 }
 
 void copy_operands(Rewriting& r) {
+  const auto laid_out = [](const Statement& s) { return reduces(s) && s.reads.size() >= 2; };
+  std::map<std::vector<std::int64_t>, std::vector<Statement>> alike;
+  for (const poly::Node& node : r.program.nodes)
+    if (const auto* s = std::get_if<Statement>(&node); s != nullptr && laid_out(*s)) alike[steps_of(r, *s)].push_back(*s);
   std::map<std::vector<std::int64_t>, Layouts> known;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    if (!s || !reduces(*s) || s->reads.size() < 2) continue;
+    if (s == nullptr || !laid_out(*s)) continue;
     std::vector<std::int64_t> key = steps_of(r, *s);
     auto found = known.find(key);
-    if (found == known.end() || !suits(r, *s, found->second)) found = known.insert_or_assign(std::move(key), best_layouts(r, *s)).first;
+    if (found == known.end() || !suits(r, *s, found->second)) {
+      const auto group = found == known.end() ? alike.find(key) : alike.end();
+      found = known.insert_or_assign(std::move(key), best_layouts(r, group == alike.end() ? std::span(s, 1) : std::span(std::as_const(group->second)))).first;
+    }
     n = lay_out(r, n, found->second);
   }
 }

@@ -37,19 +37,8 @@ class Tile {
     return shape;
   }
 
-  // Row-major, but no rows lie so far apart that a cache would hold few of them.
   std::vector<std::int64_t> strides(TensorId local) const {
-    const std::vector<std::int64_t> shape = this->shape(local);
-    const std::int64_t bytes = lang::bytes(program_.tensor(local).dtype);
-    std::vector<std::int64_t> strides(shape.size());
-    std::vector<poly::Exact> rows(shape.size());       // of this dimension and all outer ones: that lie steps of its stride apart
-    for (std::size_t d = 0; d < shape.size(); ++d) rows[d] = d == 0 ? poly::Exact(shape[d]) : rows[d - 1] * shape[d];
-    poly::Exact stride = 1;
-    for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
-      if (model::share_sets(rows[d].get(), stride.get() * bytes)) stride += static_cast<std::int64_t>(model::line) / bytes;
-      strides[d] = stride.get();
-    }
-    return strides;
+    return rows_apart(shape(local), lang::bytes(program_.tensor(local).dtype));
   }
 
   bool local(TensorId id) const { return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end(); }
@@ -195,10 +184,7 @@ Nest tile_nest(const Program& program, const Group& group, int node, const Strid
 
 std::int64_t tile_elements(const Program& program, const Group& group, TensorId local) {
   const Tile tile(program, group);
-  const std::vector<std::int64_t> shape = tile.shape(local), strides = tile.strides(local);
-  poly::Exact count = 1;                               // and how far it is from the first to the last
-  for (std::size_t d = 0; d < shape.size(); ++d) count += poly::Exact(shape[d] - 1) * strides[d];
-  return count.get();
+  return reach_of(tile.shape(local), tile.strides(local));
 }
 
 }  // namespace tilec::codegen

@@ -329,7 +329,7 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
         if (!made) continue;
         const double copies = search.copies(*made);
         const double streamed = streaming_cycles(boxed, copied, target);
-        if (copies + std::max(at_least, streamed) >= (all != nullptr ? best.cost : std::max(bar, whole_bar))) continue;
+        if (all == nullptr && copies + std::max(at_least, streamed) >= std::max(bar, whole_bar)) continue;
         const Choice seen = search.leaf(*made);
         made->cost = copies + std::max(seen.cost, streamed);
         if (all != nullptr) all->push_back(*made);
@@ -377,8 +377,11 @@ std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides&
   std::vector<Layouts> all;
   Layouts chosen = search_layouts(program, strides, s, today, target, alone, alone || stands_alone(program, s) ? &all : nullptr);
   std::ranges::stable_sort(all, {}, &Layouts::cost);
-  const auto same = [&](const Layouts& other) { return other.reads == chosen.reads && other.target == chosen.target && other.boxes == chosen.boxes; };
-  std::erase_if(all, same);
+  const auto same = [](const Layouts& a, const Layouts& b) { return a.reads == b.reads && a.target == b.target && a.boxes == b.boxes; };
+  std::vector<Layouts> others;
+  for (Layouts& one : all)
+    if (!same(one, chosen) && std::ranges::none_of(others, [&](const Layouts& other) { return same(one, other); })) others.push_back(std::move(one));
+  all = std::move(others);
   if (all.size() >= model::layouts_looked_at) all.resize(model::layouts_looked_at - 1);
   all.insert(all.begin(), std::move(chosen));
   if (all.size() == 1) return all;

@@ -101,7 +101,8 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   for (std::size_t i = 0; i < all.size(); ++i)
     if (auto made = pair_sums(pairs.program, pairs.strides, std::get<Statement>(pairs.program.nodes[i + moved]), all[i].summed)) moved = sum_pairs(pairs, i + moved, std::move(*made), all[i].summed) - i;
   for (Rewriting* one : {&windows, &pairs}) copy_operands(*one), panel_operands(*one), share_rows(*one);
-  return predicted(std::move(pairs)) < model::clearly_faster * predicted(std::move(windows));
+  const double bar = windows_take * predicted(std::move(windows));
+  return predicted(std::move(pairs), bar) < bar;
 }
 
 bool pays(Rewriting& r, const std::vector<Member>& all) {
@@ -118,7 +119,7 @@ bool pays(Rewriting& r, const std::vector<Member>& all) {
   double today = 0;
   for (const Member& m : all) today += cost(program, strides, std::get<Statement>(program.nodes[m.n]), target, false);
   program.tensors.push_back(made.tensor);              // for as long as the question is asked: a copy of the program for each would take the square
-  strides.push_back(row_major(extents(made.tensor)));
+  strides.push_back(strides_between(made.tensor, target));
   const double product = cost(program, strides, made.of_pair, target, true), sums = cycles_between(made.tensor, target);
   program.tensors.pop_back();
   strides.pop_back();

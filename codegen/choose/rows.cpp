@@ -36,8 +36,8 @@ void share_rows_that_pay(Rewriting& r) {
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(n));
     Rewriting apart = before;
     if (std::ranges::any_of(others, [&](const directives::Share& share) { return apply(apart, share).has_value(); })) continue;
-    const double with = predicted(apart);
-    if (with >= model::clearly_faster * least) continue;
+    const double with = predicted(apart, least);
+    if (with >= model::faster_apart * least) continue;
     least = with, kept = std::move(others);
     r.program = std::move(apart.program), r.strides = std::move(apart.strides), r.done = std::move(apart.done), r.rows = std::move(apart.rows), r.parts = std::move(apart.parts);
   }

@@ -40,6 +40,7 @@ inline constexpr double faster_by_turns = 0.87, faster_by_parts = 0.95;  // for 
 inline constexpr double worth_asking = 0.05;           // milliseconds of a leaf: the model takes about as long to look at its blocks
 inline constexpr std::size_t leaves_asked_about = 8;   // those that cost least by counts
 inline constexpr double faster_leaf = 0.85;            // of the leaf's time, what another must come to
+inline constexpr double leaves_save = 1.5;             // of two plans by counts, the slower one may be the faster one with other leaves up to here
 inline constexpr double largest_share = 8;             // parts of m or n
 inline constexpr std::int64_t least_rows_of_turn = 64; // rows of m: fewer do not fill blocks
 inline constexpr std::int64_t vectors_of_strips = 4;   // columns of a turn of blocks one vector wide are multiples of so many: turns of 48 had other lanes than the whole, and took 1.9 times as long
@@ -71,7 +72,8 @@ inline constexpr std::int64_t strips_wanted = 8;       // for other cores
 inline constexpr std::int64_t narrowest_strip = 32;    // elements, two lines: of one line a row, nothing is fetched ahead (measured on columns of 900 x 3500)
 
 inline constexpr double worth_parting = 1e5;           // cycles of a program, by counts: below, sets stay as they are
-inline constexpr double worth_pairs = 1e6;             // the same: below, pairs that save little are not predicted
+inline constexpr double worth_pairs = 2e5;             // the same: below, pairs that save little are not predicted
+inline constexpr double faster_apart = 0.95;           // of what the program takes by sets, what it must come to without one
 inline constexpr std::size_t most_sets_to_part = 8;    // of a program: each is planned without, as a whole
 
 // Producers that are computed where they are read: rewrite/inline.cpp.
@@ -90,11 +92,11 @@ inline constexpr std::int64_t few_lanes = 8;           // values of an index: fe
 // Layouts and boxes of a contraction: choose/layout.cpp (docs/decisions/layouts_by_cost.md, boxes.md).
 inline constexpr double worth_a_search = 30000;        // cycles: below, no layout saves what it takes to think about
 inline constexpr double clearly_less = 0.7;            // of today's cost, for the estimates are rough
-inline constexpr std::size_t layouts_looked_at = 6;    // of those that cost least by the rough estimate, that the model predicts
-inline constexpr std::size_t moved_looked_at = 2;      // of those that move one index of lanes
+inline constexpr std::size_t layouts_looked_at = 16;    // of those that cost least by the rough estimate, that the model predicts
+inline constexpr std::size_t moved_looked_at = 4;      // of those that move one index of lanes
 // Of what another layout must come to, for one that moves an index: 12 of 13 rows of the scan that promised so much were faster, of the others half.
 inline constexpr double faster_by_moving = 0.85;
-inline constexpr double faster_by_prediction = 0.9;    // of the first one's time, what another must come to
+inline constexpr double faster_by_prediction = 0.97;   // of the first one's time, what another must come to
 inline constexpr double near_the_best = 1.3;           // of the cycles of the multiply-adds alone
 // Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
 // layout without costs: that estimate knows less of the memory and promises too much. Fitted to the measured times of 240 random

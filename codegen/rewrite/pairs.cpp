@@ -150,7 +150,7 @@ std::size_t sum_pairs(Rewriting& r, std::size_t n, PairSums made, const std::vec
   program.nodes[n] = std::move(made.rest);
   if (!fresh) return move_before(program, n, known->second);
   made.tensor.name = fresh_name(program, made.tensor.name + "_pairs");
-  r.strides.push_back(row_major(extents(made.tensor)));
+  r.strides.push_back(strides_between(made.tensor, r.target));
   program.tensors.push_back(std::move(made.tensor));
   program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(made.of_pair));
   return n + 1;

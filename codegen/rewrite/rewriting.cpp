@@ -23,6 +23,10 @@ std::optional<std::size_t> statement_of(const Program& program, const std::strin
 
 std::string no_statement(const std::string& tensor) { return fmt::format("no statement computes `{}` here", tensor); }
 
+std::vector<std::int64_t> strides_between(const poly::Tensor& tensor, const Target& target) {
+  return target.family == Target::Family::Cpu ? rows_apart(extents(tensor), lang::bytes(tensor.dtype)) : row_major(extents(tensor));
+}
+
 std::optional<std::size_t> index_of(const Statement& s, const std::string& name) {
   const auto at = std::find(s.indices.begin(), s.indices.end(), name);
   return at == s.indices.end() ? std::nullopt : std::optional(static_cast<std::size_t>(at - s.indices.begin()));

@@ -52,7 +52,7 @@ std::size_t stage_result(Rewriting& r, std::size_t n, const std::vector<std::siz
     sum.target.element.back().constant = poly::Size(-low(sum, order[at]));
   }
   if (!std::holds_alternative<poly::Number>(sum.fill)) sum.fill = sum.held.value_or(poly::Number{whole.dtype});  // else every element is reached
-  r.strides.push_back(row_major(extents(staged)));
+  r.strides.push_back(strides_between(staged, r.target));
   program.tensors.push_back(std::move(staged));
   program.nodes[n] = std::move(sum);
   program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n) + 1, std::move(copy));

@@ -149,6 +149,18 @@ TEST_CASE("rows that would share sets of a cache") {
   CHECK_FALSE(model::share_sets(1000, 256));
 }
 
+TEST_CASE("rows of a tensor between statements lie where a cache holds a line of each") {
+  using Shape = std::vector<std::int64_t>;
+  CHECK(codegen::rows_apart({48, 1024}, 4) == Shape{1040, 1});
+  CHECK(codegen::rows_apart({48, 512}, 8) == Shape{520, 1});
+  CHECK(codegen::rows_apart({4, 1024}, 4) == Shape{1024, 1});
+  CHECK(codegen::rows_apart({249, 18, 16, 16}, 4) == Shape{4912, 272, 16, 1});  // 4896 would be 306 lines, which few rows share
+  CHECK(codegen::rows_apart({3, 0, 1024}, 4) == Shape{0, 0, 0});
+  CHECK(codegen::reach_of({48, 1024}, {1040, 1}) == 47 * 1040 + 1024);
+  CHECK(codegen::reach_of({3, 0, 1024}, {0, 0, 0}) == 0);
+  CHECK(codegen::reach_of({}, {}) == 1);
+}
+
 TEST_CASE("bytes that must move are those of inputs and outputs") {
   for (const std::int64_t n : {1, 16, 1000, 1 << 20}) CHECK(predicted(doubled, {{"N", n}}).of.sum.bytes.must == 8.0 * static_cast<double>(n));
   CHECK(predicted(matmul, {{"M", 100}, {"N", 200}, {"K", 300}}).of.sum.bytes.must == 4.0 * (100 * 300 + 300 * 200 + 100 * 200));
