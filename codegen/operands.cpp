@@ -244,14 +244,18 @@ double predicted(Rewriting alike, const Layouts& layouts, double bar = std::nume
 Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   const Statement& s = alike.front();
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);  // nobody shares rows with these
-  std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, copies_for_lanes(r.program, r.strides, s), r.target, own);
-  if (all.size() == 1 || !model::predicts_time(r.target)) return std::move(all.front());
+  Layouts today = copies_for_lanes(r.program, r.strides, s);
+  if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
   const Rewriting part = alone(r, alike);
   double bytes = 0, count = 0;
   for (std::size_t id = 0; id < part.program.tensors.size(); ++id) bytes += elements(part.program, static_cast<TensorId>(id)) * lang::bytes(part.program.tensors[id].dtype);
   for (const Statement& one : alike) count += points(one);
+  const double enough = model::near_the_least * model::least_milliseconds(model::arithmetic(count, s.value.type(), r.target), bytes, r.target);
+  if (cycles(s) >= model::worth_a_search && predicted(part, today) <= enough) return today;
+  std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, today, r.target, own);
+  if (all.size() == 1) return std::move(all.front());
   const double first = predicted(part, all.front());
-  if (first <= model::near_the_least * model::least_milliseconds(model::arithmetic(count, s.value.type(), r.target), bytes, r.target)) return std::move(all.front());
+  if (first <= enough) return std::move(all.front());
   std::size_t best = 0;
   double least = model::faster_by_prediction * first;
   for (std::size_t n = 1; n < all.size(); ++n)

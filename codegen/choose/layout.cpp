@@ -314,7 +314,7 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
   best.cost = std::max(leaf.cost, streaming_cycles(boxed, 0, target)) + copies_today;
   // Of boxes nobody estimates how long the runs are that they write: they are compared with what costs least were all runs long.
   double whole = std::max(leaf.cost - leaf.torn, streaming_cycles(boxed, 0, target)) + copies_today;
-  if (in_cache < model::worth_a_search || in_cache < model::near_the_best * at_least) return best;
+  if (in_cache < model::worth_a_search || (all == nullptr && in_cache < model::near_the_best * at_least)) return best;
   if (all != nullptr) all->push_back(best);
   const bool stages = may_stage(program, strides, s);
   double bar = model::clearly_less * best.cost, whole_bar = model::clearly_less * whole;
