@@ -247,10 +247,7 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   Layouts today = copies_for_lanes(r.program, r.strides, s);
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
   const Rewriting part = alone(r, alike);
-  double bytes = 0, count = 0;
-  for (std::size_t id = 0; id < part.program.tensors.size(); ++id) bytes += elements(part.program, static_cast<TensorId>(id)) * lang::bytes(part.program.tensors[id].dtype);
-  for (const Statement& one : alike) count += points(one);
-  const double enough = model::near_the_least * model::least_milliseconds(model::arithmetic(count, s.value.type(), r.target), bytes, r.target);
+  const double enough = enough_for(part);
   if (cycles(s) >= model::worth_a_search && predicted(part, today) <= enough) return today;
   std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, today, r.target, own);
   if (all.size() == 1) return std::move(all.front());
@@ -302,6 +299,15 @@ Rewriting alone(const Rewriting& r, std::span<const Statement> statements) {
     part.program.nodes.emplace_back(std::move(s));
   }
   return part;
+}
+
+double enough_for(const Rewriting& r) {
+  double bytes = 0, arithmetic = 0;
+  for (const auto* outside : {&r.program.inputs, &r.program.outputs})
+    for (const TensorId id : *outside) bytes += elements(r.program, id) * lang::bytes(r.program.tensor(id).dtype);
+  for (const poly::Node& node : r.program.nodes)
+    if (const auto* s = std::get_if<Statement>(&node)) arithmetic += model::arithmetic(points(*s), s->value.type(), r.target);
+  return model::near_the_least * model::least_milliseconds(arithmetic, bytes, r.target);
 }
 
 void copy_operands(Rewriting& r) {

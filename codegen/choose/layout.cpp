@@ -314,7 +314,8 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
   best.cost = std::max(leaf.cost, streaming_cycles(boxed, 0, target)) + copies_today;
   // Of boxes nobody estimates how long the runs are that they write: they are compared with what costs least were all runs long.
   double whole = std::max(leaf.cost - leaf.torn, streaming_cycles(boxed, 0, target)) + copies_today;
-  if (in_cache < model::worth_a_search || (all == nullptr && in_cache < model::near_the_best * at_least)) return best;
+  const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
+  if (in_cache < model::worth_a_search || ((all == nullptr || computes) && in_cache < model::near_the_best * at_least)) return best;
   if (all != nullptr) all->push_back(best);
   const bool stages = may_stage(program, strides, s);
   double bar = model::clearly_less * best.cost, whole_bar = model::clearly_less * whole;
@@ -337,7 +338,6 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
         if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
-  const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
   if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, whole, best, all);
   return best;
 }

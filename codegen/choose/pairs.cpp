@@ -97,11 +97,14 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   std::vector<Statement> own;
   for (const Member& m : all) own.push_back(std::get<Statement>(r.program.nodes[m.n]));
   Rewriting windows = alone(r, own), pairs = windows;
+  const double enough = enough_for(windows);
   std::size_t moved = 0;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (auto made = pair_sums(pairs.program, pairs.strides, std::get<Statement>(pairs.program.nodes[i + moved]), all[i].summed)) moved = sum_pairs(pairs, i + moved, std::move(*made), all[i].summed) - i;
   for (Rewriting* one : {&windows, &pairs}) copy_operands(*one), panel_operands(*one), share_rows(*one);
-  const double bar = windows_take * predicted(std::move(windows));
+  const double today = predicted(std::move(windows));
+  if (today <= enough) return false;
+  const double bar = windows_take * today;
   return predicted(std::move(pairs), bar) < bar;
 }
 

@@ -104,7 +104,7 @@ inline constexpr double near_the_best = 1.3;           // of the cycles of the m
 inline constexpr double memory_decides = 3, boxes_up_to = 1.65;
 // Where multiply-adds take so many times what the tensors take to stream, panels and chunks hold what is read again: convolutions of 14 x 14
 // and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.
-inline constexpr double mostly_computes = 4;
+inline constexpr double mostly_computes = 12;
 
 // Scans: scan.cpp, window.cpp (docs/decisions/scans.md).
 inline constexpr double scan_vectors = 4;              // rows side by side that are one unit
