@@ -103,14 +103,14 @@ TEST_CASE("lines that come one behind the other, in the order of the loops") {
 
 TEST_CASE("lines from another page each take longer than a stream") {
   const Predicted far = predicted("function (D[N, Q, M], B[Q, N, K]) -> (A) { A[m, k: M, K] = +(D[n, q, m] * B[q, n, k]); }", {{"N", 1991}, {"Q", 7}, {"M", 891}, {"K", 7}}, "cpu:x86-64-v4",
-                                  "group A\n  parallel m by 128\n    contract A  m k  n m  k n q  block 7x2  lanes 16  chunk 1\n");
+                                  "no copy\nno stage\nno tile\ngroup A\n  parallel m by 128\n    contract A  m k  n m  k n q  block 7x2  lanes 16  chunk 1\n");
   CHECK(far.of.sum.milliseconds > 2 * 1.3 * far.of.sum.bytes.memory / 25e6);  // 25 GB/s, the rate of a stream
 }
 
 TEST_CASE("what was asked for is not waited for") {
   const auto took = [](const std::string& ahead) {
     return predicted("function (D[N, Q, M], B[Q, N, K]) -> (A) { A[m, k: M, K] = +(D[n, q, m] * B[q, n, k]); }", {{"N", 1991}, {"Q", 7}, {"M", 891}, {"K", 7}}, "cpu:x86-64-v4",
-                     "group A\n  parallel m by 128\n    contract A  m k  n m  k n q  block 7x2  lanes 16" + ahead + "\n")
+                     "no copy\nno stage\nno tile\ngroup A\n  parallel m by 128\n    contract A  m k  n m  k n q  block 7x2  lanes 16" + ahead + "\n")
         .of.sum.milliseconds;
   };
   CHECK(took("  ahead 4 m") < 0.6 * took(""));
