@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "codegen/choose/layout.h"
@@ -248,10 +250,12 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
   const Rewriting part = alone(r, alike);
   const double enough = enough_for(part);
-  if (cycles(s) >= model::worth_a_search && predicted(part, today) <= enough) return today;
+  std::optional<double> as_it_is;
+  if (cycles(s) >= model::worth_a_search) as_it_is = predicted(part, today);
+  if (as_it_is && *as_it_is <= enough) return today;
   std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, today, r.target, own);
   if (all.size() == 1) return std::move(all.front());
-  const double first = predicted(part, all.front());
+  const double first = as_it_is && all.front().lies_as(today) ? *as_it_is : predicted(part, all.front());
   if (first <= enough) return std::move(all.front());
   std::size_t best = 0;
   double least = model::faster_by_prediction * first;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/model/machine.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "lang/diagnostic.h"

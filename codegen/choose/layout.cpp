@@ -377,10 +377,9 @@ std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides&
   std::vector<Layouts> all;
   Layouts chosen = search_layouts(program, strides, s, today, target, alone, alone || stands_alone(program, s) ? &all : nullptr);
   std::ranges::stable_sort(all, {}, &Layouts::cost);
-  const auto same = [](const Layouts& a, const Layouts& b) { return a.reads == b.reads && a.target == b.target && a.boxes == b.boxes; };
   std::vector<Layouts> others;
   for (Layouts& one : all)
-    if (!same(one, chosen) && std::ranges::none_of(others, [&](const Layouts& other) { return same(one, other); })) others.push_back(std::move(one));
+    if (!one.lies_as(chosen) && std::ranges::none_of(others, [&](const Layouts& other) { return one.lies_as(other); })) others.push_back(std::move(one));
   all = std::move(others);
   if (all.size() >= model::layouts_looked_at) all.resize(model::layouts_looked_at - 1);
   all.insert(all.begin(), std::move(chosen));
@@ -388,7 +387,7 @@ std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides&
   const std::size_t most = all.size() + model::moved_looked_at;
   for (Layouts& one : layouts_that_move(program, strides, s, target, all.front().cost)) {
     if (all.size() == most) break;
-    if (std::ranges::none_of(all, [&](const Layouts& other) { return other.reads == one.reads && other.target == one.target && other.boxes.empty(); })) all.push_back(std::move(one));
+    if (std::ranges::none_of(all, [&](const Layouts& other) { return one.lies_as(other); })) all.push_back(std::move(one));
   }
   return all;
 }

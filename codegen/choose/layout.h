@@ -22,6 +22,7 @@ struct Layouts {
   std::vector<std::pair<std::size_t, std::int64_t>> boxes = {};  // indices of which a turn has a part, and how many: copies are of a turn (tile.h)
   double cost = 0;                                     // cycles, copies included
   bool moves = false;                                  // one index, and leaves all others where they are
+  bool lies_as(const Layouts& other) const { return reads == other.reads && target == other.target && boxes == other.boxes; }
 };
 
 // `today`: copies that are made otherwise, with no staged result. Other layouts are chosen where they cost a good deal less.

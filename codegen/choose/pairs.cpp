@@ -3,6 +3,7 @@
 #include "codegen/choose/pairs.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -98,14 +99,17 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   for (const Member& m : all) own.push_back(std::get<Statement>(r.program.nodes[m.n]));
   Rewriting windows = alone(r, own), pairs = windows;
   const double enough = enough_for(windows);
+  const auto time_of = [](Rewriting one, double bar) {
+    copy_operands(one), panel_operands(one), share_rows(one);
+    return predicted(std::move(one), bar);
+  };
+  const double today = time_of(std::move(windows), std::numeric_limits<double>::infinity());
+  if (today <= enough) return false;
   std::size_t moved = 0;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (auto made = pair_sums(pairs.program, pairs.strides, std::get<Statement>(pairs.program.nodes[i + moved]), all[i].summed)) moved = sum_pairs(pairs, i + moved, std::move(*made), all[i].summed) - i;
-  for (Rewriting* one : {&windows, &pairs}) copy_operands(*one), panel_operands(*one), share_rows(*one);
-  const double today = predicted(std::move(windows));
-  if (today <= enough) return false;
   const double bar = windows_take * today;
-  return predicted(std::move(pairs), bar) < bar;
+  return time_of(std::move(pairs), bar) < bar;
 }
 
 bool pays(Rewriting& r, const std::vector<Member>& all) {

@@ -92,7 +92,7 @@ inline constexpr std::int64_t few_lanes = 8;           // values of an index: fe
 // Layouts and boxes of a contraction: choose/layout.cpp (docs/decisions/layouts_by_cost.md, boxes.md).
 inline constexpr double worth_a_search = 30000;        // cycles: below, no layout saves what it takes to think about
 inline constexpr double clearly_less = 0.7;            // of today's cost, for the estimates are rough
-inline constexpr std::size_t layouts_looked_at = 16;    // of those that cost least by the rough estimate, that the model predicts
+inline constexpr std::size_t layouts_looked_at = 16;   // of those that cost least by the rough estimate, that the model predicts
 inline constexpr std::size_t moved_looked_at = 4;      // of those that move one index of lanes
 // Of what another layout must come to, for one that moves an index: 12 of 13 rows of the scan that promised so much were faster, of the others half.
 inline constexpr double faster_by_moving = 0.85;

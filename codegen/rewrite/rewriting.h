@@ -66,7 +66,7 @@ std::optional<std::size_t> read_of(const poly::Program& program, const poly::Sta
 // The statement that computes `made` and stands at n or later moves before the one at n. Returns where that one stands then.
 std::size_t move_before(poly::Program& program, std::size_t n, TensorId made);
 const std::string& target_name(const poly::Program& program, const poly::Statement& s);
-// How a tensor between statements lies that a directive has made.
+// How copies, panels, staged results and sums of pairs lie.
 std::vector<std::int64_t> strides_between(const poly::Tensor& tensor, const Target& target);
 
 }  // namespace tilec::codegen
