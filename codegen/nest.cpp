@@ -135,14 +135,16 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   return strides;
 }
 
-std::vector<std::int64_t> rows_apart(const std::vector<std::int64_t>& shape, std::int64_t element_bytes) {
+std::vector<std::int64_t> rows_apart(const std::vector<std::int64_t>& shape, std::int64_t element_bytes, bool at_lines) {
   std::vector<std::int64_t> strides(shape.size());
   if (poly::product(shape) == 0) return strides;
+  const std::int64_t of_line = static_cast<std::int64_t>(model::line) / element_bytes;
   std::vector<poly::Exact> rows(shape.size());         // of this dimension and all outer ones: that lie steps of its stride apart
   for (std::size_t d = 0; d < shape.size(); ++d) rows[d] = d == 0 ? poly::Exact(shape[d]) : rows[d - 1] * shape[d];
   poly::Exact stride = 1;
   for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
-    if (model::share_sets(rows[d].get(), (stride * element_bytes).get())) stride += static_cast<std::int64_t>(model::line) / element_bytes;
+    if (at_lines && d + 2 == shape.size() && static_cast<double>(shape.back()) * static_cast<double>(element_bytes) >= model::row_at_lines) stride = (stride + of_line - 1).get() / of_line * of_line;
+    if (model::share_sets(rows[d].get(), (stride * element_bytes).get())) stride += of_line;
     strides[d] = stride.get();
   }
   return strides;

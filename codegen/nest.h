@@ -57,8 +57,8 @@ struct Nest {
 using Strides = std::vector<std::vector<std::int64_t>>;  // per tensor, in elements
 
 std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape);
-// The same, but no rows lie so far apart that a first cache would hold few of them (model::share_sets).
-std::vector<std::int64_t> rows_apart(const std::vector<std::int64_t>& shape, std::int64_t element_bytes);
+// The same, but no rows lie so far apart that a first cache would hold few of them (model::share_sets). `at_lines`: long ones begin at lines.
+std::vector<std::int64_t> rows_apart(const std::vector<std::int64_t>& shape, std::int64_t element_bytes, bool at_lines = false);
 // Elements from the first to the last of a shape that lies so; 0: it has none.
 std::int64_t reach_of(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides);
 std::vector<std::int64_t> extents(const poly::Tensor& tensor);  // of a bound tensor

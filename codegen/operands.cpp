@@ -13,6 +13,7 @@
 #include "codegen/choose/layout.h"
 #include "codegen/choose/pairs.h"
 #include "codegen/choose/predicted.h"
+#include "codegen/choose/rows.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
@@ -238,8 +239,7 @@ double predicted(Rewriting alike, const Layouts& layouts, double bar = std::nume
     if (s.reads.size() > 1 && (n == 0 || suits(alike, s, layouts))) n = lay_out(alike, n, layouts);
   }
   panel_operands(alike);
-  share_rows(alike);
-  return predicted(std::move(alike), bar);
+  return predicted_by_rows(std::move(alike), bar);
 }
 
 // Of statements alike, the first of which says which layouts there are.

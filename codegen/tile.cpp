@@ -37,7 +37,7 @@ class Tile {
   }
 
   std::vector<std::int64_t> strides(TensorId local) const {
-    return rows_apart(shape(local), lang::bytes(program_.tensor(local).dtype));
+    return rows_apart(shape(local), lang::bytes(program_.tensor(local).dtype), true);
   }
 
   bool local(TensorId id) const { return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end(); }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "codegen/choose/layout.h"
-#include "codegen/choose/predicted.h"
+#include "codegen/choose/rows.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/pairs.h"
 #include "codegen/model/predict.h"
@@ -17,7 +17,6 @@
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
-#include "codegen/rewrite/rows.h"
 
 namespace tilec::codegen {
 
@@ -100,8 +99,8 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   Rewriting windows = alone(r, own), pairs = windows;
   const double enough = enough_for(windows);
   const auto time_of = [](Rewriting one, double bar) {
-    copy_operands(one), panel_operands(one), share_rows(one);
-    return predicted(std::move(one), bar);
+    copy_operands(one), panel_operands(one);
+    return predicted_by_rows(std::move(one), bar);
   };
   const double today = time_of(std::move(windows), std::numeric_limits<double>::infinity());
   if (today <= enough) return false;

@@ -13,6 +13,7 @@
 namespace tilec::codegen {
 
 double predicted(Rewriting r, double bar) {
+  align_rows(r.program, r.strides, r.target);
   std::vector<Fused::Set> sets = sets_of(r);
   const Fused fused{std::move(r.program), std::move(r.strides), std::move(sets), {}};
   Plan plan = schedule(fused, r.target);

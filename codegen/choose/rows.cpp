@@ -43,4 +43,14 @@ void share_rows_that_pay(Rewriting& r) {
   }
 }
 
+double predicted_by_rows(Rewriting r, double bar) {
+  Rewriting apart = r;
+  share_rows(r);
+  const bool shared = !r.rows.empty();
+  const double together = predicted(std::move(r), bar);
+  if (!shared) return together;
+  const double with = predicted(std::move(apart), std::min(bar, together));
+  return with < model::faster_apart * together ? with : together;
+}
+
 }  // namespace tilec::codegen

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include "codegen/model/machine.h"
+#include "codegen/plan.h"
+#include "codegen/rewrite.h"
+
 namespace tilec::codegen {
 
 using poly::Program;
@@ -25,6 +29,44 @@ std::string no_statement(const std::string& tensor) { return fmt::format("no sta
 
 std::vector<std::int64_t> strides_between(const poly::Tensor& tensor, const Target& target) {
   return target.family == Target::Family::Cpu ? rows_apart(extents(tensor), lang::bytes(tensor.dtype)) : row_major(extents(tensor));
+}
+
+namespace {
+
+// What touches a tensor in between; none: an intrinsic does, or its memory is not its own.
+std::vector<const Statement*> statements_around(const Program& program, const std::vector<TensorId>& buffer, TensorId id) {
+  std::vector<const Statement*> found;
+  if (is_output(program, id) || std::ranges::find(program.inputs, id) != program.inputs.end() || std::ranges::count(buffer, buffer[static_cast<std::size_t>(id)]) > 1) return found;
+  for (const poly::Node& node : program.nodes) {
+    const auto* s = std::get_if<Statement>(&node);
+    if (s == nullptr && (reads(node, id) || std::ranges::find(std::get<poly::Intrinsic>(node).targets, id) != std::get<poly::Intrinsic>(node).targets.end())) return {};
+    if (s != nullptr && (s->target.tensor == id || reads(node, id))) found.push_back(s);
+  }
+  return found;
+}
+
+}  // namespace
+
+void align_rows(const Program& program, Strides& strides, const Target& target) {
+  if (target.family != Target::Family::Cpu) return;
+  const std::vector<TensorId> buffer = buffers(program);
+  for (std::size_t id = 0; id < program.tensors.size(); ++id) {
+    const std::int64_t bytes = lang::bytes(program.tensors[id].dtype);
+    const std::size_t rank = strides[id].size();
+    if (rank < 2 || strides[id][rank - 2] * bytes % static_cast<std::int64_t>(model::line) == 0) continue;
+    std::vector<std::int64_t> lie = rows_apart(extents(program.tensors[id]), bytes, true);
+    if (lie == strides[id]) continue;
+    const std::vector<const Statement*> around = statements_around(program, buffer, static_cast<TensorId>(id));
+    if (around.empty()) continue;
+    const auto loops = [&] {
+      std::size_t count = 0;
+      for (const Statement* s : around) count += nest_of(*s, strides).dims.size();
+      return count;
+    };
+    const std::size_t today = loops();
+    std::swap(strides[id], lie);
+    if (loops() != today) std::swap(strides[id], lie);
+  }
 }
 
 std::optional<std::size_t> index_of(const Statement& s, const std::string& name) {

@@ -68,5 +68,7 @@ std::size_t move_before(poly::Program& program, std::size_t n, TensorId made);
 const std::string& target_name(const poly::Program& program, const poly::Statement& s);
 // How copies, panels, staged results and sums of pairs lie.
 std::vector<std::int64_t> strides_between(const poly::Tensor& tensor, const Target& target);
+// Long rows of tensors in between begin at lines, where no loop over two of their dimensions becomes two by that.
+void align_rows(const poly::Program& program, Strides& strides, const Target& target);
 
 }  // namespace tilec::codegen
