@@ -277,8 +277,11 @@ Value* BodyEmitter::load_unit(const Place& m, Value* offset) {
   return builder_.CreateAlignedLoad(type, at, align);
 }
 
-// Of the elements from `from` on, those that lanes of the mask take.
+// Of the elements from `from` on, those that lanes of the mask take. Made where the mask is made, outside of the loops that read under it.
 Value* BodyEmitter::mask_of_part(Value* mask, std::int64_t from, std::int64_t stride) {
+  const Builder::InsertPointGuard back(builder_);
+  if (auto* made = llvm::dyn_cast<llvm::Instruction>(mask))
+    if (auto after = made->getInsertionPointAfterDef()) builder_.SetInsertPoint(made->getParent(), *after);
   std::vector<int> lane_of;
   for (std::int64_t element = from; element < from + lanes_; ++element) {
     const auto lane = static_cast<int>(element / std::abs(stride));

@@ -3,7 +3,7 @@
 
 namespace tilec::codegen::model::pairs {
 
-inline constexpr double least_summed = 8;              // terms of a pair: fewer are not worth an element that is stored and read
+inline constexpr double least_summed = 4;              // terms of a pair: fewer are not worth an element that is stored and read
 inline constexpr double most_points = 1.25;            // of those of the windows, which leave out pairs that do not meet
 // Of the cost of the windows as they are: where their lanes meet borders, which the model of leaves counts too cheap; elsewhere, as in
 // convolutions whose lanes are channels (14 x 14, 256 channels, took 1.15 times as long).
