@@ -209,16 +209,17 @@ bool writes_once(const Compute& leaf, const Nest& nest, std::int64_t bytes) {
 
 // A result that is half of the last cache or more, and an output that nobody here reads, is stored past the cache. Not by turned blocks: they write no two
 // vectors of a row one after the other, so where callers' memory begins within a line, every vector leaves parts of two (9.6 ms for 2.9 on a Zen 4).
-void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
+void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const Group& group, const Target& target) {
   const TensorId id = nest.target.tensor;
   const auto* map = leaf.as<forms::Map>();
   if (has_threads(target) || !is_output(program, id)) return;
   if (!map && !writes_once(leaf, nest, element_bytes(program, id))) return;
-  const bool long_rows = !leaf.n.empty() && static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent * element_bytes(program, id)) >= model::streamed_row;
+  const double row = leaf.n.empty() ? 0 : static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent * element_bytes(program, id));
+  const bool long_rows = row >= (group.body.size() > 1 ? model::streamed_row_of_turn : model::streamed_row);
   if (map && (map->turned || (!long_rows && !whole_lines(nest, leaf, element_bytes(program, id))))) return;
   if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return;
   if (std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); })) return;
-  if (leaf.set_streams()) widen_for_streams(leaf, facts(nest, loops, target));
+  if (leaf.set_streams()) widen_for_streams(leaf, facts(nest, group.loops, target));
 }
 
 // The group of a Gather, Scatter or Sort.
@@ -275,7 +276,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, nest, node, target);
       if (group.body.front().is<forms::Reduce>()) choose_turns(group, why, program, fused.strides, nest, target);
-      stream(group.body.back(), program, nest, group.loops, target);
+      stream(group.body.back(), program, nest, group, target);
       continue;
     }
     Nest nest = leaf_nest(program, group, group.body[l], fused.strides);
@@ -287,7 +288,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     group.body[l] = std::move(choice.leaf);
     why.leaves.push_back(std::move(choice.why));
     if (has_threads(target)) for_threads(group.body[l], turn, target);
-    stream(group.body[l], program, nest, group.loops, target);
+    stream(group.body[l], program, nest, group, target);
   }
   return group;
 }

@@ -55,6 +55,9 @@ inline constexpr double streamed_part_of_l3 = 0.5;     // from which on a result
 // Bytes of a row that ends within a line, from which on it is streamed. Zen 5, copies of 36 MB to rows of 22, 40, 130, 300 and 700 elements of f32: 23,
 // 24, 8, 3.1 and 1.8 ms streamed, 3.9, 3.1, 2.3, 1.9 and 2.0 through the cache.
 inline constexpr double streamed_row = 2048;
+// The same where others come between two rows: what is left of a line is written alone, long before the rest of it. Softmax, its gradient and layer norm of
+// 24 MB, with streams and without: rows of 516 elements take 2.0 times as long, of 1012 1.44, 1508 1.18, 2516 0.98, 3508 0.89, 7012 0.81.
+inline constexpr double streamed_row_of_turn = 9216;
 inline constexpr std::int64_t gather_turns = 32, scatter_turns = 8;  // at most: a scatter reads all numbers in every turn
 inline constexpr double narrow_gather = 3;             // times the cycles of a row, for an element that is gathered alone
 inline constexpr std::int64_t gathered_vectors = 64;   // at once
