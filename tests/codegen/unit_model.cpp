@@ -156,6 +156,10 @@ TEST_CASE("rows of a tensor between statements lie where a cache holds a line of
   CHECK(codegen::rows_apart({4, 1024}, 4) == Shape{1024, 1});
   CHECK(codegen::rows_apart({249, 18, 16, 16}, 4) == Shape{4912, 272, 16, 1});  // 4896 would be 306 lines, which few rows share
   CHECK(codegen::rows_apart({3, 0, 1024}, 4) == Shape{0, 0, 0});
+  CHECK(codegen::rows_apart({5, 9, 70}, 4) == Shape{630, 70, 1});
+  CHECK(codegen::rows_apart({5, 9, 70}, 4, true) == Shape{720, 80, 1});
+  CHECK(codegen::rows_apart({5, 9, 70}, 2, true) == Shape{630, 70, 1});         // 140 bytes
+  CHECK(codegen::rows_apart({48, 1020}, 4, true) == Shape{1040, 1});            // 1024 would share sets
   CHECK(codegen::reach_of({48, 1024}, {1040, 1}) == 47 * 1040 + 1024);
   CHECK(codegen::reach_of({3, 0, 1024}, {0, 0, 0}) == 0);
   CHECK(codegen::reach_of({}, {}) == 1);
