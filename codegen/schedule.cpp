@@ -186,6 +186,8 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
   place(group, why, nest, node, target);
   Compute& leaf = group.body.front();
+  leaf.ahead.clear();                                  // a plan says neither of a fill
+  leaf.block()->claims = false;
   leaf.form = forms::Fill{*leaf.block()};
   return group;
 }
