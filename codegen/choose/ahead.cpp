@@ -76,7 +76,7 @@ class Steps {
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
       const bool in_m = m_ >= 0 && coefficient(read, static_cast<std::size_t>(m_)) != 0;
-      const bool in_n = n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 && !(in_m && leaf_.block() && leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1);
+      const bool in_n = !leaf_.is<forms::Reduce>() && n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 && !(in_m && leaf_.block() && leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1);
       all.add(in_n ? leaf_.n : leaf_.m(), in_n ? blocks(n_, leaf_.vectors * leaf_.lanes) : blocks(m_, leaf_.rows), 1);
     }
     return all;
@@ -179,7 +179,8 @@ Asking asking(const Facts& f, const Compute& leaf) {
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty()) return {std::move(turns)};
   if (count > 0) return {{{steps.asks(), count}}};
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity(), 1); !turns.empty()) return {std::move(turns)};
-  return {contract != nullptr ? early(f, steps, steps.by_blocks(), 1, true) : std::vector<Ahead>()};
+  const bool masked = f.extent[*f.nest.dim(leaf.n)] < leaf.lanes;  // then a core fetches not even the next line
+  return {contract != nullptr || masked ? early(f, steps, steps.by_blocks(), 1, true) : std::vector<Ahead>()};
 }
 
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
