@@ -29,6 +29,7 @@ struct Machine {
   Level l2, l3, memory;
   double back;                                         // of the cycles of a line that is fetched, what one that is sent back takes beside it
   Pages near, far;                                     // what its first and its second list of pages hold
+  double asked;                                        // of the cycles that a run takes to begin, where it is asked for some steps before
   double launch;                                       // cycles from one kernel to the next
   double turn;                                         // cycles to hand a turn of a parallel loop to the core that asked
   bool masks;                                          // AVX-512: functions take fewer steps, and none element by element
@@ -72,6 +73,5 @@ inline constexpr double scattered_elements = 4, scattered_room = 2;
 inline constexpr double streams = 16;                  // side by side
 inline constexpr double reach = page / 2;              // bytes: a step as wide, or less, goes on with a stream
 inline constexpr double ramp = 128;                    // lines
-inline constexpr double asked_start = 0.35;            // of the cycles that a run takes to begin, where it is asked for some steps before
 
 }  // namespace tilec::codegen::model

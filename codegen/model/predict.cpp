@@ -128,7 +128,7 @@ class Predictor {
     return made;
   }
 
-  double wait(const Level& level, const Moved& moved) const { return (moved.lines - (1 - machine_->back) * moved.back) * level.line + moved.runs * level.start + moved.first * level.ahead; }
+  double wait(const Level& level, const Moved& moved) const { return (moved.lines - (1 - machine_->back) * moved.back) * level.line + (moved.runs + machine_->asked * moved.asked) * level.start + moved.first * level.ahead; }
 
   double turns(std::size_t g) const {
     const Walk& walk = groups_[g].leaves.front().walk;

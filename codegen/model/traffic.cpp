@@ -86,7 +86,7 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
     moved.lines += lines;
     if (written && !leaf.stream) moved.back += lines / ways;
     if (written ? leaf.stream || leaf.claims : leaf.asked[a] == Asked::Early) continue;  // nobody waits
-    moved.runs += lines / ways / run * (!written && leaf.asked[a] == Asked::Steps ? asked_start : 1);
+    (!written && leaf.asked[a] == Asked::Steps ? moved.asked : moved.runs) += lines / ways / run;
     if (!written && leaf.asked[a] == Asked::Not) moved.first += lines / run * std::min(run, ramp);
   }
   return moved;

@@ -17,7 +17,9 @@ namespace tilec::codegen::model {
 
 struct Machine;
 
-struct Moved { double lines = 0, back = 0, runs = 0, first = 0; };  // both ways; `back`: of the lines, those that are sent back; `first`: those at the beginning of a run (machine.h: ramp)
+// Both ways. `back`: of the lines, those that are sent back; `runs` that begin, and those that are `asked` for before; `first`: lines at the beginning of
+// a run (machine.h: ramp).
+struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0; };
 
 // Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it goes on with lines that it knows.
 enum class Asked { Not, Steps, Early };
