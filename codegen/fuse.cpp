@@ -131,9 +131,7 @@ std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, 
     if (!applies) return std::nullopt;
     if (heard.programs != nullptr) heard.programs->emplace_back(pass.name, r.program);
   }
-  align_rows(r.program, r.strides, r.target);
-  std::vector<Fused::Set> sets = sets_of(r);
-  return Fused{std::move(r.program), std::move(r.strides), std::move(sets), std::move(r.done)};
+  return in_sets(std::move(r));
 }
 
 Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target) {

@@ -1,7 +1,6 @@
 #include "codegen/choose/predicted.h"
 
 #include <utility>
-#include <vector>
 
 #include "codegen/choose/leaves.h"
 #include "codegen/fuse.h"
@@ -13,14 +12,13 @@
 namespace tilec::codegen {
 
 double predicted(Rewriting r, double bar) {
-  align_rows(r.program, r.strides, r.target);
-  std::vector<Fused::Set> sets = sets_of(r);
-  const Fused fused{std::move(r.program), std::move(r.strides), std::move(sets), {}};
-  Plan plan = schedule(fused, r.target);
-  const double by_counts = model::milliseconds_of(plan, fused.strides, r.target);
+  const Target target = r.target;
+  const Fused fused = in_sets(std::move(r));
+  Plan plan = schedule(fused, target);
+  const double by_counts = model::milliseconds_of(plan, fused.strides, target);
   if (by_counts >= model::leaves_save * bar) return by_counts;
-  choose_leaves(plan, fused.strides, r.target);
-  return model::milliseconds_of(plan, fused.strides, r.target);
+  choose_leaves(plan, fused.strides, target);
+  return model::milliseconds_of(plan, fused.strides, target);
 }
 
 }  // namespace tilec::codegen

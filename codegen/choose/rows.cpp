@@ -49,8 +49,8 @@ double predicted_by_rows(Rewriting r, double bar) {
   const bool shared = !r.rows.empty();
   const double together = predicted(std::move(r), bar);
   if (!shared) return together;
-  const double with = predicted(std::move(apart), std::min(bar, together));
-  return with < model::faster_apart * together ? with : together;
+  const double alone = predicted(std::move(apart), std::min(bar, together));
+  return alone < model::faster_apart * together ? alone : together;
 }
 
 }  // namespace tilec::codegen

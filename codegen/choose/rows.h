@@ -1,8 +1,6 @@
 // Which statements share rows (rewrite/rows.h), where the model has its say.
 #pragma once
 
-#include <limits>
-
 #include "codegen/rewrite/rewriting.h"
 
 namespace tilec::codegen {
@@ -12,6 +10,6 @@ namespace tilec::codegen {
 void share_rows_that_pay(Rewriting& r);
 
 // What the model says of a program whose rows are shared or not, whichever takes less.
-double predicted_by_rows(Rewriting r, double bar = std::numeric_limits<double>::infinity());
+double predicted_by_rows(Rewriting r, double bar);
 
 }  // namespace tilec::codegen

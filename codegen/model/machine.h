@@ -51,9 +51,8 @@ inline bool share_sets(std::int64_t rows, std::int64_t step) {
   return step >= least_apart && step % bytes == 0 && rows > least_ways / 2 * (sets / std::gcd(step / bytes, sets));
 }
 
-// Bytes of a row from which on it pays to begin it at a line. Zen 5: two vectors of each of 117 rows of 5072 bytes, read again and again beside stores, took
-// 4.6 to 6.1 ms, of rows of 5184 bytes 4.3 to 4.7. Programs of the scan of which a copy lies otherwise became 1.030 times as fast from 256 bytes on, from 128
-// or 1024 on less.
+// Bytes of a row from which on it pays to begin it at a line (docs/decisions/rows_at_lines.md). Zen 5: vectors of 117 rows of 5072 bytes, read again and again
+// beside stores, took 8.2 to 11.0 ms, of rows of 5184 bytes 5.6 to 8.0.
 inline constexpr double row_at_lines = 256;
 
 // Of 64 lines that are stored one after the other, how many may share a set at no cost, and cycles of each line whenever as many again do. Zen 5: squares

@@ -564,6 +564,8 @@ void share_rows(Rewriting& r) {
   put_in_order(r.program, sets);
 }
 
+namespace {
+
 std::vector<Fused::Set> sets_of(const Rewriting& r) {
   std::map<TensorId, const Rewriting::Rows*> shared;
   std::map<TensorId, const Rewriting::Tile*> tiles;
@@ -593,6 +595,14 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
     set.strips = set.strips || lies_along(r.program, r.strides, *s, set.loops.back().back(), r.target);
   }
   return sets;
+}
+
+}  // namespace
+
+Fused in_sets(Rewriting r) {
+  align_rows(r.program, r.strides, r.target);
+  std::vector<Fused::Set> sets = sets_of(r);
+  return Fused{std::move(r.program), std::move(r.strides), std::move(sets), std::move(r.done)};
 }
 
 }  // namespace tilec::codegen

@@ -12,7 +12,7 @@ namespace tilec::codegen {
 // Indices that become the set's loops get one name in all its statements, in the program.
 void share_rows(Rewriting& r);
 
-// The program's statements in sets: those that directives share, every other one alone.
-std::vector<Fused::Set> sets_of(const Rewriting& r);
+// What the directives leave: rows where they lie best, and statements in sets, those that directives share, every other one alone.
+Fused in_sets(Rewriting r);
 
 }  // namespace tilec::codegen
