@@ -53,7 +53,7 @@ class Leaf {
     for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
     for (const Ahead& one : leaf.ahead) ahead_.emplace_back(static_cast<std::size_t>(find(one.index)), one.count);
-    if (!ahead_.empty()) asks_ = level_that_waits(nest, leaf).value_or(k_.size()), by_block_ = asks_by_block(nest, leaf);
+    if (!ahead_.empty()) asks_ = level_that_waits(nest, leaf).value_or(k_.size()), by_block_ = asks_by_block(nest, leaf), taps_around_ = taps_around(nest, leaf);
     for (std::size_t r = 0; r < nest.reads.size(); ++r) by_stream_.push_back(asks_by_stream(nest, leaf, nest.reads[r], bytes_of(r)));
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
@@ -618,7 +618,7 @@ class Leaf {
   // What the access goes ahead by, the innermost steps counted or not.
   const std::pair<std::size_t, std::int64_t>* goes_by(const Form& f, bool steps) const {
     for (const auto& one : ahead_)
-      if (f.coefficients[one.first] && (steps || one.first != k_.back() || static_cast<std::size_t>(contract_.taps) == k_.size())) return &one;
+      if (f.coefficients[one.first] && (steps || one.first != k_.back() || taps_around_ == k_.size())) return &one;
     return nullptr;
   }
   // How far the elements that are asked for lie behind those that are read.
@@ -1098,6 +1098,7 @@ class Leaf {
   std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the innermost loop
   std::optional<Expr> later_;                          // this is not the first part of a reduction folded in parts
   bool cleared_ = false;                               // blocks hold the identity: values of `taps` will add to it
+  std::size_t taps_around_ = 0;                        // of k_, the first ones whose values are loops around the blocks
   std::size_t folded_from_ = 0;                        // position in k_ of the first reduction inside the blocks
   std::map<std::tuple<const void*, std::int64_t, std::int64_t>, Expr> hoisted_;  // of a step, computed before its loop
   bool whole_mask_ = false;                            // the fold stands inside one mask already

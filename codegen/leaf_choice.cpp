@@ -135,10 +135,9 @@ std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<st
     if (f.nest.dims[d].reduction && (share_row(f.nest, d, n) || (m && share_row(f.nest, d, *m)))) taps.push_back(d);
   return taps;
 }
-// Most of their values are taken together.
 bool joined(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
   const std::vector<std::size_t> taps = taps_of(f, n, m);
-  return taps.size() == 1 && 2 * passes_of_taps(f.nest, f.extent, taps) <= f.extent[taps[0]];
+  return taps.size() == 1 && goes_at_once(f.nest, f.extent, taps[0]);
 }
 enum class BlockForm { Plain, Turned, Taps };
 struct Block {

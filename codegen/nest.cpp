@@ -342,4 +342,8 @@ std::int64_t passes_of_taps(const Nest& nest, const std::vector<std::int64_t>& e
   return passes;
 }
 
+bool goes_at_once(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t tap) {
+  return 2 * passes_of_taps(nest, extents, {tap}) <= extents[tap];
+}
+
 }  // namespace tilec::codegen

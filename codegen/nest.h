@@ -84,6 +84,8 @@ bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector
 double interior_part(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner);
 // How often a leaf goes through its blocks whose sums take values of these reductions one at a time; of the last one, those at once that bound no output.
 std::int64_t passes_of_taps(const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps);
+// Whether most values of such a reduction go through the blocks at once.
+bool goes_at_once(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t tap);
 // The extent's product; saturates.
 std::int64_t box_points(const Nest& nest);
 // Without the dimension `part` and the row 0 <= whole - step * part < step: a turn has one value of it.

@@ -46,8 +46,7 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
 }
 
 bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
-  const auto* contract = leaf.as<forms::Contract>();
-  if (contract == nullptr || leaf.n.empty() || static_cast<std::size_t>(contract->taps) >= leaf.k.size()) return false;
+  if (!leaf.is<forms::Contract>() || leaf.n.empty() || taps_around(nest, leaf) >= leaf.k.size()) return false;
   const auto step = [&](const std::string& index) { return std::abs(read.offset.coefficients[*nest.dim(index)]); };
   const auto extent = [&](const std::string& index) { return nest.dims[*nest.dim(index)].extent; };
   if (step(leaf.n) != 1 || extent(leaf.n) >= leaf.lanes || step(leaf.k.back()) == 0 || static_cast<double>(step(leaf.k.back()) * bytes) >= model::ahead::followed) return false;
@@ -62,16 +61,24 @@ bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& rea
   return by != leaf.ahead.end() && !leaf.k.empty() && by->index == leaf.k.back() && streams_under_masks(nest, leaf, read, bytes);
 }
 
-bool asks_by_block(const Nest& nest, const Compute& leaf) {
+std::size_t taps_around(const Nest& nest, const Compute& leaf) {
   const auto* contract = leaf.as<forms::Contract>();
-  if (contract == nullptr || leaf.k.empty()) return false;
+  const std::size_t taps = contract != nullptr ? static_cast<std::size_t>(contract->taps) : 0;
+  if (taps == 0) return 0;
+  std::vector<std::int64_t> extents;
+  for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
+  return goes_at_once(nest, extents, *nest.dim(leaf.k[taps - 1])) ? taps - 1 : taps;
+}
+
+bool asks_by_block(const Nest& nest, const Compute& leaf) {
+  if (!leaf.is<forms::Contract>() || leaf.k.empty()) return false;
   const auto level = level_that_waits(nest, leaf);
-  return !level || static_cast<std::int64_t>(*level) < contract->taps;
+  return !level || *level < taps_around(nest, leaf);
 }
 
 std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t rows, std::int64_t bytes) {
-  const auto* contract = leaf.as<forms::Contract>();
-  if (contract == nullptr || static_cast<std::size_t>(contract->taps) >= leaf.k.size() || leaf.m().empty()) return std::nullopt;
+  const std::size_t taps = taps_around(nest, leaf);
+  if (!leaf.is<forms::Contract>() || taps >= leaf.k.size() || leaf.m().empty()) return std::nullopt;
   const auto dim = [&](std::size_t level) { return *nest.dim(leaf.k[level]); };
   const auto moves = [&](std::size_t by) { return read.offset.coefficients[by] != 0; };
   constexpr auto line = static_cast<std::int64_t>(model::line);
@@ -86,7 +93,7 @@ std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const 
   InTurn made{1, 0};
   if (__builtin_mul_overflow(rows, extent * step / line, &made.lines)) return std::nullopt;
   if (made.lines <= model::ahead::at_once) return std::nullopt;
-  for (std::size_t level = last; level-- > static_cast<std::size_t>(contract->taps) && dim(level) != d && (!asking || level > *asking);) {
+  for (std::size_t level = last; level-- > taps && dim(level) != d && (!asking || level > *asking);) {
     if (!moves(dim(level)) && nest.dims[dim(level)].extent > 1) return std::nullopt;
     if (__builtin_mul_overflow(made.lines, nest.dims[dim(level)].extent, &made.lines)) return std::nullopt;
   }

@@ -27,6 +27,8 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
 bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
 // Whether it is such a stream and these steps ask for it, whatever else the leaf asks for.
 bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
+// How many of the contraction's taps are loops around the blocks: all but a last one most of whose values go through the blocks at once.
+std::size_t taps_around(const Nest& nest, const Compute& leaf);
 // Whether blocks of a contraction ask for what they read in all, for no step of theirs waits.
 bool asks_by_block(const Nest& nest, const Compute& leaf);
 // Of a contraction whose rows go on side by side along the innermost reduction: so many steps of it ask for a line of each row in turn, `lines` in all

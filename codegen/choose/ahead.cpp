@@ -105,8 +105,7 @@ class Steps {
  private:
   // A fold asks in its innermost loop alone; values of taps are loops around the blocks.
   bool asks_never() const {
-    const auto* contract = leaf_.as<forms::Contract>();
-    return contract == nullptr || static_cast<std::int64_t>(level_) < contract->taps;
+    return !leaf_.is<forms::Contract>() || level_ < taps_around(f_.nest, leaf_);
   }
 
   int position(const std::string& name) const { return name.empty() ? -1 : static_cast<int>(*f_.nest.dim(name)); }
@@ -214,8 +213,7 @@ void ask_for_rows(const Facts& f, Compute& leaf) {
 class Around {
  public:
   Around(const Facts& f, const Compute& leaf) : f_(f), leaf_(leaf), folds_(leaf.is<forms::Reduce>()) {
-    const auto* contract = leaf.as<forms::Contract>();
-    const std::size_t taps = contract != nullptr ? static_cast<std::size_t>(contract->taps) : 0;
+    const std::size_t taps = taps_around(f.nest, leaf);
     if (!leaf.n.empty()) add(leaf.n, leaf.vectors * leaf.lanes);
     if (folds_) for (auto index = leaf.k.rbegin(); index != leaf.k.rend(); ++index) add(*index, 1);
     if (!leaf.m().empty()) add(leaf.m(), leaf.rows);

@@ -83,7 +83,7 @@ Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
     if (contract->chunk > 0 && !k.empty()) walker.loop({k.front()}, contract->chunk);
     for (std::int64_t t = 0; t < contract->taps && !k.empty(); ++t) {
       const std::vector<std::int64_t>& whole = walker.made().boxes.front();
-      if (const auto d = nest.dim(k.front()); d && 2 * passes_of_taps(nest, whole, {*d}) <= whole[*d]) break;  // most of its values go through the blocks together
+      if (const auto d = nest.dim(k.front()); d && t + 1 == contract->taps && goes_at_once(nest, whole, *d)) break;
       walker.loop({k.front()}, 1);
       k.erase(k.begin());
     }
