@@ -548,22 +548,23 @@ class Leaf {
   // The steps of the innermost reduction ask in turn for what is read later. None: whoever asks does so for all lines at once, or for none where they are many.
   std::optional<InTurn> in_turn(std::size_t r) const {
     const auto* by = goes_by(nest_.reads[r].offset, false);
-    if (by == nullptr || !tile_.blocked_m) return std::nullopt;
-    const std::optional<InTurn> made = rows_in_turn(nest_, leaf_, nest_.reads[r], by->first, tile_.rows, bytes_of(r));
-    return made && (!by_block_ || static_cast<double>(made->lines) * static_cast<double>(by->second) <= model::ahead::most_lines_between) ? made : std::nullopt;
+    if (by == nullptr) return std::nullopt;
+    const std::optional<InTurn> made = codegen::in_turn(nest_, leaf_, nest_.reads[r], by->first, tile_.rows, tile_.vectors * leaf_.lanes, bytes_of(r));
+    const auto blocked = [&] { return static_cast<int>(made->along) == m_ ? tile_.blocked_m : tile_.blocked_n; };
+    return made && blocked() && (!by_block_ || static_cast<double>(made->lines) * static_cast<double>(by->second) <= model::ahead::most_lines_between) ? made : std::nullopt;
   }
   Body asked_in_turn(std::size_t r, const Expr& moved, const Expr& index) const {
     const std::optional<InTurn> found = in_turn(r);
     if (!found) return {};
     const Form& f = nest_.reads[r].offset;
-    const std::int64_t steps = found->steps, rows = tile_.rows;
+    const std::int64_t steps = found->steps, rows = found->count;
     std::int64_t each = 1;                             // rows of a step
     while (each * steps < rows) each *= 2;
     const Expr turn = index - floor_divide(index, steps) * Expr(steps);
     Body body;
     for (std::int64_t j = 0; j < each; ++j) {
       const Expr row = floor_divide((turn * Expr(each) + Expr(j)) * Expr(rows), steps * each);
-      body.push_back(stmt(Prefetch{views_[r], row * Expr(f.coefficients[static_cast<std::size_t>(m_)]) + Expr(further_on(f, false)) + moved}));
+      body.push_back(stmt(Prefetch{views_[r], row * Expr(f.coefficients[found->along]) + Expr(further_on(f, false)) + moved}));
     }
     return body;
   }

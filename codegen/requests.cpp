@@ -32,14 +32,16 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
   std::optional<std::size_t> near, far;
   double waits = 0;                                    // elements of the largest read that waits far
   std::int64_t inside = 1;                             // steps of the reductions inside
+  std::vector<std::int64_t> extents(nest.dims.size(), 1);
   for (std::size_t level = leaf.k.size(); level-- > 0 && inside <= model::ahead::most_inside;) {
     const std::size_t d = *nest.dim(leaf.k[level]);
     for (const FlatAccess& read : nest.reads) {
-      if (!waits_for(nest, read, d, bytes)) continue;
+      if (!waits_for(nest, read, d, bytes) || model::footprint(read, extents, bytes).lines > model::ahead::short_run) continue;
       if (!near) near = level;
       if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::apart) continue;
       if (const double elements = of_whole(nest, read, bytes).elements; !far || elements > model::ahead::much_more * waits) far = level, waits = elements;
     }
+    extents[d] = nest.dims[d].extent;
     if (__builtin_mul_overflow(inside, std::max<std::int64_t>(1, nest.dims[d].extent), &inside)) break;
   }
   return far ? far : near;
@@ -76,29 +78,31 @@ bool asks_by_block(const Nest& nest, const Compute& leaf) {
   return !level || *level < taps_around(nest, leaf);
 }
 
-std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t rows, std::int64_t bytes) {
+std::optional<InTurn> in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
   const std::size_t taps = taps_around(nest, leaf);
-  if (!leaf.is<forms::Contract>() || taps >= leaf.k.size() || leaf.m().empty()) return std::nullopt;
+  if (!leaf.is<forms::Contract>() || taps >= leaf.k.size()) return std::nullopt;
   const auto dim = [&](std::size_t level) { return *nest.dim(leaf.k[level]); };
-  const auto moves = [&](std::size_t by) { return read.offset.coefficients[by] != 0; };
+  const auto moves = [&](const std::string& index) { return !index.empty() && read.offset.coefficients[*nest.dim(index)] != 0; };
   constexpr auto line = static_cast<std::int64_t>(model::line);
   const std::size_t last = leaf.k.size() - 1;
   const std::int64_t step = std::abs(read.offset.coefficients[dim(last)]) * bytes, extent = nest.dims[dim(last)].extent;
   if (d == dim(last) || step == 0 || step >= line || extent * step < model::ahead::run_in_turn * line) return std::nullopt;
-  const std::int64_t apart = std::abs(read.offset.coefficients[*nest.dim(leaf.m())]) * bytes;
-  if (apart < extent * step || (!leaf.n.empty() && moves(*nest.dim(leaf.n)))) return std::nullopt;
+  if (moves(leaf.m()) == moves(leaf.n)) return std::nullopt;
+  if (const std::int64_t further = std::abs(read.offset.coefficients[d]) * bytes; further && further < line) return std::nullopt;  // in the same lines
+  const bool by_rows = moves(leaf.m());
+  InTurn made{*nest.dim(by_rows ? leaf.m() : leaf.n), by_rows ? rows : columns, 1, 0};
+  if (std::abs(read.offset.coefficients[made.along]) * bytes < extent * step) return std::nullopt;
   if (asks_by_stream(nest, leaf, read, bytes) || !leaves_cache(nest, read, bytes)) return std::nullopt;
   // By blocks, or by steps of a reduction, what the reductions inside them read.
   const std::optional<std::size_t> asking = asks_by_block(nest, leaf) ? std::nullopt : level_that_waits(nest, leaf);
-  InTurn made{1, 0};
-  if (__builtin_mul_overflow(rows, extent * step / line, &made.lines)) return std::nullopt;
+  if (__builtin_mul_overflow(made.count, extent * step / line, &made.lines)) return std::nullopt;
   if (made.lines <= model::ahead::at_once) return std::nullopt;
   for (std::size_t level = last; level-- > taps && dim(level) != d && (!asking || level > *asking);) {
-    if (!moves(dim(level)) && nest.dims[dim(level)].extent > 1) return std::nullopt;
+    if (!moves(leaf.k[level]) && nest.dims[dim(level)].extent > 1) return std::nullopt;
     if (__builtin_mul_overflow(made.lines, nest.dims[dim(level)].extent, &made.lines)) return std::nullopt;
   }
   while (2 * made.steps <= std::min(line / step, extent)) made.steps *= 2;
-  if (model::ahead::again_in_turn * rows < made.steps) return std::nullopt;
+  if (model::ahead::again_in_turn * made.count < made.steps) return std::nullopt;
   return made;
 }
 

@@ -31,11 +31,11 @@ bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& rea
 std::size_t taps_around(const Nest& nest, const Compute& leaf);
 // Whether blocks of a contraction ask for what they read in all, for no step of theirs waits.
 bool asks_by_block(const Nest& nest, const Compute& leaf);
-// Of a contraction whose rows go on side by side along the innermost reduction: so many steps of it ask for a line of each row in turn, `lines` in all
-// between two values of what goes ahead.
-struct InTurn { std::int64_t steps, lines; };
-// Of a block of `rows` whose reads go ahead by dimension d. None: whoever asks does so for all at once.
-std::optional<InTurn> rows_in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t rows, std::int64_t bytes);
+// Of a contraction whose rows (or lanes, where it gathers) go on side by side along the innermost reduction: so many steps of it ask for a line of each
+// of the `count` along dimension `along` in turn, `lines` in all between two values of what goes ahead.
+struct InTurn { std::size_t along; std::int64_t count, steps, lines; };
+// Of a block of `rows` and `columns` whose reads go ahead by dimension d. None: whoever asks does so for all at once.
+std::optional<InTurn> in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t rows, std::int64_t columns, std::int64_t bytes);
 // Whether blocks read along one stream for long, which a core fetches ahead by itself as far as the second cache.
 bool is_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes);
 // Whether an access is to more elements, of so many bytes each, than a second-level cache keeps from one use to the next.

@@ -128,7 +128,7 @@ class Steps {
     return count;
   }
   double lines_of(const FlatAccess& read) const { return lines_of(read, leaf_.rows); }
-  bool in_turn(const FlatAccess& read) const { return rows_in_turn(f_.nest, leaf_, read, asking_, leaf_.rows, bytes_).has_value(); }
+  bool in_turn(const FlatAccess& read) const { return codegen::in_turn(f_.nest, leaf_, read, asking_, leaf_.rows, columns_, bytes_).has_value(); }
   double lines_of(const FlatAccess& read, std::int64_t rows) const { return static_cast<double>(lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_).size()); }
 
   const Facts& f_;
@@ -240,7 +240,7 @@ class Around {
 
  private:
   std::optional<Ahead> by_blocks(const FlatAccess& access, std::int64_t bytes) const {
-    const auto in_turn = leaf_.m().empty() ? std::nullopt : rows_in_turn(f_.nest, leaf_, access, *f_.nest.dim(leaf_.m()), leaf_.rows, bytes);
+    const auto in_turn = leaf_.m().empty() ? std::nullopt : codegen::in_turn(f_.nest, leaf_, access, *f_.nest.dim(leaf_.m()), leaf_.rows, leaf_.vectors * leaf_.lanes, bytes);
     if (!in_turn && !reads_little(access.offset, inner_)) return std::nullopt;
     double lines = in_turn ? static_cast<double>(in_turn->lines) :
                              static_cast<double>(lines_of_step(access.offset, position(leaf_.m()), leaf_.rows, position(leaf_.n), leaf_.vectors * leaf_.lanes, bytes, inner_).size());
@@ -266,7 +266,7 @@ class Around {
     double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2 * static_cast<double>(inner_.back().second);
     for (std::size_t level = inner_.size() - 1; level-- > 0;) {
       const auto& [d, turns] = inner_[level];
-      const auto in_turn = access.offset.coefficients[d] ? rows_in_turn(f_.nest, leaf_, access, d, leaf_.rows, bytes) : std::nullopt;
+      const auto in_turn = access.offset.coefficients[d] ? codegen::in_turn(f_.nest, leaf_, access, d, leaf_.rows, leaf_.vectors * leaf_.lanes, bytes) : std::nullopt;
       if (in_turn) {
         const auto lines = static_cast<double>(in_turn->lines);
         const double count = count_ahead(cycles, lines);
