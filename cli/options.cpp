@@ -35,15 +35,16 @@ Examples:
   tilec test conv.tile                                          run the cases in its comments
   tilec targets                                                 what this machine can run
   tilec stages                                                  what each stage shows
+  tilec cache [clear]                                           what is kept of programs that were compiled
 
-Commands: check  run  build  grad  test  explain  fmt  targets  stages      `tilec COMMAND --help` shows a command's options
+Commands: check  run  build  grad  test  explain  fmt  targets  stages  cache   `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
 Stages:   {}
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
-constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "stages", "test", "show"};
+constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "stages", "cache", "test", "show"};
 
 std::string help() { return fmt::format(fmt::runtime(overview), runtime::stage_names(110, "          ")); }
 

@@ -142,7 +142,8 @@ int run_command(const Options& given) {
   if (!call) return session.report();
   for (const std::string& path : read) session.files.reads(path);
   for (const Word& word : call->outputs) request.outputs.push_back(word.name);  // others are not computed
-  return execute(session, Callable(session.sources, *session.file, request), *call);
+  const bool shows_stages = given.time || given.check || given.grad_check || !given.dump_to.empty();
+  return execute(session, Callable(callable.loaded(), request, runtime::usual_kernels(), shows_stages ? nullptr : runtime::Cache::usual()), *call);
 }
 
 }  // namespace tilec::cli

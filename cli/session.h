@@ -49,6 +49,7 @@ int fmt_command(const Options& options);
 int grad_command(const Options& options);
 int run_command(const Options& options);
 int targets_command(const Options& options);
+int cache_command(const Options& options);
 int stages_command(const Options& options);
 int test_command(const Options& options);
 

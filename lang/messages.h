@@ -190,6 +190,7 @@ inline constexpr Message<Text> plan_line{"E0560", Severity::Error, "this line of
 inline constexpr Message<Text, Text> plan_refused{"E0561", Severity::Error, "`{}` does not apply: {}"};
 inline constexpr Message<Text, Text> plan_order{"E0562", Severity::Error, "`{}` stands behind `{}`"};
 inline constexpr Message<Text, Text> plan_group{"E0563", Severity::Error, "the group of `{}` does not fit: {}"};
+inline constexpr Message<Text, Text> unusable_cache{"W0565", Severity::Warning, "`{}` is no part of the cache: {}"};
 inline constexpr Message<Text> plan_unused{"E0564", Severity::Error, "{} follows no plan"};
 // devices
 inline constexpr Message<Text, Text> no_device{"E0520", Severity::Error, "target `{}` has no device here: {}"};

@@ -161,7 +161,7 @@ tilec_options options_of(const tilec_options* given, const char* function) {
   constexpr std::size_t ends[] = {
       offsetof(tilec_options, function), offsetof(tilec_options, target), offsetof(tilec_options, file_name), offsetof(tilec_options, defines), offsetof(tilec_options, define_count),
       offsetof(tilec_options, sizes), offsetof(tilec_options, size_count), offsetof(tilec_options, threads), offsetof(tilec_options, include), offsetof(tilec_options, include_count),
-      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan), offsetof(tilec_options, room)};
+      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan), offsetof(tilec_options, room), offsetof(tilec_options, cache)};
   if (given->size < sizeof options && std::ranges::count(ends, given->size) == 0) misuse(function, fmt::format("`options.size` is {}, where no field ends: set it to `sizeof(tilec_options)`", given->size));
   std::memcpy(&options, given, std::min(given->size, sizeof options));
   const char* const bytes = reinterpret_cast<const char*>(given);
@@ -211,6 +211,11 @@ codegen::Request request_of(const tilec_options& options, const char* function) 
   return request;
 }
 
+std::shared_ptr<const runtime::Cache> cache_of(const tilec_options& options) {
+  if (options.cache == nullptr) return runtime::Cache::usual();
+  return *options.cache != '\0' ? std::make_shared<const runtime::Cache>(options.cache) : nullptr;
+}
+
 // What is equal is shared as long as one who holds it lives.
 template <class T> class Shared {
  public:
@@ -236,8 +241,8 @@ std::shared_ptr<const runtime::Loaded> shared_file(std::vector<lang::Source> sou
 }
 
 // Of equal files there is one, whose address tells it from others: a Callable holds its file, so none of another with this address is known.
-std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std::size_t kernels) {
-  std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}\n", fmt::ptr(&loaded), r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels);
+std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std::size_t kernels, const runtime::Cache* cache) {
+  std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}|{}\n", fmt::ptr(&loaded), r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels, cache != nullptr ? cache->folder() : "-");
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   key += fmt::format("{}, {}, room {}\n", r.pair ? "pair" : "one", r.plan ? "planned" : "chosen", r.room.value_or(-1));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
@@ -246,9 +251,9 @@ std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std
 }
 
 // Programs alike share one Callable, and with it what it has compiled.
-std::shared_ptr<const runtime::Callable> shared_callable(const std::shared_ptr<const runtime::Loaded>& loaded, const codegen::Request& request, std::size_t kernels) {
+std::shared_ptr<const runtime::Callable> shared_callable(const std::shared_ptr<const runtime::Loaded>& loaded, const codegen::Request& request, std::size_t kernels, const std::shared_ptr<const runtime::Cache>& cache) {
   static Shared<runtime::Callable> shared;
-  return shared.get(key_of(*loaded, request, kernels), [&] { return std::make_shared<const runtime::Callable>(loaded, request, kernels); });
+  return shared.get(key_of(*loaded, request, kernels, cache.get()), [&] { return std::make_shared<const runtime::Callable>(loaded, request, kernels, cache); });
 }
 
 // A function whose inputs all show their sizes can be built at once, so that its errors come now and its names are known.
@@ -419,7 +424,7 @@ std::shared_ptr<const runtime::Loaded> planned(const runtime::Loaded& loaded, co
 std::unique_ptr<tilec_program> program_of(std::shared_ptr<const runtime::Loaded> loaded, codegen::Request request, const tilec_options& options, lang::Diagnostics& diagnostics) {
   auto made = std::make_unique<tilec_program>();
   if (options.plan != nullptr) loaded = planned(*loaded, options.plan, request);
-  made->callable = shared_callable(loaded, request, options.kernels != 0 ? options.kernels : runtime::usual_kernels());
+  made->callable = shared_callable(loaded, request, options.kernels != 0 ? options.kernels : runtime::usual_kernels(), cache_of(options));
   check_extents(*made->callable);
   return fill_names(*made, diagnostics) ? std::move(made) : nullptr;
 }
@@ -482,7 +487,7 @@ tilec_status derivative_of(const tilec_program* program, codegen::Derivative der
   static_cast<void>(need(result, function, derivative.forward ? "tangent" : "gradient"));
   const codegen::Request request = differentiated(callable, std::move(derivative), function);
   auto made = std::make_unique<tilec_program>();
-  made->callable = shared_callable(callable.loaded(), request, callable.kernels());
+  made->callable = shared_callable(callable.loaded(), request, callable.kernels(), callable.disk());
   lang::Diagnostics diagnostics;
   if (!fill_names(*made, diagnostics)) return failed(diagnostics, callable.sources());
   keep(diagnostics, callable.sources(), false);
@@ -495,7 +500,7 @@ tilec_status with_plan(const tilec_program* program, const std::string& plan, ti
   static_cast<void>(need(result, function, "planned"));
   codegen::Request request = p.callable->request();
   const auto loaded = planned(*p.callable->loaded(), plan, request);
-  auto made = std::make_unique<tilec_program>(tilec_program{shared_callable(loaded, request, p.callable->kernels()), p.inputs, p.outputs, p.name});
+  auto made = std::make_unique<tilec_program>(tilec_program{shared_callable(loaded, request, p.callable->kernels(), p.callable->disk()), p.inputs, p.outputs, p.name});
   *result = made.release();
   return TILEC_OK;
 }
@@ -713,7 +718,7 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
     static_cast<void>(need(backward, function, "backward"));
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
     const codegen::Request request = pair_request(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
-    const tilec_program pair{shared_callable(p.callable->loaded(), request, p.callable->kernels()), p.inputs, p.outputs, p.name};
+    const tilec_program pair{shared_callable(p.callable->loaded(), request, p.callable->kernels(), p.callable->disk()), p.inputs, p.outputs, p.name};
     std::shared_ptr<const runtime::Specialisation> made;
     if (const tilec_status status = specialise(pair, in, {}, made); status != TILEC_OK) return status;
     auto first = kernel_of(made->module), second = kernel_of(made->backward);
@@ -867,7 +872,7 @@ tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of,
     static_cast<void>(need(path, function, "path"));
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
     const codegen::Request request = pair_request(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
-    const auto callable = shared_callable(p.callable->loaded(), request, p.callable->kernels());
+    const auto callable = shared_callable(p.callable->loaded(), request, p.callable->kernels(), p.callable->disk());
     lang::Diagnostics diagnostics;
     const auto asked = check_names(p, in, Side::Input, diagnostics) ? callable->request_for(in, {}, diagnostics) : std::nullopt;
     const auto pair = asked ? runtime::pair_of(callable->file(), runtime::as_compiled(*asked), diagnostics) : std::nullopt;

@@ -41,12 +41,12 @@ std::string print_element(const poly::IndexCheck& check, std::int64_t position) 
 
 class Extended final : public Module {
  public:
-  Extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const std::vector<lang::Source>& sources)
-      : inner_(std::move(inner)), accumulate_(request.accumulate), checks_(stages.checks), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
+  Extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources)
+      : inner_(std::move(inner)), accumulate_(std::move(extension.accumulate)), checks_(std::move(extension.checks)), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
     name = inner_->name;
     inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(accumulate_.size()));
     outputs.assign(inner_->outputs.begin(), inner_->outputs.end() - static_cast<std::ptrdiff_t>(2 * checks_.size()));
-    for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = stages.outputs[k];  // what adds has a name of its own
+    for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = extension.outputs[k];  // what adds has a name of its own
   }
 
   void run(void* const* in, void* const* out) const override {
@@ -101,9 +101,9 @@ class Extended final : public Module {
 
 }  // namespace
 
-std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const std::vector<lang::Source>& sources) {
-  if (request.accumulate.empty() && stages.checks.empty()) return inner;
-  return std::make_shared<const Extended>(std::move(inner), stages, request, sources);
+std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources) {
+  if (extension.accumulate.empty() && extension.checks.empty()) return inner;
+  return std::make_shared<const Extended>(std::move(inner), std::move(extension), sources);
 }
 
 }  // namespace tilec::runtime

@@ -7,11 +7,17 @@
 #include <memory>
 
 #include "lang/source.h"
+#include "poly/checked.h"
 #include "runtime/module.h"
 
 namespace tilec::runtime {
 
-// `inner` was loaded from `stages` and `request`. Returns it as it is when nothing was asked for.
-std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, const codegen::Stages& stages, const codegen::Request& request, const std::vector<lang::Source>& sources);
+struct Extension {
+  std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to
+  std::vector<std::string> outputs;                    // the names of those that the caller sees
+  std::vector<poly::IndexCheck> checks;
+};
+// Returns `inner` as it is when nothing was asked for.
+std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources);
 
 }  // namespace tilec::runtime

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "poly/no_memory.h"
-#include "runtime/assemble.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 
@@ -60,10 +59,7 @@ std::shared_ptr<const Module> load_reference(const poly::Program& program, const
   return with_ports(std::make_shared<ReferenceModule>(program), program, request);
 }
 
-std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request) {
-  if (request.target.family == codegen::Target::Family::Reference) return load_reference(*stages.bounded, request);
-  if (has_threads(request.target)) open_device(request.target.name)->check_compiler();  // that it is not there is said before code is made for it
-  const codegen::Package package = assemble(*stages.lowered, request);
+std::shared_ptr<const Module> load(const codegen::Package& package, const codegen::Request& request) {
   if (has_threads(request.target)) return load_device(package);
   if (request.target.name != "cpu") check_machine(package);
   return load_cpu(package, request.threads_hint);

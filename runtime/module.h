@@ -37,8 +37,8 @@ class Module {
   virtual void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 };
 
-// What was compiled for the request's target; `stages` reach as far as until_for(target) says. E0520 where this machine does not run it.
-std::shared_ptr<const Module> load(const codegen::Stages& stages, const codegen::Request& request);
+// What was compiled for a request, here or on this machine before: E0520 where it does not run it.
+std::shared_ptr<const Module> load(const codegen::Package& package, const codegen::Request& request);
 void check_machine(const codegen::Package& package);   // E0520 where this CPU does not run its code
 // A package that was saved: E0520 likewise, E0534 where its machine code is none. Of a pair the function alone, which drops what it keeps.
 std::shared_ptr<const Module> load(const codegen::Package& package, int threads);

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "poly/exact.h"
+#include "runtime/archive.h"
 #include "runtime/error.h"
 #include "runtime/tensor.h"
-#include "runtime/zip.h"
 
 namespace tilec::runtime {
 
@@ -17,64 +15,8 @@ namespace {
 
 using codegen::Package;
 
-static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view magic = "tilec package ";
 constexpr std::string_view begins = "tilec package 2\n";
-constexpr std::size_t head = begins.size() + 8 + 4;
-
-// One list of the fields, read by both: `Write` appends, `Read` takes.
-class Write {
- public:
-  std::string bytes;
-  void operator()(const std::uint64_t& n) { bytes.append(reinterpret_cast<const char*>(&n), sizeof n); }
-  void operator()(const std::int64_t& n) { bytes.append(reinterpret_cast<const char*>(&n), sizeof n); }
-  void operator()(const std::string& text) {
-    (*this)(static_cast<std::int64_t>(text.size()));
-    bytes += text;
-  }
-};
-
-class Read {
- public:
-  explicit Read(std::string_view bytes) : rest_(bytes) {}
-  void operator()(std::uint64_t& n) { std::memcpy(&n, take(sizeof n).data(), sizeof n); }
-  void operator()(std::int64_t& n) { std::memcpy(&n, take(sizeof n).data(), sizeof n); }
-  void operator()(std::string& text) {
-    std::int64_t size = 0;
-    (*this)(size);
-    text = take(size);
-  }
-  std::string_view rest() const { return rest_; }
-
- private:
-  std::string_view take(std::int64_t count) {
-    if (count < 0 || static_cast<std::size_t>(count) > rest_.size()) throw std::string("its fields are longer than the file");
-    const std::string_view part = rest_.substr(0, static_cast<std::size_t>(count));
-    rest_.remove_prefix(part.size());
-    return part;
-  }
-  std::string_view rest_;
-};
-
-template <class Archive, class List, class Each> void all(Archive& archive, List& list, Each each) {
-  std::int64_t count = static_cast<std::int64_t>(list.size());
-  archive(count);
-  if constexpr (std::is_same_v<Archive, Read>) {
-    if (count < 0 || static_cast<std::size_t>(count) > archive.rest().size()) throw std::string("its lists are longer than the file");
-    list.resize(static_cast<std::size_t>(count));
-  }
-  for (auto& item : list) each(item);
-}
-
-// An enum as its number, which must be one of `count`.
-template <class Archive, class Enum> void number(Archive& archive, Enum& value, std::int64_t count) {
-  std::int64_t n = static_cast<std::int64_t>(value);
-  archive(n);
-  if constexpr (std::is_same_v<Archive, Read>) {
-    if (n < 0 || n >= count) throw std::string("a number in it stands for nothing");
-    value = static_cast<Enum>(n);
-  }
-}
 
 template <class Archive, class P> void fields(Archive& archive, P& package, bool is_backward = false) {
   const auto plain = [&](auto& value) { archive(value); };
@@ -117,7 +59,8 @@ void check(const Package& p) {
   const auto place = [&](const codegen::Port& port, const codegen::Place& buffer) {
     is(port.shape.size() == port.strides.size() && port.shape.size() <= 64, "a port has another rank than strides");
     is(std::ranges::all_of(port.shape, [](std::int64_t n) { return n >= 0; }), "an extent is negative");
-    is(byte_count(port.name, port.dtype, port.shape) == buffer.bytes, "a port has another size than its buffer");
+    const bool strided = p.form == Package::Code::Objects && port.strides != row_major(port.shape);  // machine code takes such a tensor where it lies
+    is(strided || byte_count(port.name, port.dtype, port.shape) == buffer.bytes, "a port has another size than its buffer");
   };
   for (std::size_t k = 0; k < p.inputs.size(); ++k) place(p.inputs[k], p.buffers[k]);
   for (std::size_t k = 0; k < p.outputs.size(); ++k) place(p.outputs[k], p.buffers[p.inputs.size() + k]);
@@ -144,21 +87,9 @@ void check(const Package& p) {
   }
 }
 
-std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {
-  std::uint64_t n = 0;
-  std::memcpy(&n, bytes.data() + at, size);
-  return n;
-}
-
 Package read(std::string_view bytes) {
-  if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) throw std::string("it begins otherwise");
-  if (bytes.size() < head) throw std::string("it was cut off");
-  if (bytes.substr(0, begins.size()) != begins) throw std::string("it was written by another version of tilec: make it anew with `tilec build`");
-  const std::string_view body = bytes.substr(head);
-  if (const std::uint64_t size = number_at(bytes, begins.size(), 8); body.size() != size) throw std::string(body.size() < size ? "it was cut off" : "something follows it");
-  if (checksum(body) != number_at(bytes, begins.size() + 8, 4)) throw std::string("bytes of it were changed: its checksum differs");
   Package package;
-  Read reader(body);
+  Read reader(unframed(bytes, magic, begins));
   fields(reader, package);
   if (!reader.rest().empty()) throw std::string("something follows its fields");
   check(package);
@@ -170,11 +101,7 @@ Package read(std::string_view bytes) {
 std::string to_bytes(const Package& package) {
   Write body;
   fields(body, package);
-  const std::uint64_t size = body.bytes.size();
-  const std::uint32_t sum = checksum(body.bytes);
-  std::string bytes(begins);
-  bytes.append(reinterpret_cast<const char*>(&size), 8).append(reinterpret_cast<const char*>(&sum), 4);
-  return bytes + body.bytes;
+  return framed(begins, body.bytes);
 }
 
 bool is_package(std::string_view bytes) { return bytes.starts_with(magic); }

@@ -179,8 +179,8 @@ std::size_t usual_kernels() {
   return count;
 }
 
-Callable::Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels)
-    : loaded_(std::move(loaded)), request_(std::move(request)), kernels_(kernels), function_(entry_of(file(), request_.signature.function)) {}
+Callable::Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels, std::shared_ptr<const Cache> disk)
+    : loaded_(std::move(loaded)), request_(std::move(request)), kernels_(kernels), disk_(std::move(disk)), function_(entry_of(file(), request_.signature.function)) {}
 
 std::size_t Callable::kept() const {
   const std::lock_guard lock(mutex_);
@@ -371,11 +371,12 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   const std::optional<codegen::Request> request = request_for(arguments, results, said);
   if (!request) return pass_on(), nullptr;
   auto made = std::make_shared<Specialisation>();
-  std::optional<codegen::Stages> stages = request->pair ? compile_pair(*request, *made, said) : codegen::compile(file(), as_compiled(*request), until_for(request->target), said);
+  codegen::Stages stages;
+  const std::optional<Loads> loads = found_or_compiled(*request, stages, said, diagnostics);
   pass_on();
-  if (!stages) return nullptr;
+  if (!loads) return nullptr;
   made->said = std::move(said);
-  made->module = extended(load(*stages, *request), *stages, *request, sources());
+  made->module = loads->module, made->backward = loads->backward;
   if (!ports_fit(made->module->inputs, arguments, diagnostics) || !ports_fit(made->module->outputs, results, diagnostics)) return nullptr;
   std::vector<std::shared_ptr<const Specialisation>> gone;  // destroyed when the lock is open again
   {
@@ -384,16 +385,44 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
       if (given.integer) size_scalars_.insert(given.name);
     keep(key_of(arguments, results), *made, gone);
   }
-  made->stages = std::move(*stages);
+  made->stages = std::move(stages);
   return made;
 }
 
-// Loads backward, and leaves the stages of forward.
-std::optional<codegen::Stages> Callable::compile_pair(const codegen::Request& request, Specialisation& made, lang::Diagnostics& diagnostics) const {
-  std::optional<codegen::Pair> pair = codegen::compile_pair(file(), as_compiled(request), until_for(request.target), diagnostics);
-  if (!pair) return std::nullopt;
-  made.backward = extended(load(pair->backward, request), pair->backward, request, sources());
-  return std::move(pair->forward);
+// From the disk, else compiled, and then on the disk; `stages` are those of what was compiled, of forward where that is a pair. `said` goes with what
+// is compiled; what the cache is warned of does not.
+std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Request& request, codegen::Stages& stages, lang::Diagnostics& said, lang::Diagnostics& diagnostics) const {
+  const codegen::Request asked = as_compiled(request);
+  const bool lasts = disk_ != nullptr && request.target.family != Family::Reference;
+  const std::string text = lasts ? text_of(*loaded_, request) : std::string();
+  if (lasts)
+    if (const std::optional<Compiled> found = disk_->find(text, diagnostics)) {
+      for (const lang::Diagnostic& d : found->said) said.add(d);
+      return loaded(*found, request);
+    }
+  Compiled compiled;
+  if (request.pair) {
+    std::optional<codegen::Pair> pair = codegen::compile_pair(file(), asked, until_for(request.target), said);
+    if (!pair) return std::nullopt;
+    compiled.halves = {half_of(pair->forward, request), half_of(pair->backward, request)};
+    stages = std::move(pair->forward);
+  } else {
+    std::optional<codegen::Stages> whole = codegen::compile(file(), asked, until_for(request.target), said);
+    if (!whole) return std::nullopt;
+    stages = std::move(*whole);
+    if (request.target.family == Family::Reference) return Loads{extended(load_reference(*stages.bounded, request), {request.accumulate, stages.outputs, stages.checks}, sources()), nullptr};
+    compiled.halves = {half_of(stages, request)};
+  }
+  if (lasts) {
+    compiled.said = said.all();
+    disk_->keep(text, compiled, diagnostics);
+  }
+  return loaded(compiled, request);
+}
+
+Callable::Loads Callable::loaded(const Compiled& compiled, const codegen::Request& request) const {
+  const auto module = [&](const Half& half) { return extended(load(half.package, request), {request.accumulate, half.outputs, half.checks}, sources()); };
+  return {module(compiled.halves.front()), compiled.halves.size() > 1 ? module(compiled.halves.back()) : nullptr};
 }
 
 // What is kept has no stages: they are many times larger than the machine code.

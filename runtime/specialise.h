@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lang/source.h"
+#include "runtime/cache.h"
 #include "runtime/module.h"
 
 namespace tilec::runtime {
@@ -36,7 +37,7 @@ struct Specialisation {
   std::shared_ptr<const Module> module;                // of a pair: forward
   std::shared_ptr<const Module> backward = nullptr;    // of a pair
   lang::Diagnostics said;                              // warnings and remarks: an equal call hears them too
-  codegen::Stages stages;                              // how it came about; empty when it was found in the cache
+  codegen::Stages stages;                              // how it came about; empty when it was found, here or on the disk
 };
 
 // A device module packs on the way, so its kernels are compiled for row-major tensors, whatever the strides of the caller's.
@@ -56,8 +57,9 @@ struct Loaded {
 class Callable {
  public:
   // `request` holds function, defines, sizes, derivatives, outputs, target and threads. Of more than
-  // `kernels` specialisations the one that was not used for longest goes.
-  Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels = usual_kernels());
+  // `kernels` specialisations the one that was not used for longest goes. `disk`: where they are looked for before they are compiled, and kept; what
+  // comes from there has no stages. Null: nowhere.
+  Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels = usual_kernels(), std::shared_ptr<const Cache> disk = nullptr);
   Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request) : Callable(std::make_shared<const Loaded>(Loaded{std::move(sources), std::move(file)}), std::move(request)) {}
 
   const std::shared_ptr<const Loaded>& loaded() const { return loaded_; }
@@ -65,6 +67,7 @@ class Callable {
   const lang::File& file() const { return loaded_->file; }
   const codegen::Request& request() const { return request_; }
   std::size_t kernels() const { return kernels_; }
+  const std::shared_ptr<const Cache>& disk() const { return disk_; }
   std::size_t kept() const;                            // specialisations, now
   const lang::Function* function() const { return function_; }  // null when it is ambiguous: specialise says so
 
@@ -89,12 +92,15 @@ class Callable {
   bool is_cotangent(const std::string& name) const;
   bool check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const;
   std::string key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const;
-  std::optional<codegen::Stages> compile_pair(const codegen::Request& request, Specialisation& made, lang::Diagnostics& diagnostics) const;
+  struct Loads { std::shared_ptr<const Module> module, backward; };
+  std::optional<Loads> found_or_compiled(const codegen::Request& request, codegen::Stages& stages, lang::Diagnostics& said, lang::Diagnostics& diagnostics) const;
+  Loads loaded(const Compiled& compiled, const codegen::Request& request) const;
   void keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const;
 
   std::shared_ptr<const Loaded> loaded_;
   codegen::Request request_;
   std::size_t kernels_;
+  std::shared_ptr<const Cache> disk_;
   const lang::Function* function_ = nullptr;
   struct Kept { std::shared_ptr<const Specialisation> made; std::uint64_t used; };
   mutable std::mutex mutex_;                           // of what follows

@@ -43,7 +43,7 @@ def counted(text: str) -> tuple[int, int]:
 
 def said(name: str, shows: bool) -> tuple[int, str]:
     """The exit status of a part and what it printed; on a terminal one line that renews itself shows the last of it."""
-    env = dict(os.environ, POCL_CACHE_DIR=str(ROOT / "build/pocl"))
+    env = dict(os.environ, POCL_CACHE_DIR=str(ROOT / "build/pocl"), TILEC_CACHE="off")
     part = subprocess.Popen(PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     lines = []
     for line in part.stdout:

@@ -120,6 +120,10 @@ typedef struct tilec_options {
   const char* plan;        /* how the program is compiled, as tilec_with_plan takes it; NULL: all is chosen */
   int64_t room;            /* bytes that forward of tilec_vjp and tilec_save_vjp may keep for backward, which makes the rest again; 0: what costs more
                               to make again than to keep is kept; negative: nothing. E0331 where more is needed */
+  const char* cache;       /* the folder in which compiled programs are kept, for this process and later ones; "": nowhere. NULL: the environment's
+                              TILEC_CACHE (`off`: nowhere), else tilec in XDG_CACHE_HOME, else .cache/tilec in HOME, where there is one. Entries that
+                              cannot be trusted are warned of once (W0565) and compiled anew; what cannot be written is not kept. Of more than
+                              TILEC_CACHE_LIMIT bytes (1 GiB) those that were not used for longest go */
 } tilec_options;
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */

@@ -433,7 +433,7 @@ class Module:
 
 def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
             size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), checked: bool = False,
-            kernels: int = 0, plan: "str | _os.PathLike[str] | None" = None, room: "int | None" = None, name: str = "<text>", **unknown):
+            kernels: int = 0, plan: "str | _os.PathLike[str] | None" = None, room: "int | None" = None, cache: "bool | str | _os.PathLike[str]" = True, name: str = "<text>", **unknown):
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
     target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters,
@@ -442,7 +442,8 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0: the
     environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. plan: how the function is compiled, as
     Program.with_plan() takes it. room: bytes that vjp() may keep between forward and backward, which makes the rest again (None: what costs more
-    to make again than to keep is kept). Raises ProgramError when the text is at fault,
+    to make again than to keep is kept). cache: the folder in which compiled programs are kept for later processes (True: the environment's TILEC_CACHE,
+    else ~/.cache/tilec, see include/tilec/tilec.h; False: none). Raises ProgramError when the text is at fault,
     OptionError, a ValueError, for an unknown target; what the compiler warns of is raised as ProgramWarning: one code is left out by
     warnings.filterwarnings("ignore", message=r".*W0210", category=tilec.ProgramWarning).
     """
@@ -456,6 +457,8 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     options = _c.Options(size=_ctypes.sizeof(_c.Options), target=_encoded("target=", target), threads=threads, checked=bool(checked), kernels=kernels)
     if room is not None:
         options.room = _fit("room=", "", room, 0, 2**62) or -1
+    if cache is not True:
+        options.cache = _os.fsencode(_os.fspath(cache)) if cache else b""
     values = [(_encoded("define=", k), _define_value(k, v)) for k, v in (define or {}).items()]
     defines = [_c.Define(k, 0.0, _encoded("define=", v)) if isinstance(v, str) else _c.Define(k, v, None) for k, v in values]
     sizes = [_c.Size(_encoded("size=", k), _fit("size=:", k, v, -(2**63), 2**63 - 1)) for k, v in (size or {}).items()]
@@ -477,7 +480,7 @@ def compile(text: str, *, function: "str | None" = None, target: str = "cpu", de
     return Module(file, make) if several else make(function)
 
 
-_OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "plan", "room", "name")
+_OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "plan", "room", "cache", "name")
 
 
 def _unknown_options(unknown: dict) -> str:

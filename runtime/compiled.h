@@ -1,0 +1,38 @@
+// What running a request takes, without how it came about: its packages, and what is said beside them.
+//
+// A specialisation is loaded from it, whether it was just compiled or comes from the disk (cache.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/package.h"
+#include "codegen/pipeline.h"
+#include "lang/diagnostic.h"
+#include "poly/checked.h"
+
+namespace tilec::runtime {
+
+// One direction of a program.
+struct Half {
+  codegen::Package package;
+  std::vector<std::string> outputs;                    // as the caller knows them; those of checks follow them
+  std::vector<poly::IndexCheck> checks;
+};
+
+struct Compiled {
+  std::vector<Half> halves;                            // the program; or forward and backward
+  std::vector<lang::Diagnostic> said;                  // warnings and remarks
+};
+
+// Of stages that are lowered. E0520 before code is made for a device whose compiler is not here.
+Half half_of(const codegen::Stages& stages, const codegen::Request& request);
+
+// The two ways of it: as text that tells whatever a compilation depends on, and as bytes.
+struct Loaded;
+std::string text_of(const Loaded& loaded, const codegen::Request& request);
+std::string to_bytes(const Compiled& compiled, const std::string& text);
+// Throws a std::string where the bytes are none, RuntimeError where the package in them is none. No halves: they are of another text.
+Compiled compiled_from(std::string_view bytes, const std::string& text);
+
+}  // namespace tilec::runtime
