@@ -20,7 +20,7 @@ namespace tilec::cli {
 
 namespace {
 
-constexpr const char* overview = R"(tilec: compile tensor expressions to fast CPU and GPU kernels, with gradients
+constexpr const char* overview_text = R"(tilec: compile tensor expressions to fast CPU and GPU kernels, with gradients
 
 Examples:
   tilec run  conv.tile I=image.npy K=filter.npy O=out.npy       execute
@@ -36,17 +36,22 @@ Examples:
   tilec targets                                                 what this machine can run
   tilec stages                                                  what each stage shows
   tilec cache [clear]                                           what is kept of programs that were compiled
+  tilec completion bash                                         what a shell must know to complete these words; also zsh, fish, man
 
-Commands: check  run  build  grad  test  explain  fmt  targets  stages  cache   `tilec COMMAND --help` shows a command's options
+Commands: check  run  build  grad  test  explain  fmt  targets  stages  cache  completion   `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
 Stages:   {}
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
-constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "stages", "cache", "test", "show"};
+constexpr const char* commands[] = {"build", "check", "run", "grad", "explain", "fmt", "targets", "stages", "cache", "completion", "test", "show"};
 
-std::string help() { return fmt::format(fmt::runtime(overview), runtime::stage_names(110, "          ")); }
+}  // namespace
+
+std::string overview() { return fmt::format(fmt::runtime(overview_text), runtime::stage_names(110, "          ")); }
+
+namespace {
 
 // NAME=NUMBER, as --size and --define take it.
 std::from_chars_result read_number(std::string_view text, std::int64_t& value) { return std::from_chars(text.data(), text.data() + text.size(), value); }
@@ -274,7 +279,7 @@ Parsed parse_options(int argc, char** argv) {
   Parsed parsed;
   Options& options = parsed.options;
   const std::string first = argc > 1 ? argv[1] : "--help";
-  if (first == "--help" || first == "-h" || first == "help") return {options, help()};
+  if (first == "--help" || first == "-h" || first == "help") return {options, overview()};
   if (first == "--version") return {options, "tilec " TILEC_VERSION "\n"};
   const bool named = std::find(std::begin(commands), std::end(commands), first) != std::end(commands);
   if (!named && first[0] != '-' && !looks_like_file(first)) {
@@ -288,12 +293,31 @@ Parsed parse_options(int argc, char** argv) {
   try {
     app->parse(argc - skip, argv + skip);
   } catch (const CLI::CallForHelp&) {
-    return {options, named ? app->help() : help() + "\n" + app->help()};
+    return {options, named ? app->help() : overview() + "\n" + app->help()};
   } catch (const CLI::ParseError& fault) {
     throw UsageError{fault.what(), option_hint(*app, options, fault.what())};
   }
   finish(*app, options, raw);
   return parsed;
+}
+
+std::vector<CommandHelp> all_help() {
+  std::vector<CommandHelp> all;
+  for (auto command = std::rbegin(commands); command != std::rend(commands); ++command) {
+    Options options;
+    Raw raw;
+    options.command = *command;
+    const std::unique_ptr<CLI::App> app = make_app(options, raw);
+    CommandHelp help{*command, {}};
+    for (const CLI::Option* option : app->get_options()) {
+      OptionHelp one{{}, option->get_description(), option->get_expected_max() > 0};
+      for (const std::string& name : option->get_snames()) one.names.push_back("-" + name);
+      for (const std::string& name : option->get_lnames()) one.names.push_back("--" + name);
+      if (!one.names.empty()) help.options.push_back(std::move(one));
+    }
+    all.push_back(std::move(help));
+  }
+  return all;
 }
 
 }  // namespace tilec::cli

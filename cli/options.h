@@ -45,4 +45,10 @@ struct UsageError { std::string message, hint; };
 struct Parsed { Options options; std::optional<std::string> print; };
 Parsed parse_options(int argc, char** argv);           // throws UsageError
 
+// What `--help` lists, for shells and for the manual.
+struct OptionHelp { std::vector<std::string> names; std::string description; bool takes_value = false; };
+struct CommandHelp { std::string name; std::vector<OptionHelp> options; };
+std::vector<CommandHelp> all_help();                   // `show` first, whose name nobody writes
+std::string overview();                                // as `tilec --help` prints it
+
 }  // namespace tilec::cli

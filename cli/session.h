@@ -50,6 +50,7 @@ int grad_command(const Options& options);
 int run_command(const Options& options);
 int targets_command(const Options& options);
 int cache_command(const Options& options);
+int completion_command(const Options& options);
 int stages_command(const Options& options);
 int test_command(const Options& options);
 
