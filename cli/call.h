@@ -4,6 +4,7 @@
 //   with --grad: dY=ones:2x3 dX=…   ⇒   dY is an input of the gradient, dX an output; with --forward tX and tY
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,5 +27,11 @@ void infer_derivatives(const runtime::Callable& callable, const std::vector<Word
 // nullopt: the program does not compile with these inputs, the errors are in `diagnostics`. Throws RuntimeError for a word that
 // is neither, or a value that cannot be read.
 std::optional<Call> read_call(const runtime::Callable& callable, const std::vector<Word>& words, const Reading& reading, lang::Diagnostics& diagnostics);
+
+struct Options;
+struct Session;
+// A program whose text is read and its arguments, as the options' words say, and then what the command does with them. `shows_stages`: of a program
+// that was compiled before, there are none.
+int call_program(const Options& options, const std::string& text, bool shows_stages, const std::function<int(Session&, const runtime::Callable&, const Call&)>& work);
 
 }  // namespace tilec::cli

@@ -35,6 +35,8 @@ struct Options {
   bool vjp = false;                                    // of build: the last derivative and what it is of as a pair
   bool checked = false;                                // indices out of range are errors
   int threads = 0;
+  double seconds = 2;                                   // of bench
+  bool json_output = false;                            // of bench
   std::uint64_t seed = 0;
 };
 

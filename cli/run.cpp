@@ -120,14 +120,8 @@ int execute(Session& session, const Callable& callable, const Call& call) {
 
 }  // namespace
 
-int run_command(const Options& given) {
-  if (given.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec run FILE NAME=VALUE…`"};
-  const std::string& path = given.words[0];
-  if (is_package_file(path)) return run_package(given, split_words(given, nullptr));
-  const std::string text = with_near_file(path, [&] { return runtime::read_text(path); });  // once: a pipe has no second time
-  if (runtime::is_package(text)) return run_package(given, split_words(given, nullptr), text);
-  if (text.empty() && path.ends_with(".tilec")) throw runtime::machine_error(lang::messages::bad_package, path, "it is empty");
-  Session session(given, path, text);
+int call_program(const Options& given, const std::string& text, bool shows_stages, const std::function<int(Session&, const Callable&, const Call&)>& work) {
+  Session session(given, given.words[0], text);
   if (!session.file) return session.report();
   const std::vector<Word> words = split_words(given, session.entry());
   codegen::Request request = session.request();
@@ -142,8 +136,17 @@ int run_command(const Options& given) {
   if (!call) return session.report();
   for (const std::string& path : read) session.files.reads(path);
   for (const Word& word : call->outputs) request.outputs.push_back(word.name);  // others are not computed
-  const bool shows_stages = given.time || given.check || given.grad_check || !given.dump_to.empty();
-  return execute(session, Callable(callable.loaded(), request, runtime::usual_kernels(), shows_stages ? nullptr : runtime::Cache::usual()), *call);
+  return work(session, Callable(callable.loaded(), request, runtime::usual_kernels(), shows_stages ? nullptr : runtime::Cache::usual()), *call);
+}
+
+int run_command(const Options& given) {
+  if (given.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec run FILE NAME=VALUE…`"};
+  const std::string& path = given.words[0];
+  if (is_package_file(path)) return run_package(given, split_words(given, nullptr));
+  const std::string text = with_near_file(path, [&] { return runtime::read_text(path); });  // once: a pipe has no second time
+  if (runtime::is_package(text)) return run_package(given, split_words(given, nullptr), text);
+  if (text.empty() && path.ends_with(".tilec")) throw runtime::machine_error(lang::messages::bad_package, path, "it is empty");
+  return call_program(given, text, given.time || given.check || given.grad_check || !given.dump_to.empty(), execute);
 }
 
 }  // namespace tilec::cli

@@ -41,6 +41,7 @@ void print_timings(const std::vector<codegen::Timing>& timings);  // to stderr
 bool colour(int descriptor);                           // a terminal, and NO_COLOR is not set
 void put(std::string_view text, const Options& options, bool binary = false);  // to -o, or to stdout
 
+int bench_command(const Options& options);
 int build_command(const Options& options);
 int check_command(const Options& options);
 int emit_command(const Options& options);
