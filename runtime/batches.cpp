@@ -31,26 +31,24 @@ class Batches {
     name_inputs();
     for (const Argument& argument : arguments_)
       if (!take(argument)) return std::nullopt;
-    for (const codegen::Derivative& batch : request_.derivatives) {
-      if (!batch.batch || batch.extent) continue;
-      diagnostics_.report({}, messages::nothing_to_batch, title()).hint("give an input with the dimension of the batch in front");
-      return std::nullopt;
-    }
     return leading_;
   }
 
  private:
-  std::string title() const { return callable_.function() != nullptr && callable_.function()->name ? callable_.function()->name->text : "the function"; }
-
-  // A batch of all inputs is one of those that are there when it is made, and given with dimensions.
+  // A batch of all inputs is one of those that are there when it is made and have dimensions, given or shown.
   void name_inputs() {
     codegen::Ports ports{callable_.input_names(), callable_.result_names()};
     for (codegen::Derivative& derivative : request_.derivatives) {
       if (derivative.batch && derivative.wrt.empty())
         for (const Argument& argument : arguments_)
-          if (has_dimensions(argument) && contains(ports.inputs, argument.name)) derivative.wrt.push_back(argument.name);
+          if ((has_dimensions(argument) || shows_dimensions(argument.name)) && contains(ports.inputs, argument.name)) derivative.wrt.push_back(argument.name);
       ports = codegen::derived(ports, derivative);
     }
+  }
+
+  bool shows_dimensions(const std::string& name) const {
+    const lang::Input* input = input_named(callable_.function(), name);
+    return input != nullptr && input->sizes && !input->sizes->empty();
   }
 
   bool take(const Argument& argument) {
@@ -98,6 +96,13 @@ class Batches {
 std::optional<Leading> settle_batches(const Callable& callable, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) {
   if (arguments.empty() || std::ranges::none_of(request.derivatives, &codegen::Derivative::batch)) return Leading{};
   return Batches(callable, arguments, request, diagnostics).settle();
+}
+
+bool have_extents(const Callable& callable, const codegen::Request& request, lang::Diagnostics& diagnostics) {
+  if (std::ranges::all_of(request.derivatives, [](const codegen::Derivative& d) { return !d.batch || d.extent; })) return true;
+  const lang::Function* function = callable.function();
+  diagnostics.report({}, messages::nothing_to_batch, function != nullptr && function->name ? function->name->text : "the function").hint("give an input with the dimension of the batch in front");
+  return false;
 }
 
 Argument without_leading(Argument argument, const Leading& leading) {

@@ -13,9 +13,12 @@
 namespace tilec::runtime {
 
 // In:  the function; a request whose derivatives may be batches; arguments, none where nothing is known.
-// Out: each batch has its inputs by name and its extent; how many dimensions in front of each argument are of batches. nullopt: errors are in `diagnostics`.
+// Out: each batch has its inputs by name and its extent, where an argument tells it; how many dimensions in front of each argument are of batches. nullopt: errors are in `diagnostics`.
 using Leading = std::map<std::string, std::size_t>;
 std::optional<Leading> settle_batches(const Callable& callable, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics);
+
+// Whether arguments have told the extent of each batch. Reports when they have not.
+bool have_extents(const Callable& callable, const codegen::Request& request, lang::Diagnostics& diagnostics);
 
 // The argument of one element of the batches.
 Argument without_leading(Argument argument, const Leading& leading);

@@ -290,7 +290,7 @@ bool Callable::is_cotangent(const std::string& name) const {
 std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
-  if (!program) return std::nullopt;
+  if (!program || !have_extents(*this, request, diagnostics)) return std::nullopt;
   if (!bind_scalars(*program, arguments, request, diagnostics)) return std::nullopt;
   bool fits = true;
   for (const poly::TensorId id : program->inputs) {

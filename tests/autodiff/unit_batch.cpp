@@ -182,7 +182,7 @@ TEST_CASE("a program is batched while its sizes are names, and a new size is cal
 }
 
 TEST_CASE("a name that is none, or is given twice, and a program without inputs are errors") {
-  const Program program = test::built("function f(A[N], S) -> (C) { C[i: N] = =(A[i] * S); }");
+  const Program program = test::built("function f(A[N], S[]) -> (C) { C[i: N] = =(A[i] * S[]); }");
   const auto code = [](const Program& of, const std::vector<std::string>& names) {
     lang::Diagnostics diagnostics;
     CHECK(!autodiff::batch(of, names, std::nullopt, diagnostics));
