@@ -13,9 +13,7 @@ import numpy as np
 STD = pathlib.Path(__file__).resolve().parents[2] / "std"
 TYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "bool": "?", **{"%s%d" % (k, b): "%s%d" % (k, b // 8) for k in "iu" for b in (8, 16, 32, 64)}}
 BLOCK = re.compile(r"^function (?P<of>\w+)|^// ==\n(?P<text>(?://.*\n)*)(?:function (?P<next>\w+))?", re.MULTILINE)
-OWN = re.compile(r"^ *function: *(\w+) *$", re.MULTILINE)
-INPUT = re.compile(r"(random )?input \{([^}]*)\}")
-DEFINE = re.compile(r"^ *define: *(.*)$", re.MULTILINE)
+PART = re.compile(r"^ *define: *(?P<define>.*)$|^ *function: *(?P<function>\w+) *$|input \{(?P<input>[^}]*)\}|(?P<error>error:)", re.MULTILINE)
 WORD = re.compile(r"(\w+)=((?:[^\s\[]+)?(?:\[[^\]]*\]\s*)*)")
 SHAPE = re.compile(r"(\d+(?:x\d+)*)(?:x([fiu]\d+|bool))?(?::(-?[\d.e-]+)\.\.(-?[\d.e-]+))?(?:=(.*))?$", re.DOTALL)
 
@@ -59,13 +57,23 @@ def array_of(name, text, seed):
     return rng.uniform(low, high, shape).astype(dtype) if kind == "f" else rng.integers(int(low), int(high), shape).astype(dtype)
 
 
-def blocks(text):
-    """(function, text) of each: that behind it, else the one before it; `function:` begins what is another's."""
+def defined(text):
+    pairs = [pair.split("=") for pair in text.split(",")]
+    return {k.strip(): number(v.strip()) if re.fullmatch(r"-?\d[\d.e+-]*", v.strip()) else v.strip() for k, v in pairs}
+
+
+def calls(text):
+    """(function, define, what its input says) of each case: a block is of the function behind it, else of the one before it."""
     last = None
     for block in BLOCK.finditer(text):
-        if block["text"] is not None:
-            parts = OWN.split(re.sub(r"^//", "", block["text"], flags=re.MULTILINE))
-            yield from zip([block["next"] or last] + parts[1::2], parts[0::2])
+        function, define, found = block["next"] or last, {}, []
+        for part in PART.finditer(re.sub(r"^//", "", block["text"] or "", flags=re.MULTILINE)):
+            if part["error"] and found:
+                found.pop()                                # it must not compile
+            elif part["input"] is not None:
+                found.append((function, define, part["input"]))
+            function, define = part["function"] or function, defined(part["define"]) if part["define"] else define
+        yield from found
         last = block["next"] or block["of"] or last
 
 
@@ -73,18 +81,10 @@ def cases() -> "list[Case]":
     """One for each function and set of parameters."""
     found: dict = {}
     for path in sorted(STD.glob("*.tile")):
-        for function, text in blocks(path.read_text()):
-            define: dict = {}
-            for part in re.split(r"(?m)^(?= *define:)", text):
-                given = DEFINE.search(part)
-                if given:
-                    define = {k.strip(): number(v.strip()) if re.fullmatch(r"-?\d[\d.e+-]*", v.strip()) else v.strip() for k, v in (pair.split("=") for pair in given[1].split(","))}
-                for match in INPUT.finditer(part):
-                    if "error:" in part[match.end():].split("input {")[0]:
-                        continue
-                    inputs = {name: array_of(name, value, 0) for name, value in WORD.findall(match[2])}
-                    if inputs and all(value is not None for value in inputs.values()):
-                        found.setdefault((path.stem, function, tuple(define.items())), Case(path.stem, function, define, inputs))
+        for function, define, text in calls(path.read_text()):
+            inputs = {name: array_of(name, value, 0) for name, value in WORD.findall(text)}
+            if inputs and all(value is not None for value in inputs.values()):
+                found.setdefault((path.stem, function, tuple(define.items())), Case(path.stem, function, define, inputs))
     return list(found.values())
 
 
