@@ -224,7 +224,7 @@ static void names_that_are_given_twice(void) {
 }
 
 static void batches(void) {
-  tilec_program *program = compiled("function (A[N], B[N], P) -> (C) { C[i: N] = +(A[i + j] * B[j]), 0 <= j < P; }", NULL), *batched = NULL;
+  tilec_program *program = compiled("function (A[N], B[N], P[]) -> (C) { C[i: N] = +(A[i + j] * B[j]), 0 <= j < P; }", NULL), *batched = NULL;
   const char* names[3] = {"A", NULL, "P"};
   float a[6] = {1, 2, 3, 4, 5, 6}, b[3] = {1, 1, 1}, c[6];
   int64_t many[2] = {2, 3}, one[1] = {3};
