@@ -88,4 +88,26 @@ std::optional<Request> request(const Program& program, const std::vector<std::st
   return request;
 }
 
+std::optional<std::vector<TensorId>> inputs_to_batch(const Program& program, const std::vector<std::string>& names, lang::Diagnostics& diagnostics) {
+  std::vector<TensorId> ids;
+  bool failed = false;
+  for (const std::string& name : names) {
+    const auto id = named(program, program.inputs, name);
+    if (!id) {
+      const bool size = std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == without_mark(name); });
+      auto entry = size ? diagnostics.report({}, lang::messages::batched_size, name) : diagnostics.report({}, lang::messages::not_an_input, name, title(program));
+      if (!size && !program.inputs.empty()) entry.hint(suggestion(program, program.inputs, name));
+      failed = true;
+    } else if (std::find(ids.begin(), ids.end(), *id) != ids.end()) {
+      diagnostics.report(program.tensor(*id).span, lang::messages::given_twice, "batched input", name);
+      failed = true;
+    } else {
+      ids.push_back(*id);
+    }
+  }
+  if (names.empty()) ids = program.inputs;
+  if (ids.empty() && !failed) diagnostics.report({}, lang::messages::nothing_to_batch, title(program));
+  return failed || ids.empty() ? std::nullopt : std::optional(ids);
+}
+
 }  // namespace tilec::autodiff

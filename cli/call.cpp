@@ -64,6 +64,7 @@ void infer_derivatives(const Callable& callable, const std::vector<Word>& words,
   codegen::Ports ports{callable.input_names(), callable.result_names()};
   for (std::size_t k = 0; k < derivatives.size(); ++k) {
     codegen::Derivative& derivative = derivatives[k];
+    if (derivative.batch) continue;                      // of which the ports keep their names
     const codegen::Ports all = codegen::derived(ports, {derivative.forward, {}, {}});
     const std::vector<std::string>& sources = derivative.forward ? ports.inputs : ports.outputs;
     const std::vector<std::string>& wanted = derivative.forward ? ports.outputs : ports.inputs;

@@ -176,7 +176,7 @@ struct Pair {
 std::optional<Pair> pair_of(const Callable& callable, const codegen::Derivative& otherwise, const std::vector<Argument>& arguments, lang::Diagnostics& diagnostics) {
   codegen::Request whole = callable.request(), plain;
   whole.outputs.clear();
-  if (whole.derivatives.empty()) {
+  if (whole.derivatives.empty() || whole.derivatives.back().batch) {
     whole.derivatives.push_back(otherwise);
     whole.plan.reset();                                    // it is that of the function
   }

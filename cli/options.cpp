@@ -113,7 +113,7 @@ CLI::Validator whole(std::uint64_t low, std::uint64_t high) {
   return {fault, "", "whole"};
 }
 
-struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0, vjp = 0; std::string target, check, diagnostics = "text"; };
+struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0, vmap = 0, vjp = 0; std::string target, check, diagnostics = "text"; };
 
 void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--function", options.function, "the function to compile, where the file has several")->type_name("NAME");
@@ -122,8 +122,9 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   const bool prints = options.command == "grad";
   app.add_flag("--grad", raw.grad, prints ? "the gradient, dX from dO (default); repeat for higher orders: --grad --grad" : "the gradient instead of the function: dX from dO; repeat for higher orders: --grad --grad")->disable_flag_override();
   app.add_flag("--forward", raw.forward, "the forward derivative: tO from tX; --grad --forward is a Hessian-vector product")->disable_flag_override();
+  app.add_flag("--vmap", raw.vmap, "the function for a batch: the inputs that --wrt behind it names (default: all) and the outputs have a leading dimension")->disable_flag_override();
   app.add_option("--of", raw.of, "outputs that the derivative before it starts from (default: all float ones)")->type_name("O,…")->allow_extra_args(false);
-  app.add_option("--wrt", raw.wrt, "inputs that the derivative before it is taken by (default: all float ones)")->type_name("I,…")->allow_extra_args(false);
+  app.add_option("--wrt", raw.wrt, "inputs that the derivative before it is taken by (default: all float ones); of --vmap, those of the batch")->type_name("I,…")->allow_extra_args(false);
   app.add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
   app.add_option("--threads", options.threads, "threads of the cpu target (default: all)")->check(whole(1, 4096))->type_name("N");
   if (options.command != "grad") app.add_option("--plan", options.plan, "compile as this file says, which --emit=plan prints; what it does not say is chosen")->type_name("FILE");
@@ -199,7 +200,7 @@ bool makes_gradient(const std::string& name) {
 
 // A pair is of the last derivative.
 void after_vjp(const CLI::Option& option) {
-  for (const char* name : {"--grad", "--forward", "--vjp"})
+  for (const char* name : {"--grad", "--forward", "--vmap", "--vjp"})
     if (option.check_name(name)) throw UsageError{fmt::format("{} follows --vjp", name), "--vjp makes a pair of the last derivative: write it once, behind the others"};
 }
 
@@ -218,12 +219,16 @@ void read_derivatives(const CLI::App& app, const Raw& raw, Options& options) {
     const bool forward = option->check_name("--forward");
     if (options.vjp) after_vjp(*option);
     options.vjp = options.vjp || option->check_name("--vjp");
-    if (forward || option->check_name("--grad") || option->check_name("--vjp")) {
+    const bool batch = option->check_name("--vmap");
+    if (forward || batch || option->check_name("--grad") || option->check_name("--vjp")) {
       derivatives.push_back(derivatives.empty() ? first : codegen::Derivative{});
       derivatives.back().forward = forward;
+      derivatives.back().batch = batch;
     } else if (option->check_name("--of")) name(&codegen::Derivative::of, raw.of.at(of++), "--of");
     else if (option->check_name("--wrt")) name(&codegen::Derivative::wrt, raw.wrt.at(wrt++), "--wrt");
   }
+  for (const codegen::Derivative& derivative : derivatives)
+    if (derivative.batch && !derivative.of.empty()) throw UsageError{"--of belongs to a derivative, and --vmap is none", "every output is one of the batch; inputs of the batch are named by --wrt"};
   const bool makes_one = !derivatives.empty() || options.command == "grad" || makes_gradient(options.stage) || options.grad_check;
   const bool of_package = options.command == "run" && !options.words.empty() && is_package_file(options.words[0]);  // which says so itself
   if (!makes_one && of + wrt > 0 && !of_package) throw UsageError{fmt::format("{} belongs to a derivative, and none is asked for", of > 0 ? "--of" : "--wrt"), "write `--grad` or `--forward` in front of it"};

@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::pair<std::string, std::variant<double, std::string>>> defines;  // numbers, and names of functions and aggregations
   std::vector<std::string> include;                    // folders where imports are found
   std::vector<std::string> warnings;                   // what follows -W
-  std::vector<codegen::Derivative> derivatives;        // --grad and --forward in order, with their --of and --wrt
+  std::vector<codegen::Derivative> derivatives;        // --grad, --forward and --vmap in order, with their --of and --wrt
   codegen::Derivative gradient;                        // --of and --wrt where neither is written: for what makes a gradient by itself
   std::string target = "cpu";
   bool target_given = false;

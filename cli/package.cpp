@@ -31,7 +31,7 @@ void refuse_options(const Options& options) {
   compiled(options.function.has_value(), "--function");
   compiled(!options.sizes.empty(), "--size");
   compiled(!options.defines.empty(), "--define");
-  compiled(!options.derivatives.empty(), options.derivatives.empty() || !options.derivatives.front().forward ? "--grad" : "--forward");
+  compiled(!options.derivatives.empty(), options.derivatives.empty() ? "" : options.derivatives.front().batch ? "--vmap" : options.derivatives.front().forward ? "--forward" : "--grad");
   compiled(!options.gradient.of.empty(), "--of");
   compiled(!options.gradient.wrt.empty(), "--wrt");
   compiled(options.target_given, "--target");

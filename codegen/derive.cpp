@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "autodiff/batch.h"
 #include "autodiff/forward.h"
 #include "autodiff/graph.h"
 #include "autodiff/request.h"
@@ -41,6 +42,7 @@ void add_ports(std::vector<std::string>& to, const std::vector<std::string>& sou
 }
 
 Ports derived(const Ports& ports, const Derivative& derivative, std::set<std::string> taken) {
+  if (derivative.batch) return ports;
   const auto& of = derivative.of.empty() ? ports.outputs : derivative.of;
   const auto& wrt = derivative.wrt.empty() ? ports.inputs : derivative.wrt;
   const char* const prefix = derivative.forward ? "t" : "d";
@@ -116,6 +118,7 @@ void name_ports(Program& program, const Program& before, const autodiff::Request
 Ports derived(const Ports& ports, const Derivative& derivative) { return derived(ports, derivative, {}); }
 
 std::optional<Program> differentiate(const Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics) {
+  if (derivative.batch) return autodiff::batch(program, derivative.wrt, derivative.extent, diagnostics);
   const auto resolved = autodiff::request(program, derivative.of, derivative.wrt, diagnostics);
   if (!resolved) return std::nullopt;
   std::optional<Program> result = derivative.forward ? autodiff::forward(program, derivative.of, derivative.wrt, diagnostics)

@@ -98,7 +98,7 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   std::optional<Program> differentiated;               // what the last derivative is of
   for (const Derivative& derivative : request.derivatives) {
     if (request.split || request.pair) differentiated = *source;
-    meaning.gradient = timed(derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
+    meaning.gradient = timed(derivative.batch ? "batch" : derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
     if (!meaning.gradient) return std::nullopt;
     poly::verify(*meaning.gradient, Stage::Symbolic);
     source = &*meaning.gradient;

@@ -143,6 +143,10 @@ inline constexpr Message<Text> no_float_input{"E0306", Severity::Error, "`{}` ha
 inline constexpr Message<Text> unordered_product{"E0307", Severity::Error, "the factors of `{}` cannot be ordered: too few of its indices are bounded on both sides"};
 inline constexpr Message<Text> unordered_ties{"E0309", Severity::Error, "`ties(first)` cannot order the points of `{}`: too few of its indices are bounded on both sides"};
 inline constexpr Message<Text, Text, Text> half_a_rule{"E0310", Severity::Error, "`{}` has a `{}` of its own but no `{}`"};
+inline constexpr Message<Text, Text, Text> batch_missing{"E0340", Severity::Error, "`{}` takes {}, but is given {}"};
+inline constexpr Message<Text, std::int64_t, Text, std::int64_t> batches_differ{"E0341", Severity::Error, "the batch has {1} elements in `{0}` but {3} in `{2}`"};
+inline constexpr Message<Text> batched_size{"E0342", Severity::Error, "`{}` is a size, which is one for the whole batch"};
+inline constexpr Message<Text> nothing_to_batch{"E0343", Severity::Error, "`{}` has no input that a batch can be of"};
 inline constexpr Message<Text, std::int64_t> keep_too_much{"E0331", Severity::Error, "backward needs {} bytes of what forward makes, and {} may be kept"};
 inline constexpr Message<Text, Text> keep_apart{"E0330", Severity::Error, "`{}` cannot be recomputed while `{}`, the extreme it is compared with, is saved: another rounding would miss it"};
 

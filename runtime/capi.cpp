@@ -92,7 +92,7 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
     if (d.severity != lang::Severity::Error) continue;
     const auto is = [&](const auto&... m) { return ((d.code == m.code) || ...); };
     if (is(messages::given_type, messages::derivative_type, messages::missing_input, messages::unknown_argument, messages::not_a_size, messages::given_twice, messages::result_type)) return TILEC_TYPE_ERROR;
-    if (is(messages::size_mismatch, messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape, messages::requirement_fails, messages::negative_size,
+    if (is(messages::batch_missing, messages::batches_differ, messages::size_mismatch, messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape, messages::requirement_fails, messages::negative_size,
            messages::tensor_too_large, messages::unbound_sizes, messages::bad_value, messages::assertion_fails, messages::size_arithmetic,
            messages::given_size_differs, messages::unknown_size, messages::output_overlaps_itself))
       return TILEC_ARGUMENT_ERROR;
@@ -243,7 +243,7 @@ std::shared_ptr<const runtime::Loaded> shared_file(std::vector<lang::Source> sou
 // Of equal files there is one, whose address tells it from others: a Callable holds its file, so none of another with this address is known.
 std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std::size_t kernels, const runtime::Cache* cache) {
   std::string key = fmt::format("{}\n{}\n{} {}{}|{}|{}|{}\n", fmt::ptr(&loaded), r.signature.function.value_or("-"), r.target.name, r.threads_hint, r.checked ? " checked" : "", r.sizes.size(), kernels, cache != nullptr ? cache->folder() : "-");
-  for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
+  for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.batch ? "batch" : d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   key += fmt::format("{}, {}, room {}\n", r.pair ? "pair" : "one", r.plan ? "planned" : "chosen", r.room.value_or(-1));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
   for (const auto& define : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", define.name, v); }, define.value);
@@ -465,7 +465,7 @@ codegen::Derivative derivative_from(Names of, Names wrt, const char* function) {
 codegen::Request differentiated(const runtime::Callable& callable, codegen::Derivative derivative, const char* function) {
   codegen::Request request = callable.request();
   request.plan.reset();                                    // it is that of the program
-  if (!request.derivatives.empty() && request.derivatives.back().values) misuse(function, "`program` gives values and gradients in one: differentiate the function that it was made of");
+  if (!derivative.batch && std::ranges::any_of(request.derivatives, &codegen::Derivative::values)) misuse(function, "`program` gives values and gradients in one: differentiate the function that it was made of");
   request.derivatives.push_back(std::move(derivative));
   return request;
 }
@@ -484,7 +484,7 @@ codegen::Request pair_request(const runtime::Callable& callable, codegen::Deriva
 
 tilec_status derivative_of(const tilec_program* program, codegen::Derivative derivative, tilec_program** result, const char* function) {
   const runtime::Callable& callable = *need(program, function, "program").callable;
-  static_cast<void>(need(result, function, derivative.forward ? "tangent" : "gradient"));
+  static_cast<void>(need(result, function, derivative.batch ? "batched" : derivative.forward ? "tangent" : "gradient"));
   const codegen::Request request = differentiated(callable, std::move(derivative), function);
   auto made = std::make_unique<tilec_program>();
   made->callable = shared_callable(callable.loaded(), request, callable.kernels(), callable.disk());
@@ -709,6 +709,16 @@ tilec_status tilec_jvp(const tilec_program* program, const char* const* of, size
   });
 }
 
+tilec_status tilec_vmap(const tilec_program* program, const char* const* inputs, size_t count, tilec_program** batched) {
+  static constexpr const char* function = "tilec_vmap";
+  return guarded([&] {
+    codegen::Derivative batch;
+    batch.wrt = different(names_of(inputs, count, function, "inputs"), "inputs");
+    batch.batch = true;
+    return derivative_of(program, std::move(batch), batched, function);
+  });
+}
+
 tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, const tilec_argument* arguments, size_t argument_count,
                        tilec_kernel** forward, tilec_kernel** backward) {
   return guarded([&] {
@@ -753,7 +763,7 @@ size_t tilec_output_first(const tilec_program* program, size_t position) {
   if (callable == nullptr || callable->function() == nullptr) return position;
   const auto& derivatives = callable->request().derivatives;
   const auto& results = callable->function()->results;
-  if (position >= results.size() || !std::ranges::all_of(derivatives, &codegen::Derivative::values)) return position;
+  if (position >= results.size() || !std::ranges::all_of(derivatives, [](const codegen::Derivative& d) { return d.values || d.batch; })) return position;
   const auto same = std::ranges::find(results, results[position].name.spelled(), [](const lang::Target& result) { return result.name.spelled(); });
   return static_cast<std::size_t>(same - results.begin());
 }

@@ -42,8 +42,8 @@ class Spelled {
   }
   void operator()(const poly::Define& define) { (*this)(define.name), (*this)(define.value); }
   void operator()(const codegen::Derivative& derivative) {
-    const auto& [forward, of, wrt, values] = derivative;
-    (*this)(forward), (*this)(of), (*this)(wrt), (*this)(values);
+    const auto& [forward, of, wrt, values, batch, extent] = derivative;
+    (*this)(forward), (*this)(of), (*this)(wrt), (*this)(values), (*this)(batch), (*this)(extent);
   }
   void operator()(const codegen::PlanText& plan) { (*this)(plan.text), (*this)(plan.source); }
   void operator()(const codegen::Target& target) {

@@ -34,7 +34,7 @@ constexpr StageInfo stages_in_order[] = {
     {"ast", Until::Contraction, every, ".txt", "the syntax tree", Of::Text},
     {"source", Until::Contraction, every, ".tile", "the text in canonical form", Of::Text},
     {"contraction", Until::Contraction, every, ".tile", "statements with their index maps and domains; calls are written out", Of::Program, false, &Meaning::contraction},
-    {"gradient", Until::Gradient, every, ".tile", "the last derivative that was asked for, else the gradient", Of::Derivative, false, &Meaning::gradient},
+    {"gradient", Until::Gradient, every, ".tile", "the last derivative or batch that was asked for, else the gradient", Of::Derivative, false, &Meaning::gradient},
     {"bound", Until::Bound, every, ".tile", "sizes are numbers", Of::Program, false, &Meaning::bound},
     {"simplified", Until::Bound, every, ".tile", "constants folded, equal statements made one", Of::Program, false, &Meaning::simplified},
     {"bounded", Until::Bound, every, ".tile", "each index has exact bounds, each access lies inside its tensor", Of::Program, false, &Meaning::bounded},
@@ -134,7 +134,8 @@ std::string stage_names(std::size_t width, std::string_view indent) {
 
 void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::Derivative& gradient) {
   const bool pair = stage.of == Of::Pair;
-  if ((pair || stage.of == Of::Derivative) && request.derivatives.empty()) request.derivatives.push_back(gradient);
+  const bool differentiated = !request.derivatives.empty() && !request.derivatives.back().batch;  // a pair is of a derivative
+  if (pair ? !differentiated : stage.of == Of::Derivative && request.derivatives.empty()) request.derivatives.push_back(gradient);
   request.split = pair || stage.name == "report-text";
   request.pair = stage.name == "pair-plan";
   if (stage.of == Of::Rewriting) request.keeps_rewrites = true;

@@ -24,6 +24,8 @@ struct Uses {
   bool counted = false;                                  // integer arithmetic that reals do not have makes something of it, or an integer meets it
 };
 
+bool is_differentiated(const Request& request) { return !std::ranges::all_of(request.derivatives, &codegen::Derivative::batch); }
+
 bool is_ring(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Neg || op == Op::Abs || op == Op::Max || op == Op::Min || op == Op::Select; }
 
 class Search {
@@ -148,7 +150,7 @@ class Numbers {
       const std::optional<Uses> uses = uses_of(*program, given(k).name);
       if (!uses) continue;
       if (!all_hold(k, *uses)) return false;
-      const std::optional<DType> type = request_.derivatives.empty() ? needed(*uses) : std::nullopt;
+      const std::optional<DType> type = !is_differentiated(request_) ? needed(*uses) : std::nullopt;
       if (type && !always_holds(*type, k)) wishes.push_back({k, *type, false});
     }
     take(wishes, *program);
@@ -181,7 +183,7 @@ class Numbers {
 
   // False, with an error, when the same call with a real has a derivative by it and this one has none.
   bool is_integer_for_certain(std::size_t k) {
-    if (std::ranges::none_of(request_.derivatives, [](const codegen::Derivative& d) { return d.wrt.empty(); })) return true;
+    if (std::ranges::none_of(request_.derivatives, [](const codegen::Derivative& d) { return !d.batch && d.wrt.empty(); })) return true;
     const std::vector<poly::Given> before = request_.signature.inputs;
     given(k).dtype = DType::F64;
     const bool builds = built(file_, request_).has_value();
@@ -224,7 +226,7 @@ std::string misfit(const Argument& argument) { return fmt::format("{}, given for
 bool settle_numbers(const lang::File& file, const std::vector<Argument>& arguments, const std::vector<std::size_t>& plain, Request& request, lang::Diagnostics& diagnostics) {
   if (plain.empty()) return true;
   Numbers numbers(file, arguments, request, diagnostics);
-  return (request.derivatives.empty() || numbers.make_real(plain)) && numbers.make_typed(plain);
+  return (!is_differentiated(request) || numbers.make_real(plain)) && numbers.make_typed(plain);
 }
 
 }  // namespace tilec::runtime

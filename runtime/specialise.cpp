@@ -10,6 +10,7 @@
 #include <functional>
 #include <utility>
 
+#include "runtime/batches.h"
 #include "runtime/error.h"
 #include "runtime/extended.h"
 #include "runtime/numbers.h"
@@ -221,10 +222,14 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   request = request_;
   request.signature.inputs.clear();
   bool fits = names_differ(diagnostics);
+  const std::optional<Leading> leading = settle_batches(*this, arguments, request, diagnostics);
+  if (!leading) return std::nullopt;
   std::vector<std::size_t> plain;                        // numbers of undeclared scalars
   for (const lang::Input& input : function_ == nullptr ? std::vector<lang::Input>{} : function_->inputs) {
-    const Argument* argument = find(arguments, input.target.name.text);
-    if (argument == nullptr) continue;
+    const Argument* given = find(arguments, input.target.name.text);
+    if (given == nullptr) continue;
+    const Argument one = without_leading(*given, *leading);
+    const Argument* argument = &one;
     const std::optional<DType> declared = declared_type(input);
     if (declared && argument->tensor && argument->tensor->dtype != *declared) {
       diagnostics.report(input.span, messages::given_type, argument->name, lang::name(*declared), lang::name(argument->tensor->dtype));
@@ -252,7 +257,7 @@ bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argu
   for (poly::Given& given : request.signature.inputs) {
     const auto size = std::find_if(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
     if (size == program.sizes.end() || !given.shape->empty()) continue;
-    const Argument& argument = *find(arguments, given.name);
+    const Argument& argument = *find(arguments, given.name);  // of no batch: that of a size is an error by now
     given.integer = integer_of(argument);
     request.sizes.emplace(*size, *given.integer);        // extents that it is part of are compared with what was given
     if (!is_large(argument)) continue;
@@ -285,7 +290,7 @@ bool Callable::is_cotangent(const std::string& name) const {
 std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
-  if (!program) return std::nullopt;
+  if (!program || !have_extents(*this, request, diagnostics)) return std::nullopt;
   if (!bind_scalars(*program, arguments, request, diagnostics)) return std::nullopt;
   bool fits = true;
   for (const poly::TensorId id : program->inputs) {

@@ -174,6 +174,20 @@ TILEC_API tilec_status tilec_jvp(const tilec_program* program, const char* const
 TILEC_API tilec_status tilec_value_and_gradient(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
                                                 tilec_program** both);
 
+/* The program for a batch: each input that `inputs` names (count 0: all) has one dimension more, in front, and so has every output. Element b
+ * along it of an output is what the program makes of element b of each of these inputs, and of the others as they are:
+ *
+ *     tilec_vmap(program, inputs, 1, &batched);                              // (A[M, K], B[K, N]) -> (C[M, N]), of "A"
+ *                                                                            // (A[Bt, M, K], B[K, N]) -> (C[Bt, M, N])
+ *
+ * It is one program, compiled as if its text had the index: no loop over calls. Names stay, in any order with derivatives and other batches:
+ * the batch of a gradient gives a gradient for each element, the gradient of a batch one for all of it (an input that is not of the batch has
+ * the sum). What depends on no input of the batch is computed once; an output of that kind is repeated, so that every output has the dimension.
+ * With count 0, an argument without dimensions (a number, a scalar) is the same for the whole batch. Arguments whose first dimensions differ
+ * are TILEC_ARGUMENT_ERROR (E0341), as is one that lacks the dimension (E0340). A size has one value in a batch: E0342, when the program is
+ * specialised at the latest. The next vmap's dimension stands in front of this one's. */
+TILEC_API tilec_status tilec_vmap(const tilec_program* program, const char* const* inputs, size_t count, tilec_program** batched);
+
 /* The same program, compiled as a plan says: text that tilec_emit(…, "plan", …) gave for it, whole, edited or in part. What it does not say
  * is chosen. Behind lines `forward` and `backward` stands how the pair of tilec_vjp and tilec_save_vjp is compiled: the stage `pair-plan`
  * prints both. It belongs to this program, not to its derivatives, and to the shapes and the target it was printed for: a line that cannot be

@@ -4,6 +4,7 @@
     matmul = tilec.compile("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }")
     C = matmul(A, B)                                 # NumPy arrays of any strides
     dA, dB = matmul.grad(wrt=["A", "B"])(A, B, dC)   # the gradient is a program like any other
+    Cs = matmul.vmap("A")(As, B)                     # for a batch, A[b], C[b] of each: one kernel
     print(matmul.emit("gradient"))                   # any stage of the compiler, as text
 """
 from __future__ import annotations
@@ -243,6 +244,20 @@ class Program:
         handle = _ctypes.c_void_p()
         _check(function(self._handle, *_derivative_names(of, wrt), _ctypes.byref(handle)), self._heard())
         return Program(handle.value, self._kernels, self)
+
+    def vmap(self, inputs: _Names = None) -> "Program":
+        """The program for a batch: the inputs named (default: all) have one dimension more, in front, and so has every output. Element b of
+        an output is what this program makes of element b of these inputs, and of the others as they are. It is one program with one more
+        index, not a loop over calls.
+        `f.grad().vmap()` gives a gradient for each element, `f.vmap("X").grad()` one for all: the sum, for an input that is not of the batch.
+        By default an argument without dimensions, a number or a scalar, is the same for the whole batch.
+        """
+        names = _name_list(inputs)
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_vmap(self._handle, (_ctypes.c_char_p * max(1, len(names)))(*[_encoded("inputs=", n) for n in names]), len(names), _ctypes.byref(handle)), self._heard())
+        batched = Program(handle.value, self._kernels, self)
+        batched._derived, batched._ones = self._derived, self._ones
+        return batched
 
     def with_plan(self, plan: "str | _os.PathLike[str]") -> "Program":
         """This program, compiled as a plan says: the text, or a path to the file, of what emit("plan", …) gave for it, whole, edited or in part.

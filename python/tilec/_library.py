@@ -86,6 +86,7 @@ def _load() -> c.CDLL:
         "tilec_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_jvp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_value_and_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
+        "tilec_vmap": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_with_plan": (c.c_int, [handle, text, count, c.POINTER(handle)]),
         "tilec_program_destroy": (None, [handle]),

@@ -54,8 +54,20 @@ inline poly::Array random_array(Random& random, DType type, const Shape& shape, 
   return a;
 }
 
+// A batch of some inputs; for a gradient before or behind it.
+inline void add_batch(Case& c) {
+  Random random(c.seed * 991 + c.number * 2 + c.gradient);
+  codegen::Derivative batch;
+  batch.batch = true;
+  batch.extent = random.between(1, 4);
+  const bool all = random.chance(3);                     // cotangents too, behind
+  for (const Input& i : c.program.inputs)
+    if (!all && random.chance(2)) batch.wrt.push_back(i.name);
+  c.request.derivatives.insert(random.chance(2) ? c.request.derivatives.begin() : c.request.derivatives.end(), batch);
+}
+
 // Parses, builds and bounds the program. The error text when it is refused.
-inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient) {
+inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient, bool vmap = false) {
   Random random(seed * 1'000'003 + number * 2 + gradient);
   Case c;
   c.seed = seed, c.number = number, c.gradient = gradient;
@@ -72,6 +84,7 @@ inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient) {
     c.request.signature.inputs.push_back(std::move(given));
   }
   if (gradient) c.request.derivatives.emplace_back();
+  if (vmap) add_batch(c);
   c.request.target = *codegen::target_named("reference");
   std::optional<codegen::Stages> stages = codegen::compile(*file, c.request, codegen::Until::Bound, diagnostics);
   if (!stages) return refuse();
@@ -84,6 +97,39 @@ inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient) {
     c.inputs.push_back(random_array(random, t.dtype, shape, c.program.finite));
   }
   return c;
+}
+
+// The elements of a batch, each by itself, where the batch was made last: what the interpreter gives for them is a part of `wanted`, bit for
+// bit. In words what is not; empty when all is.
+inline std::string differs_from_elements(const Case& c) {
+  if (c.request.derivatives.empty() || !c.request.derivatives.back().batch) return "";
+  codegen::Request single = c.request;
+  const std::int64_t extent = *single.derivatives.back().extent;
+  single.derivatives.pop_back();
+  lang::Diagnostics diagnostics;
+  const auto stages = codegen::compile(c.file, single, codegen::Until::Bound, diagnostics);
+  if (!stages) return "refused alone: " + diagnostics.all().back().message;
+  const auto part = [](const poly::Array& whole, std::int64_t b) {
+    poly::Array one{whole.dtype, {whole.shape.begin() + 1, whole.shape.end()}, {}, {}};
+    const auto cut = [&](const auto& from, auto& to) { if (!from.empty()) to.assign(from.begin() + b * one.count(), from.begin() + (b + 1) * one.count()); };
+    cut(whole.reals, one.reals), cut(whole.integers, one.integers);
+    return one;
+  };
+  for (std::int64_t b = 0; b < extent; ++b) {
+    std::vector<poly::Array> inputs;
+    for (std::size_t k = 0; k < c.inputs.size(); ++k) {
+      const auto rank = stages->bounded->tensor(stages->bounded->inputs.at(k)).shape.size();
+      inputs.push_back(c.inputs[k].shape.size() > rank ? part(c.inputs[k], b) : c.inputs[k]);
+    }
+    const poly::Interpretation alone = poly::interpret(*stages->bounded, inputs);
+    for (std::size_t o = 0; o < alone.outputs.size(); ++o) {
+      const poly::Array got = part(c.wanted.outputs[o], b);
+      const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+      if (got.shape != alone.outputs[o].shape || got.integers != alone.outputs[o].integers || !std::equal(got.reals.begin(), got.reals.end(), alone.outputs[o].reals.begin(), alone.outputs[o].reals.end(), same))
+        return fmt::format("element {} of the batch is another than alone, in output {}", b, o);
+    }
+  }
+  return "";
 }
 
 inline double epsilon(DType type) { return type == DType::F64 ? 0x1p-52 : type == DType::F16 ? 0x1p-10 : type == DType::BF16 ? 0x1p-7 : 0x1p-23; }

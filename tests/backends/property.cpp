@@ -1,8 +1,10 @@
 // Random programs and gradients on the CPU, for two instruction sets, against the interpreter.
 //
-//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--plans] [--pool] [--show] [--caches BYTES]
+//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--plans] [--vmap] [--pool] [--show] [--caches BYTES]
 //
 // With --plans each is compiled as a random plan says; without, the print of what was chosen is followed to the same kernels.
+//
+// With --vmap each is a program for a batch, whose elements the interpreter also computes one by one.
 //
 // With --caches the second-level cache has so few bytes, the first a quarter, the last four times as many: what is chosen for large tensors is chosen for these.
 //
@@ -41,7 +43,7 @@ struct Options {
   int cases = 2000, gradients = 500;
   std::int64_t caches = 0;
   std::optional<std::uint64_t> only;
-  bool gradient = false, show = false, pool = false, plans = false;
+  bool gradient = false, show = false, pool = false, plans = false, vmap = false;
   std::string kind;                                    // only programs that start so: `lattice`
 #ifdef __aarch64__
   std::vector<std::string> targets{"cpu", "cpu:aarch64"};
@@ -276,7 +278,7 @@ std::optional<Case> prepare(std::uint64_t number, bool gradient, const Options& 
   Case c;
   try {
     auto start = std::chrono::steady_clock::now();
-    c = make_case(options.seed, number, gradient);
+    c = make_case(options.seed, number, gradient, options.vmap);
     spent["front"] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (c.refused) {
       ++refused;
@@ -286,6 +288,7 @@ std::optional<Case> prepare(std::uint64_t number, bool gradient, const Options& 
     strided(c);
     start = std::chrono::steady_clock::now();
     c.wanted = poly::interpret(c.bounded, c.inputs);
+    if (const std::string wrong = differs_from_elements(c); !wrong.empty()) return fail(c, "reference", wrong), std::nullopt;
     spent["interpreter"] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   } catch (const std::exception& e) {
     Random random(options.seed * 1'000'003 + number * 2 + gradient);
@@ -334,6 +337,7 @@ Options arguments(int argc, char** argv) {
     else if (a == "--show") o.show = true;
     else if (a == "--pool") o.pool = true;
     else if (a == "--plans") o.plans = true;
+    else if (a == "--vmap") o.vmap = true;
     else std::cerr << "unknown argument " << a << "\n", std::exit(2);
   }
   return o;

@@ -216,8 +216,33 @@ static void names_that_are_given_twice(void) {
   }
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, inputs, 3, NULL, 0, &forward, &backward), "E0555", "`wrt`: `A` is given twice");
   EXPECT(made == NULL && forward == NULL && backward == NULL);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, inputs, 3, &made), "E0555", "`inputs`: `A` is given twice");
+  EXPECT(made == NULL);
   EXPECT(derivative[0](program, outputs, 1, inputs, 2, &made) == TILEC_OK);
   tilec_program_destroy(made);
+  tilec_program_destroy(program);
+}
+
+static void batches(void) {
+  tilec_program *program = compiled("function (A[N], B[N], P[]) -> (C) { C[i: N] = +(A[i + j] * B[j]), 0 <= j < P; }", NULL), *batched = NULL;
+  const char* names[3] = {"A", NULL, "P"};
+  float a[6] = {1, 2, 3, 4, 5, 6}, b[3] = {1, 1, 1}, c[6];
+  int64_t many[2] = {2, 3}, one[1] = {3};
+  DLTensor from = {a, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, many, NULL, 0}, same = {b, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, one, NULL, 0}, to = {c, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, many, NULL, 0};
+  tilec_argument in[3] = {{"A", TILEC_TENSOR, &from, 0, 0}, {"B", TILEC_TENSOR, &same, 0, 0}, {"P", TILEC_INTEGER, NULL, 2, 0}}, out[1] = {{"C", TILEC_TENSOR, &to, 0, 0}};
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(NULL, NULL, 0, &batched), "E0554", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, NULL, 0, NULL), "E0554", "`batched` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, NULL, 1, &batched), "E0554", "`inputs` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, names, 2, &batched), "E0554", "`inputs[1]` is NULL");
+  REFUSES(TILEC_PROGRAM_ERROR, tilec_vmap(program, names + 2, 1, &batched), "E0342", "`P` is a size");
+  names[1] = "Q";
+  REFUSES(TILEC_PROGRAM_ERROR, tilec_vmap(program, names, 2, &batched), "E0302", "`Q` is no input");
+  EXPECT(batched == NULL);
+  EXPECT(tilec_vmap(program, names, 1, &batched) == TILEC_OK);
+  EXPECT(tilec_run(batched, in, 3, out, 1) == TILEC_OK && c[0] == 3 && c[2] == 3 && c[3] == 9 && c[5] == 6);
+  in[0].tensor = &same;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(batched, in, 3, out, 1), "E0340", "`A` takes 1 dimension and one of the batch in front");
+  tilec_program_destroy(batched);
   tilec_program_destroy(program);
 }
 
@@ -572,6 +597,7 @@ int main(void) {
   options_of_every_size();
   options_that_mean_nothing();
   names_that_are_given_twice();
+  batches();
   numbers_that_a_type_does_not_have();
   null_pointers_of_derivatives();
   arguments_of_every_kind();

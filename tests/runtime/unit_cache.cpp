@@ -108,7 +108,7 @@ TEST_CASE("what a compilation depends on makes another entry") {
   requests[1].target = *codegen::target_named("cpu:x86-64-v3");
   requests[2].checked = true;
   requests[3].derivatives = {{}};
-  requests[4].derivatives = {{true, {}, {}, false}};
+  requests[4].derivatives = {{.forward = true, .of = {}, .wrt = {}}};
   requests[5].plan = codegen::PlanText{"no copy\n", 0};
   requests[6].target.l2 *= 2;
   requests[7].signature.function = "f";
