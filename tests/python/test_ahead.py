@@ -17,7 +17,7 @@ CONV = "function conv(I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) { O[n, y, x, co:
 CONV_SIZES = "N=2,H=24,W=24,CI=8,KH=3,KW=3,CO=16"
 GATHER = "function pick(D[V, E], i32 I[N]) -> (O) { R = gather(D, I); O = R * R; }"
 TYPES = """function types(bool B[N], u8 U[N], i16 S[N], i64 L[N], f16 H[N], f64 D[N]) -> (P, Q, R, T, W) {
-  P = B && (U > 3);  Q = S * 3 - i16(U);  R = L / 7 + i64(S);  T = H * H + f16(U);  W = sin(D) + f64(T); }"""
+  P = B & (U > 3);  Q = S * 3 - i16(U);  R = L / 7 + i64(S);  T = H * H + f16(U);  W = sin(D) + f64(T); }"""
 CASES = {  # a file or a text, sizes, and what else is asked for
     "softmax": ("std/softmax.tile", "M=37,N=300", "--function", "softmax"),
     "softmax_gradient": ("std/softmax.tile", "M=37,N=300", "--function", "softmax", "--grad"),
@@ -25,6 +25,7 @@ CASES = {  # a file or a text, sizes, and what else is asked for
     "batch_norm": ("std/norm.tile", "N=3,H=7,W=9,C=12", "--function", "batch_norm"),
     "attention": ("std/attention.tile", "B=2,H=2,T=17,S=33,D=16,E=16", "--function", "attention"),
     "attention_gradient": ("std/attention.tile", "B=2,H=2,T=17,S=33,D=16,E=16", "--function", "attention_causal", "--grad"),
+    "attention_long": ("std/attention.tile", "B=1,H=2,T=512,S=512,D=64,E=64", "--function", "attention", "--grad"),
     "conv": (CONV, CONV_SIZES),
     "conv_gradient": (CONV, CONV_SIZES, "--grad"),
     "conv_large_gradient": (CONV, "N=2,H=96,W=96,CI=64,KH=3,KW=3,CO=64", "--grad"),
@@ -38,7 +39,7 @@ CASES = {  # a file or a text, sizes, and what else is asked for
     "top": ("function top(X[M, N]) -> (V, I) { (V, I) = top_k<3>(X); }", "M=7,N=100"),
     "types": (TYPES, "N=1000"),
     "bf16": ("function half(X[M, N]) -> (Y) { B = bf16(X); S[i: M] = +(B[i, j]); Y = f32(S); }", "M=30,N=70"),
-    "scalar": ("function scale(X[N], S) -> (Y) { Y = X * S + 1; }", "N=5"),
+    "scalar": ("function scale(X[N], S[]) -> (Y) { Y = X * S + 1; }", "N=5"),
     "nothing": ("function none(X[N]) -> (Y) { Y = X * 2; }", "N=0"),
 }
 NUMPY = {"bool": np.bool_, "u8": "u1", "u16": "u2", "u32": "u4", "u64": "u8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "u2", "f32": "f4", "f64": "f8"}
@@ -165,7 +166,7 @@ def test_bytes_depend_on_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("more", [(), ("--target", "cpu:x86-64-v3"), ("--multi-target",)])
-@pytest.mark.parametrize("text, sizes", [(CONV, CONV_SIZES), ("function mlp(X[N, K], A[K, M], B[M, L]) -> (Y) { H = tanh(dot(X, A)); Y = exp(dot(H, B)); }", "N=20,K=30,M=40,L=10"), (GATHER, "V=50,E=9,N=200")])
+@pytest.mark.parametrize("text, sizes", [(CONV, CONV_SIZES), ("function mlp(X[N, K], A[K, M], B[M, L]) -> (Y) { P[i, j: N, M] = +(X[i, k] * A[k, j]); H = tanh(P); Q[i, j: N, L] = +(H[i, k] * B[k, j]); Y = exp(Q); }", "N=20,K=30,M=40,L=10"), (GATHER, "V=50,E=9,N=200")])
 def test_a_pair_is_two_functions(tmp_path, text, sizes, more):
     library = ctypes.CDLL(str(build(tmp_path, "f.so", text, sizes, "--vjp", *more)))
     functions = Header(tmp_path / "f.h").functions
@@ -193,13 +194,13 @@ MAIN = """
 #include "f.h"
 
 static int calls = 0, most = 0;
+#ifdef OWN
 typedef struct { int64_t from, to, worker; void (*turn)(void*, int64_t, int64_t); void* arguments; } Share;
 static void* work(void* share) {
   Share* s = share;
   for (int64_t i = s->from; i < s->to; ++i) s->turn(s->arguments, i, s->worker);
   return 0;
 }
-#ifdef OWN
 void tilec_parallel_for(int64_t count, int64_t workers, void (*turn)(void* arguments, int64_t i, int64_t worker), void* arguments) {
   Share shares[4];
   pthread_t threads[4];
@@ -244,7 +245,7 @@ def c_program(folder, header, tensors):
     return MAIN % "\n".join(lines)
 
 
-@pytest.mark.parametrize("case", ["attention", "conv_large_gradient", "matmul", "layer_norm_gradient", "cumsum"])
+@pytest.mark.parametrize("case", ["attention", "attention_long", "conv_large_gradient", "matmul", "layer_norm_gradient", "cumsum"])
 @pytest.mark.parametrize("file", ["f.o", "f.a", "f.so"])
 def test_a_program_in_c_links_it_and_may_bring_threads(tmp_path, case, file):
     path = build(tmp_path, file, *CASES[case], "--threads", "3")
@@ -261,7 +262,8 @@ def test_a_program_in_c_links_it_and_may_bring_threads(tmp_path, case, file):
         done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done
         calls, most = map(int, done.stdout.split())
-        assert (calls > 0) == bool(own) and most <= 4
+        assert calls == 0 if not own else case in ("layer_norm_gradient", "cumsum") or calls > 0
+        assert most <= (3 if "at most 3" in header.text else 4)
         got = [np.fromfile(tmp_path / (port + ".out"), tensors[port].dtype).reshape(tensors[port].shape) for role, port, _, _ in ports if role == "out"]
         same_bits(got, wanted)
 
@@ -336,8 +338,8 @@ def test_wrong_use_says_what_is_meant(tmp_path):
     for words, status, said in (
         (["f.tile", "-o", "f.obj"], 2, "`.obj` is no suffix"), (["f.tile", "-o", "f.so.1"], 2, "`.1` is no suffix"), (["f.tile", "-o", ".o"], 2, "no name in front"),
         (["f.tile", "-o", "missing/f.o"], 3, "E0502"), (["f.tile", "-o", "folder.o"], 3, "it is a folder"), (["f.tile", "-o", "f.tilec", "--name", "g"], 2, "--name names"),
-        (["f.tile", "-o", "f.o", "--target", "opencl"], 2, "E0535"), (["f.tile", "-o", "f.o", "--target", "reference"], 2, "E0535"), (["two.tile", "-o", "f.o"], 1, "a, b"), (["f.tile", "-o", "f.o", "--threads", "0"], 2, "--threads"),
-        (["f.tile", "-o", "f.o", "--multi-target", "--target", "cpu"], 2, "--multi-target"), (["f.tile", "-o", "f.tilec", "--multi-target"], 2, "--multi-target"), (["f.tile", "-o", "f.tilec", "--checked"], 2, "E0535"),
+        (["f.tile", "-o", "f.o", "--target", "opencl"], 2, "E0535"), (["f.tile", "-o", "f.o", "--target", "reference"], 2, "E0535"), (["two.tile", "-o", "f.o"], 1, "E0226"), (["f.tile", "-o", "f.o", "--threads", "0"], 2, "--threads"),
+        (["f.tile", "-o", "f.o", "--multi-target", "--target", "cpu"], 2, "--multi-target"), (["f.tile", "-o", "f.tilec", "--multi-target"], 2, "--multi-target"), (["f.tile", "-o", "f.tilec", "--checked"], 2, "--checked is for object files"),
         (["f.tile", "-o", "f.o", "--room", "5"], 2, "--room"),
     ):
         done = subprocess.run([TILEC, "build", *words, "--size", "N=3"], cwd=tmp_path, capture_output=True, text=True)
