@@ -28,6 +28,8 @@ EntryPoint entry_of(const Part& part) {
   EntryPoint entry{part.name, {}, {}};
   for (const CompiledFor& cpu : part.cpus) entry.versions.push_back({cpu.request.target, kernels_of(*cpu.stages.lowered), layout_of(*cpu.stages.lowered, cpu.request)});
   for (const poly::IndexCheck& check : part.cpus[0].stages.checks) entry.checks.push_back(poly::product(check.shape));
+  for (const auto& version : entry.versions)
+    if (version.layout.inputs != entry.versions[0].layout.inputs || version.layout.outputs != entry.versions[0].layout.outputs) throw lang::InternalError("`" + part.name + "` has other tensors on another CPU");
   return entry;
 }
 
@@ -69,6 +71,14 @@ std::string needs_of(const Part& part) {
   return fmt::format("{}", fmt::join(all, ",\n * and for "));
 }
 
+// f16 becomes f32 and comes back by functions of libgcc where the CPU has no instruction for it.
+std::string libraries_of(const Part& part) {
+  const bool lacks_f16 = std::ranges::any_of(part.cpus, [](const CompiledFor& cpu) {
+    return cpu.request.target.triple.starts_with("x86_64") && std::ranges::count(codegen::llvm_backend::features_of(cpu.request.target), "f16c") == 0;
+  });
+  return std::string("C's library and its mathematics (-lm)") + (lacks_f16 ? ", and for f16 libgcc, which `cc` links unasked" : "");
+}
+
 }  // namespace
 
 Ahead ahead_of(const std::vector<Part>& parts, const AheadOptions& options) {
@@ -81,7 +91,7 @@ Ahead ahead_of(const std::vector<Part>& parts, const AheadOptions& options) {
   const bool parallel = options.workers > 1 && std::ranges::any_of(entries, codegen::llvm_backend::has_parallel_loops);
   std::vector<std::string> targets;
   for (const CompiledFor& cpu : parts.at(0).cpus) targets.push_back(cpu.request.target.name);
-  Header header{options.name, fmt::format("{}.{}.{}", TILEC_VERSION_MAJOR, TILEC_VERSION_MINOR, TILEC_VERSION_PATCH), fmt::format("{}", fmt::join(targets, " and ")), needs_of(parts[0]), {}, parallel ? options.workers : 1, targets.size() > 1};
+  Header header{options.name, fmt::format("{}.{}.{}", TILEC_VERSION_MAJOR, TILEC_VERSION_MINOR, TILEC_VERSION_PATCH), fmt::format("{}", fmt::join(targets, " and ")), needs_of(parts[0]), libraries_of(parts[0]), {}, parallel ? options.workers : 1, targets.size() > 1};
   Ahead made;
   for (std::size_t k = 0; k < parts.size(); ++k) {
     header.functions.push_back(prototype_of(parts[k], entries[k], options.workers));

@@ -136,7 +136,7 @@ std::string workspace_macro(const std::string& name) { return upper(name) + "_WO
 
 std::string c_header(const Header& header) {
   const std::string guard = fmt::format("TILEC_{}_H", upper(header.name));
-  std::string text = fmt::format("/* {}, compiled by tilec {} for {}.\n *\n * Machine code for {}.\n * It needs C's library and its mathematics (-lm).\n *", header.name, header.compiler, header.target, header.needs);
+  std::string text = fmt::format("/* {}, compiled by tilec {} for {}.\n *\n * Machine code for {}.\n * It calls {}.\n *", header.name, header.compiler, header.target, header.needs, header.libraries);
   text += conventions;
   if (header.chooses_cpu) text += " *    3  this CPU runs none of the machine code; nothing is written\n";
   if (std::ranges::any_of(header.functions, [](const Prototype& f) { return !f.faults.empty(); })) text += " *   16  or more: an index is out of range, see below; outputs are written as if it were the nearest one in range\n";

@@ -29,6 +29,7 @@ struct Header {
   std::string name;                                    // of the program, a C identifier
   std::string compiler, target;
   std::string needs;                                   // what its CPU must have
+  std::string libraries;                               // what it calls
   std::vector<Prototype> functions;
   std::int64_t workers = 1;                            // 1: there is no `tilec_parallel_for`
   bool chooses_cpu = false;                            // status 3 may be returned
