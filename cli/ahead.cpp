@@ -47,7 +47,7 @@ std::string name_of(const Session& session, const std::string& path) {
 std::string suffix_of_derivatives(const Options& options) {
   std::string suffix;
   const std::size_t plain = options.derivatives.size() - (options.vjp ? 1 : 0);
-  for (std::size_t k = 0; k < plain; ++k) suffix += options.derivatives[k].forward ? "_fwd" : "_grad";
+  for (std::size_t k = 0; k < plain; ++k) suffix += options.derivatives[k].forward ? "_tangent" : "_grad";
   return suffix;
 }
 

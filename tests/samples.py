@@ -155,6 +155,7 @@ def main() -> int:
     parser.add_argument("--tilec", default=str(ROOT / "build/cli/tilec"))
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
+    options.tilec = os.path.abspath(options.tilec)         # a sample runs in a folder of its own
     os.environ.setdefault("POCL_CACHE_DIR", str(ROOT / "build/pocl"))
     passed = failed = 0
     missing = {p.stem for p in (ROOT / "samples").glob("*.tile")} - set(SAMPLES)
