@@ -27,6 +27,7 @@ Examples:
   tilec grad conv.tile --of O --wrt I,K                         print the gradient, as Tile
   tilec run  conv.tile --grad --wrt I,K I=… K=… dO=… dI=di.npy  execute the gradient
   tilec build conv.tile --size N=1,H=224,W=224 -o conv.tilec    save what is compiled; `tilec run conv.tilec I=…` needs no compiler
+  tilec build conv.tile --size N=1,H=224,W=224 -o conv.o        the same for a program in C, with conv.h; or conv.a, conv.so
   tilec conv.tile --emit=loops --size N=1,H=224,W=224           show any stage
   tilec check conv.tile                                         report what is wrong
   tilec fmt  conv.tile                                          print canonical source
@@ -126,7 +127,7 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--of", raw.of, "outputs that the derivative before it starts from (default: all float ones)")->type_name("O,…")->allow_extra_args(false);
   app.add_option("--wrt", raw.wrt, "inputs that the derivative before it is taken by (default: all float ones); of --vmap, those of the batch")->type_name("I,…")->allow_extra_args(false);
   app.add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
-  app.add_option("--threads", options.threads, "threads of the cpu target (default: all)")->check(whole(1, 4096))->type_name("N");
+  app.add_option("--threads", options.threads, options.command == "build" ? "of -o f.o: threads that may have memory of their own in the workspace (default: 16); 1: no turns are shared out" : "threads of the cpu target (default: all)")->check(whole(1, 4096))->type_name("N");
   if (options.command != "grad") app.add_option("--plan", options.plan, "compile as this file says, which --emit=plan prints; what it does not say is chosen")->type_name("FILE");
   app.add_option("--dump-to", options.dump_to, "write every stage to this folder")->type_name("DIR");
   app.add_flag("--time", options.time, "print how long each pass took");
@@ -156,9 +157,12 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   if (c == "show" || c == "grad" || c == "build") app->add_flag("--stats", options.stats, "memory, code and launches of what was compiled, and of CUDA kernels registers and spills");
   if (c == "build") {
     app->add_flag("--vjp", raw.vjp, "the function and its gradient as a pair: forward keeps what backward takes")->disable_flag_override();
+    app->add_option("--name", options.name, "what the function is called in C, of -o f.o (default: as in the file, else as the file)")->type_name("NAME");
+    app->add_flag("--multi-target", options.multi_target, "machine code for x86-64-v3 (AVX2) and x86-64-v4 (AVX-512) in one object file; each call runs what its CPU can run")->disable_flag_override();
+    app->add_flag("--checked", options.checked, "of -o f.o: an index of gather or scatter that is out of range is a status of the call")->disable_flag_override();
     app->add_option("--room", options.room, "bytes that forward of --vjp may keep (default: what costs more to make again than to keep)")->check(whole(0, std::numeric_limits<std::int64_t>::max()))->type_name("BYTES");
   }
-  if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain" || c == "bench") app->add_option("-o,--output", options.output, "write to this file")->type_name("FILE");
+  if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain" || c == "bench") app->add_option("-o,--output", options.output, c == "build" ? "f.tilec: a package, which tilec runs; f.o, f.a, f.so: machine code for a program in C, with f.h beside it that says how it is called" : "write to this file")->type_name("FILE");
   if (c == "bench") {
     app->add_option("--seconds", options.seconds, "how long to measure, where the median does not settle before (default: 2)")->check(CLI::PositiveNumber)->type_name("S");
     app->add_flag("--json", options.json_output, "one object of JSON, in seconds and bytes");

@@ -32,6 +32,8 @@ struct Options {
   bool time = false, check = false, grad_check = false, stats = false, in_place = false, json = false, quiet = false, verbose = false;
   std::optional<std::uint64_t> check_elements;         // --check=4096: where all would take long; --check=all: the largest number
   std::optional<std::int64_t> room;                    // of build --vjp: bytes that forward may keep
+  std::optional<std::string> name;                     // of build: what the function is called in C
+  bool multi_target = false;                           // of build: machine code for several CPUs
   bool vjp = false;                                    // of build: the last derivative and what it is of as a pair
   bool checked = false;                                // indices out of range are errors
   int threads = 0;

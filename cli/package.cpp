@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cli/ahead.h"
 #include "cli/call.h"
 #include "cli/results.h"
 #include "cli/show_stats.h"
@@ -103,7 +104,11 @@ bool is_read(const codegen::Package& package, const std::string& name) {
 }  // namespace
 
 int build_command(const Options& options) {
-  if (options.output.empty()) throw UsageError{"where should the package go?", fmt::format("write `tilec build {} -o f.tilec`", only_file(options))};
+  if (options.output.empty()) throw UsageError{"where should the package go?", fmt::format("write `tilec build {} -o f.tilec`, or `-o f.o` for a program in C", only_file(options))};
+  if (is_ahead(options.output)) return build_ahead(options);
+  if (options.name) throw UsageError{"--name names a function of C, and a package has none", "write `-o f.o`, `-o f.a` or `-o f.so`"};
+  if (options.checked) throw UsageError{"--checked is for object files: a package has no text that a fault could point into", "write `-o f.o`, `-o f.a` or `-o f.so`"};
+  if (options.multi_target) throw UsageError{"--multi-target is for object files, and a package is for one CPU", "write `-o f.o`, `-o f.a` or `-o f.so`"};
   if (options.vjp && !options.dump_to.empty()) throw UsageError{"--dump-to shows one program, and a pair is two", fmt::format("write `tilec {} --grad --dump-to={}`: its stages `forward` and `backward` are the halves", only_file(options), options.dump_to)};
   if (options.vjp) return build_pair(options);
   if (options.room) throw UsageError{"--room belongs to a pair, and none is asked for", "write `--vjp`"};

@@ -133,9 +133,14 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
 
 std::optional<Meaning> half_of(const Meaning& pair, Half half, Until until, lang::Diagnostics& diagnostics) {
   Meaning meaning;
-  meaning.checks = pair.checks;
   meaning.bounded = half == Half::Forward ? pair.split->forward : pair.split->backward;
   for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
+  if (!pair.checks.empty()) {                          // a half looks at the indices that it reads itself
+    meaning.checks = poly::add_index_checks(*meaning.bounded);
+    meaning.bounded = poly::bounds(*meaning.bounded, diagnostics);
+    if (!meaning.bounded) return std::nullopt;
+    poly::verify(*meaning.bounded, Stage::Bounded);
+  }
   if (until == Until::Bound) return meaning;
   return reduce(meaning, until, diagnostics) ? std::optional(std::move(meaning)) : std::nullopt;
 }

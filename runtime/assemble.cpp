@@ -67,7 +67,9 @@ std::vector<const codegen::Loops*> kernels_of(const codegen::Lowered& program) {
   return kernels;
 }
 
-Package assemble(const codegen::Lowered& program, const Target& target) {
+namespace {
+
+Package without_code(const codegen::Lowered& program, const Target& target) {
   Package package;
   package.name = program.name;
   package.target = target.name;
@@ -87,16 +89,26 @@ Package assemble(const codegen::Lowered& program, const Target& target) {
     const auto at = code.try_emplace(step.kernel, static_cast<std::int64_t>(code.size())).first;
     if (target.family == Target::Family::Cuda) package.launches.back().code = at->second;
   }
-  add_code(package, program, target);
   return package;
 }
 
-Package assemble(const codegen::Lowered& program, const codegen::Request& request) {
-  Package package = assemble(program, request.target);
+Package with_strides(Package package, const codegen::Lowered& program, const codegen::Request& request) {
   for (std::size_t k = 0; k < package.inputs.size(); ++k)
     if (const auto asked = request.strides.find(program.buffers[k].name); asked != request.strides.end()) package.inputs[k].strides = asked->second;
   for (const auto& [k, strides] : request.output_strides) package.outputs.at(k).strides = strides;
   return package;
 }
+
+}  // namespace
+
+Package assemble(const codegen::Lowered& program, const Target& target) {
+  Package package = without_code(program, target);
+  add_code(package, program, target);
+  return package;
+}
+
+Package assemble(const codegen::Lowered& program, const codegen::Request& request) { return with_strides(assemble(program, request.target), program, request); }
+
+Package layout_of(const codegen::Lowered& program, const codegen::Request& request) { return with_strides(without_code(program, request.target), program, request); }
 
 }  // namespace tilec::runtime

@@ -13,6 +13,9 @@ namespace tilec::runtime {
 codegen::Package assemble(const codegen::Lowered& program, const codegen::Request& request);
 codegen::Package assemble(const codegen::Lowered& program, const codegen::Target& target);  // ports lie as the program's buffers
 
+// The same without code: ports, buffers, launches.
+codegen::Package layout_of(const codegen::Lowered& program, const codegen::Request& request);
+
 // Each kernel once: steps that call the same one share it.
 std::vector<const codegen::Loops*> kernels_of(const codegen::Lowered& program);
 

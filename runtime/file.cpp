@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "runtime/error.h"
@@ -199,12 +200,19 @@ class Temporary {
   }
 
   // 0, or why it did not.
+  int fill(std::string_view bytes) {
+    const int reason = write_all(file_, bytes, true);
+    const int closed = ::close(std::exchange(file_, -1)) != 0 ? errno : 0;
+    return reason != 0 ? reason : closed;
+  }
+  int rename(const std::string& path) {
+    if (::rename(path_.c_str(), path.c_str()) != 0) return errno;
+    path_.clear();
+    return 0;
+  }
   int become(const std::string& path, std::string_view bytes) {
-    int reason = write_all(file_, bytes, true);
-    if (::close(std::exchange(file_, -1)) != 0 && reason == 0) reason = errno;
-    if (reason == 0 && ::rename(path_.c_str(), path.c_str()) != 0) reason = errno;
-    if (reason == 0) path_.clear();
-    return reason;
+    const int reason = fill(bytes);
+    return reason != 0 ? reason : rename(path);
   }
 
  private:
@@ -297,6 +305,40 @@ void write_file(const std::string& path, std::string_view bytes) {
   if (status.st_nlink == 1) return replace(place.path, bytes, &status, path);
   const Held held;
   write_through(place.path, bytes, path);
+}
+
+// What is no plain file comes first, since it cannot be taken back: a folder among the paths is an error before anything is written.
+void write_files(const std::vector<FileBytes>& files) {
+  std::vector<const FileBytes*> plain, in_place;
+  for (const FileBytes& file : files) {
+    const Place place = place_of(file.path);
+    struct stat status {};
+    const bool there = ::stat(place.path.c_str(), &status) == 0;
+    const bool renamed = !place.descriptor && (there ? S_ISREG(status.st_mode) && status.st_nlink == 1 && ::access(place.path.c_str(), W_OK) == 0 : errno == ENOENT && !file.path.empty() && file.path.back() != '/');
+    if (renamed) plain.push_back(&file);
+    else write_file(file.path, file.bytes);
+  }
+  {
+    const Held held;
+    struct Staged { const FileBytes* file; std::string place; std::unique_ptr<Temporary> temporary; };
+    std::vector<Staged> staged;                          // gone before a signal that waited is sent again
+    for (const FileBytes* file : plain) {
+      const std::string place = place_of(file->path).path;
+      struct stat status {};
+      const bool there = ::stat(place.c_str(), &status) == 0;
+      auto temporary = std::make_unique<Temporary>(place);
+      if (!temporary->created() && !there) unwritable(file->path, temporary->reason());
+      if (!temporary->created() || !temporary->resemble(there ? &status : nullptr)) {
+        in_place.push_back(file);
+        continue;
+      }
+      if (const int reason = temporary->fill(file->bytes); reason != 0) unwritable(file->path, reason);
+      staged.push_back({file, place, std::move(temporary)});
+    }
+    for (Staged& one : staged)
+      if (one.temporary->rename(one.place) != 0) in_place.push_back(one.file);
+  }
+  for (const FileBytes* file : in_place) write_file(file->path, file->bytes);
 }
 
 std::optional<FileId> file_id(const std::string& path) {

@@ -43,6 +43,10 @@ class DataFile {
 
 void write_file(const std::string& path, std::string_view bytes);  // RuntimeError E0502
 
+// Files that belong together: all of them are written beside their places before the first is renamed, so none changes where one has no room.
+struct FileBytes { std::string path; std::string_view bytes; };
+void write_files(const std::vector<FileBytes>& files);
+
 // Which file a path leads to: equal for all its spellings, links and hard links; of a file that is not there yet, too.
 struct FileId {
   std::uint64_t device = 0, inode = 0;

@@ -132,22 +132,43 @@ def check_sample(tilec: str, name: str, folder: str) -> list[tuple[str, str]]:
     return results
 
 
+def check_aot_c(tilec: str, folder: str) -> list[tuple[str, str]]:
+    """samples/aot_c, by the commands in its main.c, for each kind of file that `build` writes."""
+    here, results = ROOT / "samples/aot_c", []
+    sizes = "N=1,H=56,W=56,CI=16,KH=3,KW=3,CO=32"
+    for output in ("conv.o", "conv.a", "conv.so"):
+        for sources in (["main.c"], ["main.c", "threads.c"]):
+            commands = [[tilec, "build", str(here / "conv.tile"), "--size", sizes, "-o", output],
+                        ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I.", *(str(here / name) for name in sources), "./" + output, "-lm", "-pthread"], ["./a.out"]]
+            complaint = ""
+            for command in commands:
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+                if done.returncode != 0:
+                    complaint = "%s: exit %d\n%s%s" % (" ".join(command), done.returncode, done.stdout, done.stderr)
+                    break
+            results.append(("aot_c: %s with %s" % (output, " ".join(sources)), complaint))
+    return results
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tilec", default=str(ROOT / "build/cli/tilec"))
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
+    options.tilec = os.path.abspath(options.tilec)         # a sample runs in a folder of its own
     os.environ.setdefault("POCL_CACHE_DIR", str(ROOT / "build/pocl"))
     passed = failed = 0
     missing = {p.stem for p in (ROOT / "samples").glob("*.tile")} - set(SAMPLES)
     for name in sorted(missing):
         print("FAIL %s: samples/%s.tile has no entry in tests/samples.py" % (name, name))
         failed += 1
-    for name in SAMPLES:
+    checks = {name: lambda folder, name=name: check_sample(options.tilec, name, folder) for name in SAMPLES}
+    checks["aot_c"] = lambda folder: check_aot_c(options.tilec, folder)
+    for name, check in checks.items():
         if options.words and not any(w in name for w in options.words):
             continue
         with tempfile.TemporaryDirectory(prefix="tilec-sample-") as folder:
-            for title, complaint in check_sample(options.tilec, name, folder):
+            for title, complaint in check(folder):
                 passed, failed = passed + (not complaint), failed + bool(complaint)
                 if complaint:
                     print("FAIL %s\n%s" % (title, complaint))

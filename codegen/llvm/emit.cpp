@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "codegen/llvm/body.h"
+#include "codegen/llvm/kernels.h"
 #include "codegen/llvm/object.h"
 #include "codegen/locals.h"
 #include "lang/diagnostic.h"
@@ -35,14 +36,13 @@ class ModuleEmitter {
   ModuleEmitter(llvm::Module& module, const Machine& machine, const Target& target)
       : module_(module), cpu_(machine.cpu), features_(machine.features), vector_bytes_(target.vector_bytes) {}
 
-  void kernel(const Loops& loops) {
+  void kernel(const Loops& loops) { entry(loops.functions.back(), body(loops)); }
+
+  llvm::Function* body(const Loops& loops) {
     Surroundings around{&module_, {}, {}, cpu_, features_, vector_bytes_, local_bytes(loops)};
     for (const Table& t : loops.tables) around.tables[t.name] = table(t);
-    for (std::size_t i = 0; i < loops.functions.size(); ++i) {
-      const Function& f = loops.functions[i];
-      if (i + 1 == loops.functions.size()) entry(f, function(around, f, true));
-      else around.functions[f.name] = shared(around, loops, f);
-    }
+    for (std::size_t i = 0; i + 1 < loops.functions.size(); ++i) around.functions[loops.functions[i].name] = shared(around, loops, loops.functions[i]);
+    return function(around, loops.functions.back(), true);
   }
 
  private:
@@ -118,22 +118,33 @@ class ModuleEmitter {
   std::map<std::string, llvm::Function*> shared_;
 };
 
+}  // namespace
+
 void check(const llvm::Module& module) {
   std::string text;
   llvm::raw_string_ostream out(text);
   if (llvm::verifyModule(module, &out)) throw lang::InternalError("LLVM emitter: " + text);
 }
 
-}  // namespace
+void set_up(llvm::Module& module, const Machine& on) {
+  module.setTargetTriple(on.target->getTargetTriple().str());
+  module.setDataLayout(on.target->createDataLayout());
+  module.setPICLevel(llvm::PICLevel::BigPIC);
+}
+
+std::map<std::string, llvm::Function*> bodies(llvm::Module& module, const Machine& on, const Target& target, const std::vector<const Loops*>& kernels) {
+  ModuleEmitter emitter(module, on, target);
+  std::map<std::string, llvm::Function*> made;
+  for (const Loops* loops : kernels) made[loops->functions.back().name] = emitter.body(*loops);
+  return made;
+}
 
 Module emit(const std::vector<const Loops*>& kernels, const Target& target, const Options& options) {
   const Machine on = machine(target);
   llvm::LLVMContext context;
   prepare(context);
   llvm::Module module("tilec", context);
-  module.setTargetTriple(on.target->getTargetTriple().str());
-  module.setDataLayout(on.target->createDataLayout());
-  module.setPICLevel(llvm::PICLevel::BigPIC);
+  set_up(module, on);
   ModuleEmitter emitter(module, on, target);
   for (const Loops* loops : kernels) emitter.kernel(*loops);
   check(module);

@@ -38,6 +38,7 @@ void initialise() {
     llvm::InitializeAllTargets();
     llvm::InitializeAllTargetMCs();
     llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllAsmParsers();                   // of `cpuid`, which is inline assembly (ahead.cpp)
   });
 }
 

@@ -46,3 +46,16 @@ def test_accumulating_and_checking():
     out = np.ones((2, 2), "f4")
     f(np.ones((4, 2), "f4"), np.array([0, 3], "i4"), out=out, accumulate=True)
     assert (out == 2).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_both_halves_of_a_pair_are_checked(target):
+    f = tilec.compile("function (D[V, C], I[N]) -> (O) { R = gather(D, I); O = R * R; }", target=target, checked=True)
+    d, good = np.random.default_rng(0).random((5, 3), dtype="f4"), np.array([0, 4, 4], "i4")
+    with pytest.raises(ValueError, match=r"`I\[1\]` is 5"):
+        f.vjp(d, np.array([0, 5, 1], "i4"))
+    o, backward = f.vjp(d, good)
+    np.testing.assert_array_equal(o, d[good] ** 2)
+    wanted = np.zeros_like(d)
+    np.add.at(wanted, good, 2 * d[good])
+    np.testing.assert_allclose(backward(np.ones_like(o)), wanted, rtol=1e-6)
