@@ -9,7 +9,7 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <set>
 #include <utility>
 
 #include "autodiff/companion.h"
