@@ -27,6 +27,7 @@
 #include "runtime/package_file.h"
 #include "runtime/specialise.h"
 #include "runtime/target_hint.h"
+#include "runtime/xla.h"
 #include "tilec/tilec.h"
 
 using namespace tilec;
@@ -891,6 +892,16 @@ tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_k
     auto first = kernel_of(halves.forward), second = kernel_of(halves.backward);
     *forward = first.release();
     *backward = second.release();
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_xla_keep(tilec_kernel* kernel, int64_t* number) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_xla_keep";
+    static_cast<void>(need(number, function, "number"));
+    if (!need(kernel, function, "kernel").caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
+    *number = runtime::keep_for_xla(kernel);
     return TILEC_OK;
   });
 }
