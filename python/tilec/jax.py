@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
+import threading
 import typing
 
 import numpy as np
@@ -26,6 +28,8 @@ except ImportError as fault:
     raise ImportError("tilec.jax needs JAX: pip install jax") from fault
 import jax.extend.core
 import jax.numpy as jnp
+from jax._src import core as _core                         # for what no public module has, where it is as we know it; JAX 0.10
+from jax._src.interpreters import ad as _ad
 from jax.interpreters import ad, batching, mlir, xla
 
 from . import Program
@@ -38,6 +42,7 @@ __all__ = ["op"]
 
 _Specs = "tuple[tuple[tuple[int, ...], np.dtype], ...]"    # shape and element type of each array
 _TARGET = "tilec_call"
+_registering = threading.Lock()
 
 tilec_p = jax.extend.core.Primitive("tilec")
 tilec_p.multiple_results = True
@@ -89,11 +94,6 @@ class _Ports:
                     check(_c.lib.tilec_xla_keep(self._handle, ctypes.byref(number)))
                     self._number = number.value
         return self._number
-
-
-import threading  # noqa: E402
-
-_registering = threading.Lock()
 
 
 class _Function:
@@ -261,14 +261,15 @@ def _bind(op: _Op, arguments: typing.Sequence) -> list:
     return tilec_p.bind(*_as_varying(arguments), op=op)
 
 
-try:                                                       # in shard_map, operands of a primitive vary over the same axes of the mesh
-    from jax._src.core import auto_insert_reshard as _insert
-except ImportError:
-    _insert = None
-
-
 def _as_varying(arguments: typing.Sequence) -> list:
+    """In shard_map, operands of a primitive vary over the same axes of the mesh; what goes there varies less in itself."""
     return list(_insert(*arguments)) if _insert is not None else list(arguments)
+
+
+def _as_typed(array, aval):
+    """Where axes of a mesh are explicit, a cotangent lies as its primal does; the results of a kernel lie whole on each device."""
+    there = jax.typeof(array).sharding
+    return array if there == aval.sharding or there.mesh.empty else jax.sharding.reshard(array, aval.sharding)
 
 
 def _is_float(aval) -> bool:
@@ -390,7 +391,7 @@ def _transpose(cotangents, *arguments, op: _Op):
     backward = _linear(_Backward, op.base, tuple(op.of[k] for k in given), tuple(op.wrt[k] for k in asked), saved)
     held = arguments[:op.start] if saved is not None else arguments[:op.inputs]
     for k, ct in zip(asked, _bind(backward, [*held, *[ad.instantiate_zeros(cotangents[k]) for k in given]])):
-        made[op.start + k] = ct
+        made[op.start + k] = _as_typed(ct, tangents[k].aval.to_ct_aval())
     return made
 
 
@@ -414,12 +415,10 @@ mlir.register_lowering(tilec_p, _lower, platform="cpu")
 ad.primitive_jvps[tilec_p] = _jvp
 ad.primitive_transposes[tilec_p] = _transpose
 batching.primitive_batchers[tilec_p] = _batch
-try:
-    from jax._src.interpreters.ad import primitive_linearizations
-except ImportError:                                        # then JAX makes it of the jvp: backward computes again what forward could have kept
-    pass
-else:
-    primitive_linearizations[tilec_p] = _linearize
+_insert = getattr(_core, "auto_insert_reshard", None)
+# Without it JAX linearizes by the jvp: backward then computes again what forward could have kept.
+if list(inspect.signature(getattr(_ad, "fallback_linearize_rule", len)).parameters)[1:2] == ["_is_vjp"]:
+    _ad.primitive_linearizations[tilec_p] = _linearize
 
 
 # ---- The function ------------------------------------------------------------------------------------------------------------------
@@ -464,7 +463,7 @@ class Op:
         call = function.once(("call",), lambda: _Call(function))
         outputs = function.outputs(call.specs(values))
         for name, _, dtype in outputs:
-            if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+            if not _has(dtype):
                 raise TypeError("%s of %s is %s, which JAX has only with jax.config.update('jax_enable_x64', True)" % (name, program.name or "the function", dtype))
         made = _bind(call, values)
         return made[0] if len(made) == 1 else tuple(made)
@@ -477,7 +476,13 @@ def _in_their_types(function: _Function, values: list) -> list:
         return values
     specs = tuple((tuple(v.shape), np.dtype(v.dtype)) for v in values)
     types = function.types_of_numbers(specs, weak)
-    return [jax.lax.convert_element_type(v, types[n]) if n in weak and n in types else v for n, v in zip(function.names, values)]
+    known = {n: types[n] for n in weak if n in types and _has(types[n])}   # an i64 that meets a float may as well be an i32
+    return [jax.lax.convert_element_type(v, known[n]) if n in known else v for n, v in zip(function.names, values)]
+
+
+def _has(dtype: np.dtype) -> bool:
+    """Has JAX the type, or 32 bits of it only?"""
+    return jax.dtypes.canonicalize_dtype(dtype) == dtype
 
 
 def op(program: Program) -> Op:
