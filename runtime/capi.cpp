@@ -813,7 +813,8 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
     const runtime::Callable& callable = *p.callable;
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
     lang::Diagnostics diagnostics;
-    const auto request = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+    auto request = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+    if (request) request->checked = false;               // which adds outputs that no caller sees
     const auto stages = request ? codegen::compile(callable.file(), *request, codegen::Until::Bound, diagnostics) : std::nullopt;
     if (!stages) return failed(diagnostics, callable.sources());
     keep(diagnostics, callable.sources(), false);

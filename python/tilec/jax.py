@@ -34,7 +34,7 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from . import Program
 from . import _library as _c
-from ._arguments import check_type, counted
+from ._arguments import check_type
 from ._call import Block, number_as, numpy_type, refuse_sizes
 from .errors import ArgumentTypeError, ProgramError, check, said
 
@@ -426,14 +426,16 @@ if list(inspect.signature(getattr(_ad, "fallback_linearize_rule", len)).paramete
 
 def _as_array(name: str, value) -> jax.Array:
     try:
-        array = value if isinstance(value, jax.Array) else jnp.asarray(value)
+        return jnp.asarray(value)
     except Exception as fault:                             # whatever a foreign object raises
         kind = ValueError if isinstance(fault, ValueError) else TypeError
         raise kind("%s: a %s cannot be taken as an array: %s" % (name, type(value).__name__, fault)) from fault
-    if not isinstance(array.dtype, np.dtype):
-        raise TypeError("%s: element type %s is none of Tile's; for keys of jax.random pass jax.random.key_data(%s)" % (name, array.dtype, name))
-    check_type(name, array.dtype)
-    return array
+
+
+def _check_array(name: str, aval) -> None:
+    if not isinstance(aval.dtype, np.dtype):
+        raise TypeError("%s: element type %s is none of Tile's; of a key of jax.random pass jax.random.key_data(%s)" % (name, aval.dtype, name))
+    check_type(name, aval.dtype)
 
 
 class Op:
@@ -442,6 +444,7 @@ class Op:
     def __init__(self, program: Program):
         self.program = program
         self._functions: "dict[tuple, _Function]" = program.__dict__.setdefault("_jax", {})   # of a program there is one of each, whoever asks
+        self._known: "dict[tuple, tuple]" = {}
         self.__name__ = self.__qualname__ = program.name or "tilec"
         self.__doc__ = "%s(%s) -> (%s), a program of tilec." % (self.__name__, ", ".join(program.inputs), ", ".join(program.outputs))
 
@@ -449,35 +452,61 @@ class Op:
         return "<tilec.jax.Op %s(%s) -> (%s)>" % (self.program.name or "without a name", ", ".join(self.program.inputs), ", ".join(self.program.outputs))
 
     def __call__(self, /, *arguments, **named):
-        program = self.program
-        numbers, arrays = {}, {}
-        for name, value in zip(program.inputs, program._by_position(arguments, named)):
-            if type(value) in (bool, int, float):
-                numbers[name] = value
-            elif value is not None:
-                arrays[name] = _as_array(name, value)
-        names = tuple(arrays)
-        key = (names, tuple((n, type(v), repr(v)) for n, v in numbers.items()))   # 1, 1.0 and True are equal, and not the same
-        function = self._functions.get(key) or self._functions.setdefault(key, _Function(program, numbers, names))
-        values = _in_their_types(function, list(arrays.values()))
-        call = function.once(("call",), lambda: _Call(function))
-        outputs = function.outputs(call.specs(values))
-        for name, _, dtype in outputs:
-            if not _has(dtype):
-                raise TypeError("%s of %s is %s, which JAX has only with jax.config.update('jax_enable_x64', True)" % (name, program.name or "the function", dtype))
-        made = _bind(call, values)
+        names = self.program.inputs
+        if named or len(arguments) != len(names) or any(value is None for value in arguments):
+            arguments = self.program._by_position(arguments, named)
+        values, key, traced = [], [jax.config.jax_enable_x64], False
+        for name, value in zip(names, arguments):
+            if type(value) in _NUMBERS or value is None:
+                key.append((type(value), repr(value)))     # 1, 1.0 and True are equal, and not the same
+                continue
+            if not isinstance(value, jax.Array):
+                value = _as_array(name, value)
+            traced |= isinstance(value, jax.core.Tracer)
+            key.append(jax.typeof(value))
+            values.append(value)
+        known = self._known.get(tuple(key))
+        if known is None:
+            known = self._known[tuple(key)] = self._prepare(arguments, key[1:])
+        call, run, types = known
+        if types:
+            values = [v if t is None else jax.lax.convert_element_type(v, t) for v, t in zip(values, types)]
+        made = _bind(call, values) if traced else run(*values)
         return made[0] if len(made) == 1 else tuple(made)
 
+    def _prepare(self, arguments, key) -> tuple:
+        """What the primitive is told, the same compiled, and types that some of the arrays are to be converted to."""
+        program = self.program
+        numbers = {n: v for n, v in zip(program.inputs, arguments) if type(v) in _NUMBERS}
+        avals = {n: a for n, a in zip(program.inputs, key) if not isinstance(a, tuple)}
+        for name, aval in avals.items():
+            _check_array(name, aval)
+        names = tuple(avals)
+        which = (names, tuple((n, type(v), repr(v)) for n, v in numbers.items()))
+        function = self._functions.get(which) or self._functions.setdefault(which, _Function(program, numbers, names))
+        call = function.once(("call",), lambda: _Call(function))
+        specs = list(call.specs(list(avals.values())))
+        types = _types_of_weak(function, avals)
+        for k, name in enumerate(names):
+            if name in types:
+                specs[k] = (specs[k][0], types[name])
+        for name, _, dtype in function.outputs(tuple(specs)):
+            if not _has(dtype):
+                raise TypeError("%s of %s is %s, which JAX has only with jax.config.update('jax_enable_x64', True)" % (name, program.name or "the function", dtype))
+        run = function.once(("run",), lambda: jax.jit(lambda *values: tilec_p.bind(*values, op=call)))
+        return call, run, [types.get(n) for n in names] if types else None
 
-def _in_their_types(function: _Function, values: list) -> list:
+
+_NUMBERS = (bool, int, float)
+
+
+def _types_of_weak(function: _Function, avals: dict) -> "dict[str, np.dtype]":
     """A scalar that JAX holds weakly typed is, to a program, a number: it takes the type of what it meets."""
-    weak = {n: 1.0 if v.dtype.kind == "f" else 1 for n, v in zip(function.names, values) if v.ndim == 0 and v.dtype.kind != "b" and getattr(v, "weak_type", False)}
+    weak = {n: 1.0 if a.dtype.kind == "f" else 1 for n, a in avals.items() if not a.shape and a.weak_type and a.dtype.kind != "b"}
     if not weak:
-        return values
-    specs = tuple((tuple(v.shape), np.dtype(v.dtype)) for v in values)
-    types = function.types_of_numbers(specs, weak)
-    known = {n: types[n] for n in weak if n in types and _has(types[n])}   # an i64 that meets a float may as well be an i32
-    return [jax.lax.convert_element_type(v, known[n]) if n in known else v for n, v in zip(function.names, values)]
+        return {}
+    types = function.types_of_numbers(tuple((tuple(a.shape), np.dtype(a.dtype)) for a in avals.values()), weak)
+    return {n: types[n] for n in weak if n in types and _has(types[n])}   # an i64 that meets a float may as well be an i32
 
 
 def _has(dtype: np.dtype) -> bool:
