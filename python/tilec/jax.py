@@ -142,16 +142,11 @@ class _Function:
             return ports.outputs
         return self.once(("outputs", specs), make)
 
-    def types_of_numbers(self, specs: _Specs, weak: "dict[str, object]") -> "dict[str, np.dtype]":
-        """Element types of the inputs where some of the arrays are weakly typed, as numbers are."""
-        key = ("types", specs, tuple((n, type(v)) for n, v in weak.items()))
-        def make():
-            kept = [(n, s) for n, s in zip(self.names, specs) if n not in weak]
-            weaker = _Function(self.program, {**self.numbers, **weak}, tuple(n for n, _ in kept))
-            block, handle = weaker.block(tuple(s for _, s in kept)), ctypes.c_void_p()
-            self.ask(_c.lib.tilec_infer, block.structs, block.count, ctypes.byref(handle))
-            return {name: dtype for name, _, dtype in _Ports(handle.value).inputs}
-        return self.once(key, make)
+    def types_of_inputs(self, specs: _Specs) -> "dict[str, np.dtype]":
+        """Element types of what is data; a number that is a size is not there."""
+        block, handle = self.block(specs), ctypes.c_void_p()
+        self.ask(_c.lib.tilec_infer, block.structs, block.count, ctypes.byref(handle))
+        return {name: dtype for name, _, dtype in _Ports(handle.value).inputs}
 
     def kernel(self, specs: _Specs) -> _Ports:
         def make():
@@ -445,6 +440,7 @@ class Op:
         self.program = program
         self._functions: "dict[tuple, _Function]" = program.__dict__.setdefault("_jax", {})   # of a program there is one of each, whoever asks
         self._known: "dict[tuple, tuple]" = {}
+        self._static: "frozenset[int]" = frozenset()      # positions of numbers that are compiled in
         self.__name__ = self.__qualname__ = program.name or "tilec"
         self.__doc__ = "%s(%s) -> (%s), a program of tilec." % (self.__name__, ", ".join(program.inputs), ", ".join(program.outputs))
 
@@ -455,58 +451,69 @@ class Op:
         names = self.program.inputs
         if named or len(arguments) != len(names) or any(value is None for value in arguments):
             arguments = self.program._by_position(arguments, named)
-        values, key, traced = [], [jax.config.jax_enable_x64], False
-        for name, value in zip(names, arguments):
-            if type(value) in _NUMBERS or value is None:
-                key.append((type(value), repr(value)))     # 1, 1.0 and True are equal, and not the same
-                continue
-            if not isinstance(value, jax.Array):
-                value = _as_array(name, value)
-            traced |= isinstance(value, jax.core.Tracer)
-            key.append(jax.typeof(value))
-            values.append(value)
+        values, key, traced = list(arguments), [jax.config.jax_enable_x64], False
+        for place, value in enumerate(values):
+            kind = type(value)
+            if kind in _NUMBERS:
+                key.append((kind, repr(value)) if place in self._static else kind)   # 1, 1.0 and True are equal, and not the same
+            elif value is None:
+                key.append(None)
+            else:
+                if not isinstance(value, jax.Array):
+                    values[place] = value = _as_array(names[place], value)
+                traced |= isinstance(value, jax.core.Tracer)
+                key.append(jax.typeof(value))
         known = self._known.get(tuple(key))
         if known is None:
-            known = self._known[tuple(key)] = self._prepare(arguments, key[1:])
-        call, run, types = known
-        if types:
-            values = [v if t is None else jax.lax.convert_element_type(v, t) for v, t in zip(values, types)]
-        made = _bind(call, values) if traced else run(*values)
+            known = self._prepare(values, key)
+        call, run, operands = known
+        given = []
+        for place, dtype in operands:
+            value = values[place]
+            if dtype is not None:
+                value = number_as(names[place], value, dtype) if type(value) in _NUMBERS else jax.lax.convert_element_type(value, dtype)
+            given.append(value)
+        made = _bind(call, given) if traced else run(*given)
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _prepare(self, arguments, key) -> tuple:
-        """What the primitive is told, the same compiled, and types that some of the arrays are to be converted to."""
+    def _prepare(self, values: list, key: list) -> tuple:
+        """What the primitive is told, the same compiled, and which arguments are its operands, some to be converted to a type."""
         program = self.program
-        numbers = {n: v for n, v in zip(program.inputs, arguments) if type(v) in _NUMBERS}
-        avals = {n: a for n, a in zip(program.inputs, key) if not isinstance(a, tuple)}
+        numbers = {n: v for n, v in zip(program.inputs, values) if type(v) in _NUMBERS}
+        avals = {n: a for n, v, a in zip(program.inputs, values, key[1:]) if isinstance(v, jax.Array)}
         for name, aval in avals.items():
             _check_array(name, aval)
-        names = tuple(avals)
+        specs = {n: (tuple(a.shape), np.dtype(a.dtype)) for n, a in avals.items()}
+        types = _types_of_numbers(program, specs, numbers, {n: a for n, a in avals.items() if not a.shape and a.weak_type and a.dtype.kind != "b"})
+        specs.update({n: ((), dtype) for n, dtype in types.items()})
+        names = tuple(n for n in program.inputs if n in specs)
+        numbers = {n: v for n, v in numbers.items() if n not in specs}
+        self._static = self._static | {program.inputs.index(n) for n in numbers}
         which = (names, tuple((n, type(v), repr(v)) for n, v in numbers.items()))
         function = self._functions.get(which) or self._functions.setdefault(which, _Function(program, numbers, names))
-        call = function.once(("call",), lambda: _Call(function))
-        specs = list(call.specs(list(avals.values())))
-        types = _types_of_weak(function, avals)
-        for k, name in enumerate(names):
-            if name in types:
-                specs[k] = (specs[k][0], types[name])
-        for name, _, dtype in function.outputs(tuple(specs)):
+        for name, _, dtype in function.outputs(tuple(specs[n] for n in names)):
             if not _has(dtype):
                 raise TypeError("%s of %s is %s, which JAX has only with jax.config.update('jax_enable_x64', True)" % (name, program.name or "the function", dtype))
-        run = function.once(("run",), lambda: jax.jit(lambda *values: tilec_p.bind(*values, op=call)))
-        return call, run, [types.get(n) for n in names] if types else None
+        call = function.once(("call",), lambda: _Call(function))
+        run = function.once(("run",), lambda: jax.jit(lambda *operands: tilec_p.bind(*operands, op=call)))
+        known = call, run, [(program.inputs.index(n), types.get(n)) for n in names]
+        key = [(type(v), repr(v)) if place in self._static and type(v) in _NUMBERS else k for place, (k, v) in enumerate(zip(key[1:], values))]
+        self._known[tuple([jax.config.jax_enable_x64, *key])] = known
+        return known
 
 
 _NUMBERS = (bool, int, float)
 
 
-def _types_of_weak(function: _Function, avals: dict) -> "dict[str, np.dtype]":
-    """A scalar that JAX holds weakly typed is, to a program, a number: it takes the type of what it meets."""
-    weak = {n: 1.0 if a.dtype.kind == "f" else 1 for n, a in avals.items() if not a.shape and a.weak_type and a.dtype.kind != "b"}
-    if not weak:
+def _types_of_numbers(program: Program, specs: dict, numbers: dict, weak: dict) -> "dict[str, np.dtype]":
+    """A number that is data is an operand of the type that it meets, and so is a scalar that JAX holds weakly typed, as it does numbers. Not
+    here: sizes, and where JAX has not the type. An i64 that meets a float may as well be an i32, or part of what is compiled."""
+    if not numbers and not weak:
         return {}
-    types = function.types_of_numbers(tuple((tuple(a.shape), np.dtype(a.dtype)) for a in avals.values()), weak)
-    return {n: types[n] for n in weak if n in types and _has(types[n])}   # an i64 that meets a float may as well be an i32
+    asked = {**numbers, **{n: 1.0 if a.dtype.kind == "f" else 1 for n, a in weak.items()}}
+    strong = tuple(n for n in specs if n not in weak)
+    types = _Function(program, asked, strong).types_of_inputs(tuple(specs[n] for n in strong))
+    return {n: types[n] for n in asked if n in types and _has(types[n])}
 
 
 def _has(dtype: np.dtype) -> bool:
@@ -522,8 +529,8 @@ def op(program: Program) -> Op:
         loss = lambda I, K: (f(I, K) ** 2).sum()
         dI, dK = jax.jit(jax.grad(loss, (0, 1)))(I, K)
 
-    It is called as the program is, by position or by name. Arrays are data; Python numbers are part of what is compiled, and a size has to be
-    one. One output comes back as its array, several as a tuple. Shapes and types are checked when JAX traces: a fault is a TypeError
+    It is called as the program is, by position or by name. A Python number takes the type of what it meets, as a literal of Tile does; a
+    size has to be one, for it is part of what is compiled. One output comes back as its array, several as a tuple. Shapes and types are checked when JAX traces: a fault is a TypeError
     or a ValueError that names the argument. What the program computes is compiled for each set of shapes and stays until the process ends.
     """
     if not isinstance(program, Program):
