@@ -131,11 +131,14 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   return reduce(meaning, until, diagnostics) ? std::optional(std::move(meaning)) : std::nullopt;
 }
 
-std::optional<Meaning> half_of(const Meaning& pair, Half half, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Meaning> half_of(const Meaning& pair, Half half, const Request& request, Until until, lang::Diagnostics& diagnostics) {
   Meaning meaning;
-  meaning.checks = pair.checks;
   meaning.bounded = half == Half::Forward ? pair.split->forward : pair.split->backward;
   for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
+  if (request.checked) {                               // each half looks at the indices that it reads
+    meaning.checks = poly::add_index_checks(*meaning.bounded);
+    poly::verify(*meaning.bounded, Stage::Bounded);
+  }
   if (until == Until::Bound) return meaning;
   return reduce(meaning, until, diagnostics) ? std::optional(std::move(meaning)) : std::nullopt;
 }

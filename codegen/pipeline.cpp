@@ -59,7 +59,7 @@ std::optional<Pair> pair_of(const lang::File& file, const Request& request, Unti
   std::optional<Meaning> meaning = parts ? meaning_of(file, request, until, diagnostics) : std::nullopt;
   if (!meaning) return std::nullopt;
   const auto half = [&](Half which) {
-    std::optional<Meaning> own = half_of(*meaning, which, until, diagnostics);
+    std::optional<Meaning> own = half_of(*meaning, which, request, until, diagnostics);
     return own ? planned(std::move(*own), request, which == Half::Forward ? parts->forward : parts->backward, until, diagnostics) : std::nullopt;
   };
   std::optional<Stages> forward = half(Half::Forward);
