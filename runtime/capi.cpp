@@ -27,6 +27,7 @@
 #include "runtime/package_file.h"
 #include "runtime/specialise.h"
 #include "runtime/target_hint.h"
+#include "runtime/xla.h"
 #include "tilec/tilec.h"
 
 using namespace tilec;
@@ -827,7 +828,8 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
     const runtime::Callable& callable = *p.callable;
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
     lang::Diagnostics diagnostics;
-    const auto request = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+    auto request = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+    if (request) request->checked = false;               // which adds outputs that no caller sees
     const auto stages = request ? codegen::compile(callable.file(), *request, codegen::Until::Bound, diagnostics) : std::nullopt;
     if (!stages) return failed(diagnostics, callable.sources());
     keep(diagnostics, callable.sources(), false);
@@ -906,6 +908,16 @@ tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_k
     auto first = kernel_of(halves.forward), second = kernel_of(halves.backward);
     *forward = first.release();
     *backward = second.release();
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_xla_keep(tilec_kernel* kernel, int64_t* number) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_xla_keep";
+    static_cast<void>(need(number, function, "number"));
+    if (!need(kernel, function, "kernel").caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
+    *number = runtime::keep_for_xla(kernel);
     return TILEC_OK;
   });
 }

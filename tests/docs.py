@@ -6,12 +6,14 @@
              folders. What they print is compared with the lines below when there are any. The exit status must be 0, unless
              those lines show an error. `./dev` is not run: its commands must be listed by the script.
 ```python    run with the package importable (build/runtime/libtilec.so beside the tilec that is tested). One whose first line is a
-             name (`# train.py`) is saved, and a command `python train.py` of a later console block must run it.
+             name (`# train.py`) is saved, and a command `python train.py` of a later console block must run it. One that begins
+             with `# needs NAME` is passed over where there is no module NAME.
 
 In expected lines `…` stands for anything, a line `…` for any lines, and what depends on the machine for its kind: 4.77e-07, 1.25 ms,
 `largest error 0.0012 (allowed 0.5)`. --update writes what is printed now where it does not match.
 """
 import argparse
+import importlib.util
 import os
 import pathlib
 import re
@@ -91,7 +93,9 @@ class Page:
         return body
 
     def python(self, body):
-        name = re.match(r"# (\w+\.py)\n", body)
+        name, needs = re.match(r"# (\w+\.py)\n", body), re.match(r"# needs (\w+)\n", body)
+        if needs and importlib.util.find_spec(needs[1]) is None:
+            return body
         if name:
             (self.scratch / name[1]).write_text(body)
             self.scripts[name[1]] = self.line

@@ -303,6 +303,19 @@ TILEC_API tilec_status tilec_save_vjp(const tilec_program* program, const char* 
                                       const char* path, const tilec_argument* arguments, size_t argument_count);
 TILEC_API tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward);
 
+/* ---- XLA, as JAX calls it ------------------------------------------------------------------------------------------------------ */
+
+/* Gives a kernel a number by which XLA calls it. The kernel is XLA's from then on and lives as long as the process: an executable keeps numbers
+ * only, and may outlive whoever made it. TILEC_ARGUMENT_ERROR: `kernel` is ports only; it stays the caller's, as on any failure. */
+TILEC_API tilec_status tilec_xla_keep(tilec_kernel* kernel, int64_t* number);
+
+/* The handler of XLA's typed FFI (version 0.3 of its C API) on the platform "Host", for stage `execute`: takes an XLA_FFI_CallFrame*, gives an
+ * XLA_FFI_Error* or NULL. A call's operands and results are the kernel's inputs and outputs in their order, row-major, and its attribute `kernel` is
+ * the number, an i64. May be called from several threads at once. Only XLA calls it:
+ *
+ *     jax.ffi.register_ffi_target("tilec_call", jax.ffi.pycapsule(library.tilec_xla_call), platform="cpu") */
+TILEC_API void* tilec_xla_call(void* call_frame);
+
 /* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct tilec_buffer tilec_buffer;

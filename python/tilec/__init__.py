@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes as _ctypes
 import difflib as _difflib
 import functools as _functools
+import importlib as _importlib
 import itertools as _itertools
 import os as _os
 import pathlib as _pathlib
@@ -550,6 +551,13 @@ def stages() -> "dict[str, Stage]":
     rows = _c.lib.tilec_stages(_ctypes.byref(count))
     made = [Stage(s.name.decode(), s.description.decode(), s.target.decode() if s.target else None, bool(s.is_text)) for s in rows[:count.value]]
     return {stage.name: stage for stage in made}
+
+
+def __getattr__(name: str):
+    """tilec.jax, which needs JAX, is imported when it is asked for."""
+    if name == "jax":
+        return _importlib.import_module(".jax", __name__)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
 
 
 def version() -> str:

@@ -108,6 +108,7 @@ def _load() -> c.CDLL:
         "tilec_save_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, text, *arguments]),
         "tilec_load_vjp": (c.c_int, [text, count, c.c_int, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_load": (c.c_int, [text, count, c.c_int, c.POINTER(handle)]),
+        "tilec_xla_keep": (c.c_int, [handle, c.POINTER(c.c_int64)]),
         "tilec_stages": (c.POINTER(Stage), [c.POINTER(count)]),
         "tilec_emit": (c.c_int, [handle, text, *arguments, c.POINTER(handle)]),
         "tilec_buffer_data": (handle, [handle]),

@@ -59,3 +59,15 @@ def test_both_halves_of_a_pair_are_checked(target):
     wanted = np.zeros_like(d)
     np.add.at(wanted, good, 2 * d[good])
     np.testing.assert_allclose(backward(np.ones_like(o)), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_half_looks_at_the_indices_that_it_reads(target):
+    d = np.random.default_rng(0).random((4, 2), dtype="f4")
+    f = tilec.compile("function (D[V, C], I, J) -> (O, P) { O = gather(D, I); P = gather(J, I); }", target=target, checked=True)
+    good, bad, counts = np.array([0, 3], "i4"), np.array([0, 4], "i4"), np.arange(4, dtype="i4")
+    (O, P), backward = f.vjp(d, good, counts)
+    np.testing.assert_array_equal(O, d[good])
+    np.testing.assert_array_equal(backward(np.ones((2, 2), "f4")), [[1, 1], [0, 0], [0, 0], [1, 1]])
+    with pytest.raises(ValueError, match=r"`I\[1\]` is 4"):
+        f.vjp(d, bad, counts)
