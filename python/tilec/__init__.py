@@ -21,8 +21,9 @@ import warnings as _warnings
 import numpy as _np
 
 from . import _library as _c
-from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
+from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
+from ._libraries import Torch as _Torch, note_written as _note_written, one_library as _one_library, torch_if_met as _torch_if_met
 from ._pair import Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
@@ -108,6 +109,10 @@ class Program:
     def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
         if named or len(arguments) != len(self.inputs):
             arguments = self._by_position(arguments, named)
+        return self._run(arguments, out, accumulate, None)
+
+    def _run(self, arguments: _typing.Sequence, out, accumulate, library):
+        """A call whose results are made by `library` (None: NumPy)."""
         key = []
         for value in arguments:
             kind = type(value)
@@ -118,10 +123,12 @@ class Program:
             elif kind is float or value is None:
                 key.append(kind)
             else:
-                return self(*self._as_arguments(arguments), out=out, accumulate=accumulate)
+                return self._run_foreign(arguments, out, accumulate)
         if out is not None:
             out = _as_outputs(self.outputs, out)
             for array in out:
+                if type(array) is not _np.ndarray and not isinstance(array, _np.ndarray):
+                    return self._run_foreign(arguments, out, accumulate)
                 if not array.flags.writeable:
                     raise ValueError("out= for %s is read-only" % self.outputs[[array is o for o in out].index(True)])
                 key.append((array.shape, array.strides, array.dtype))
@@ -132,20 +139,71 @@ class Program:
         if prepared is None:
             plain = self._as_arguments(arguments)
             if any(a is not b for a, b in zip(plain, arguments)):
-                return self(*plain, out=out, accumulate=accumulate)
+                return self._run(plain, out, accumulate, library)
             try:
                 prepared = self._prepare(arguments, out, accumulate or ())
             except ShapeError as fault:
                 raise self._about_cotangents(arguments, fault) from None
+            if out is None and library is None:
+                prepared.refuse_stand_ins()
             self._keep(key, arguments, prepared)
         prepared.used = next(self._uses)
         try:
-            return prepared(arguments, out)
+            return prepared(arguments, out) if library is None else library.run(prepared, arguments, out)
         except ShapeError as fault:                           # an input that C cannot address is copied; an output stays refused
             plain = self._as_arguments(arguments) if fault.code == "E0556" else arguments
             if all(a is b for a, b in zip(plain, arguments)):
                 raise
-        return self(*plain, out=out, accumulate=accumulate)
+        return self._run(plain, out, accumulate, library)
+
+    def _run_foreign(self, arguments: _typing.Sequence, out, accumulate):
+        """A call with arrays that are not NumPy's, or with what must become an array first."""
+        given = None if out is None else _as_outputs(self.outputs, out)
+        torch = _torch_if_met()
+        if torch is not None:
+            try:
+                found = self._prepared_for(torch, arguments, given, accumulate)
+                if found is not None:
+                    made = torch.run(found, arguments, given)
+                    if given is not None:
+                        torch.written(given)
+                    return made
+            except RuntimeError as fault:                     # a tensor without memory of its own: what it is will be said
+                if isinstance(fault, Error):
+                    raise
+            except ShapeError as fault:                       # one that C cannot address is copied
+                if fault.code != "E0556":
+                    raise
+        library = _one_library(self.inputs, arguments)
+        for name, value in zip(self.inputs, arguments if library is not None else ()):
+            library.check_no_graph(name, value)
+        plain = self._as_arguments(arguments)
+        if given is None:
+            return self._run(plain, None, accumulate, library)
+        self._run(plain, _as_written(self.outputs, given), accumulate, library)
+        _note_written(given)
+        return given[0] if len(given) == 1 else tuple(given)
+
+    def _prepared_for(self, torch: _Torch, arguments: _typing.Sequence, out: "list | None", accumulate) -> "_Prepared | None":
+        """What runs on these tensors as they lie. None: some are not to be taken by their address."""
+        key = torch.key(arguments, out)
+        if key is None:
+            return None
+        if accumulate is not False:
+            accumulate = self._outputs_to_add(accumulate, out)
+            key.append(accumulate)
+        found = self._cache.get(self._with_sizes(key, arguments))
+        if found is None:
+            plain = self._as_arguments(arguments)
+            if any(torch.differs(value, array) for value, array in zip(arguments, plain)):
+                return None
+            try:
+                found = self._prepare(plain, None if out is None else _as_written(self.outputs, out), accumulate or ())
+            except ShapeError as fault:
+                raise self._about_cotangents(arguments, fault) from None
+            self._keep(key, arguments, found)
+        found.used = next(self._uses)
+        return found
 
     def _about_cotangents(self, arguments: _typing.Sequence, fault: ShapeError) -> ShapeError:
         left_out = [n for n, v in zip(self.inputs, arguments) if v is _ONE and "`%s`" % n in str(fault)]
@@ -165,6 +223,8 @@ class Program:
                 key[position] = int(value)
             elif type(value) is _np.ndarray and not value.ndim and value.dtype.kind in "iub":
                 key[position] = (value.dtype, value.item())
+            elif key[position].__class__ is tuple and not value.ndim:
+                key[position] = (value.dtype, value.item())   # a tensor of PyTorch
         return tuple(key)
 
     def _keep(self, key: list, arguments: _typing.Sequence, prepared: _Prepared) -> None:
@@ -204,7 +264,18 @@ class Program:
         gradient as a program, see grad().
         """
         self._check_differentiable()
-        values = self._as_arguments(self._by_position(arguments, named))
+        given = self._by_position(arguments, named)
+        library = _one_library(self.inputs, given)
+        for name, value in zip(self.inputs, given if library is not None else ()):
+            library.check_no_graph(name, value)
+        values = self._as_arguments(given)
+        pair = self._pair(values, of, wrt)
+        if library is None:
+            pair.forward.refuse_stand_ins()
+        return pair(values, library)
+
+    def _pair(self, values: list, of: _Names, wrt: _Names) -> _Pair:
+        """That of a call with these, compiled or kept."""
         key = (tuple(_name_list(of)), tuple(_name_list(wrt))) + tuple(map(_kind_of, values))
         sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
         pair = self._pairs.pop(key + sizes, None)             # and in again, so that the first is the one not used for longest
@@ -215,7 +286,7 @@ class Program:
         self._pairs[key + sizes] = pair
         for old in list(self._pairs)[:-self._kernels]:
             self._pairs.pop(old, None)
-        return pair(values)
+        return pair
 
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
