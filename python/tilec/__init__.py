@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes as _ctypes
 import difflib as _difflib
 import functools as _functools
+import importlib as _importlib
 import itertools as _itertools
 import os as _os
 import pathlib as _pathlib
@@ -609,3 +610,12 @@ def version() -> str:
     """The version of the library, such as "0.1.0"."""
     number = _c.lib.tilec_version()
     return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
+
+
+def __getattr__(name: str):
+    if name in ("torch", "std"):
+        return _importlib.import_module("." + name, __name__)
+    raise AttributeError("module 'tilec' has no attribute %r" % name)
+
+
+__version__ = version()

@@ -45,6 +45,7 @@ class Torch:
         names = {np.bool_: "bool", np.float16: "float16"}
         types = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64, np.bool_]
         self.types = {np.dtype(t): getattr(torch, names.get(t, np.dtype(t).name)) for t in types}
+        self.numpy_types = {theirs: dtype for dtype, theirs in self.types.items()}
         self.taken = frozenset(self.types.values()) | {torch.bfloat16}
         self.written = torch.autograd.graph.increment_version
 
@@ -103,6 +104,9 @@ class Torch:
 
     def type_of(self, dtype: np.dtype):
         return self.types.get(dtype, self.torch.bfloat16)
+
+    def numpy_type(self, dtype) -> np.dtype:
+        return self.numpy_types[dtype] if dtype is not self.torch.bfloat16 else bfloat16()
 
     def _makers(self, prepared) -> list:
         """What makes the tensors of a kernel's outputs. The device is said, as another may be PyTorch's default."""
@@ -217,7 +221,7 @@ def torch_if_met() -> "Torch | None":
 _met_torch: "Torch | None" = None
 
 
-def _torch() -> Torch:
+def of_torch() -> Torch:
     global _met_torch
     if _met_torch is None:
         _met_torch = Torch(sys.modules["torch"])
@@ -245,7 +249,7 @@ def library_of(value) -> "Torch | Jax | Exchange | None":
         return found
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if isinstance(value, getattr(torch, "Tensor", ())):
-        found = _KNOWN[kind] = _torch()
+        found = _KNOWN[kind] = of_torch()
     elif isinstance(value, getattr(jax, "Array", ())):
         found = _KNOWN[kind] = _jax()
     elif hasattr(kind, "__dlpack__") and hasattr(kind, "__array_namespace__"):

@@ -1,0 +1,289 @@
+"""A program as an operator that PyTorch registers, so that torch.compile, torch.export and autocast know it.
+
+    op(conv)   ⇒   tilec::conv(Tensor I, Tensor K) -> Tensor
+                   tilec::conv_grad_I_K(Tensor I, Tensor K, Tensor dO) -> (Tensor, Tensor)        once a gradient is asked for
+
+An operator has one schema, and an input of any rank may be a tensor or a number: it becomes two parameters, `Tensor? S, Scalar? S_number`, of which
+one is given. Its fake kernel gives the results' types and sizes, symbolic ones as the program's text writes them. Autograd of an operator is the operator of
+program.grad(…), and so on to any order. Eager calls do not go through PyTorch's dispatcher at all: they are those of function().
+"""
+from __future__ import annotations
+
+import ctypes
+import itertools
+import keyword
+import re
+import typing
+
+import numpy as np
+import torch
+
+from . import Program, _library as _c
+from ._call import Block, Prepared
+from ._libraries import of_torch
+from ._sizes import SizeFormulas
+from ._torch_function import Function, as_tuple, is_tensor, map_over_batch, refuse_empty_batch, refuse_other
+from .errors import check
+
+_REGISTERED: "dict[str, Op]" = {}                             # by qualified name; PyTorch keeps operators as long as the process lives
+_SPACES: "dict[str, torch.library.Library]" = {}
+
+
+class Op:
+    """What op() gives. It is called as the program is, in eager mode and where PyTorch traces; `overload` is the registered operator."""
+
+    def __init__(self, program: Program, name: str, autocast: "torch.dtype | None", tensors: "frozenset[str]"):
+        self.program, self.name, self.autocast = program, name, autocast
+        self.inputs, self.outputs = program.inputs, program.outputs
+        self._function = Function(program)
+        self._tensors = tensors                               # inputs that are no numbers, whatever the call
+        self._gradients: "dict[tuple, Op]" = {}
+        self._formulas = SizeFormulas(program)
+        self._register()
+
+    def __repr__(self) -> str:
+        return "<tilec.torch.Op %s(%s) -> (%s)>" % (self.name, ", ".join(self.inputs), ", ".join(self.outputs))
+
+    def __copy__(self) -> "Op":
+        return self
+
+    def __deepcopy__(self, memo: dict) -> "Op":
+        return self
+
+    def __reduce__(self):
+        raise TypeError("an operator is not pickled: make it in the other process, by tilec.torch.op(program, name)")
+
+    def __call__(self, /, *arguments, **named):
+        values = self._in_order(arguments, named)
+        if torch.compiler.is_compiling() or _is_traced(values):
+            return self.overload(*self._spread(values))
+        if torch.is_autocast_enabled("cpu"):
+            values = self._cast(values)
+        return self._function(*values)
+
+    def _in_order(self, arguments: tuple, named: dict) -> list:
+        if len(arguments) + len(named) == len(self.inputs) and all(name in named for name in self.inputs[len(arguments):]):
+            return list(arguments) + [named[name] for name in self.inputs[len(arguments):]]
+        return self.program._by_position(arguments, named)    # says what is wrong
+
+    # ---- between the values of a call and the parameters of the schema ------------------------------------------------------
+
+    def _parameters(self) -> "list[tuple[str, str]]":
+        """(type, name) of each."""
+        names = [re.sub(r"\W", "_", name) for name in self.inputs]
+        usable = len(set(names)) == len(names) and not any(keyword.iskeyword(n) or n[0] in "_0123456789" or n.endswith("_number") or n in ("self", "out") for n in names)
+        names = names if usable else ["input_%d" % k for k in range(len(names))]
+        return list(itertools.chain.from_iterable([("Tensor", n)] if name in self._tensors else [("Tensor?", n), ("Scalar?", n + "_number")] for name, n in zip(self.inputs, names)))
+
+    def _spread(self, values) -> list:
+        flat = []
+        for name, value in zip(self.inputs, values):
+            if name in self._tensors:
+                if not isinstance(value, torch.Tensor):
+                    raise TypeError("%s: where PyTorch traces, %s is a tensor of it, not a %s" % (self.name, name, type(value).__name__))
+                flat.append(value)
+            elif isinstance(value, torch.Tensor):
+                flat += [value, None]
+            else:
+                flat += [None, value]
+        return flat
+
+    def _gather(self, flat) -> list:
+        rest, values = iter(flat), []
+        for name in self.inputs:
+            value = next(rest)
+            if name not in self._tensors:
+                number = next(rest)
+                value = number if value is None else value
+            values.append(value)
+        return values
+
+    # ---- what is registered -------------------------------------------------------------------------------------------------
+
+    def _register(self) -> None:
+        results = ["Tensor"] * len(self.outputs)
+        schema = "(%s) -> %s" % (", ".join("%s %s" % each for each in self._parameters()), results[0] if len(results) == 1 else "(%s)" % ", ".join(results))
+        made = torch.library.custom_op(self.name, self._run, mutates_args=(), device_types="cpu", schema=schema)
+        made.register_fake(self._fake)
+        made.register_autograd(self._backward, setup_context=self._save)
+        made.register_vmap(self._vmap)
+        space, short = self.name.split("::")
+        library = _SPACES.get(space)
+        if library is None:
+            library = _SPACES[space] = torch.library.Library(space, "FRAGMENT")
+        self.overload = getattr(getattr(torch.ops, space), short).default
+        for key in ("AutocastCPU", "AutocastCUDA"):
+            library.impl(short, self._under_autocast(getattr(torch._C.DispatchKey, key)), key)
+
+    def _run(self, *flat):
+        with torch.no_grad():
+            return self.program(*[v.detach() if is_tensor(v) else v for v in self._gather(flat)])
+
+    def _under_autocast(self, key):
+        def cast(*flat):
+            with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+                return self.overload(*self._spread(self._cast(self._gather(flat))))
+        return cast
+
+    def _cast(self, values: list) -> list:
+        floats = [v for v in values if is_tensor(v) and v.is_floating_point()]
+        if not floats:
+            return values
+        wanted = self.autocast
+        if wanted is None:
+            wanted = floats[0].dtype
+            for value in floats:
+                wanted = torch.promote_types(wanted, value.dtype)
+        return [v.to(wanted) if is_tensor(v) and v.is_floating_point() else v for v in values]
+
+    def _save(self, ctx, inputs, output) -> None:
+        ctx.values = [None if is_tensor(v) else v for v in inputs]
+        ctx.places = [k for k, v in enumerate(inputs) if is_tensor(v)]
+        ctx.floats = tuple(name for name, v in zip(self.outputs, as_tuple(output)) if v.is_floating_point())
+        ctx.save_for_backward(*[inputs[k] for k in ctx.places])
+
+    def _backward(self, ctx, *cotangents):
+        flat = list(ctx.values)
+        for place, tensor in zip(ctx.places, ctx.saved_tensors):
+            flat[place] = tensor
+        places = self._places()
+        wrt = tuple(name for name, place in zip(self.inputs, places) if ctx.needs_input_grad[place] and flat[place].is_floating_point())
+        result = [None] * len(flat)
+        if not wrt or not ctx.floats:
+            return tuple(result)
+        gradient = self.gradient(ctx.floats, wrt)
+        seeds = [seed for name, seed in zip(self.outputs, cotangents) if name in ctx.floats]
+        found = as_tuple(gradient.overload(*gradient._spread(self._gather(flat) + seeds)))
+        for name, value in zip(wrt, found):
+            result[places[self.inputs.index(name)]] = value
+        return tuple(result)
+
+    def _places(self) -> "list[int]":
+        """Where in the schema each input's tensor is."""
+        widths = [1 if name in self._tensors else 2 for name in self.inputs]
+        return [sum(widths[:k]) for k in range(len(widths))]
+
+    def gradient(self, of: "tuple[str, ...]", wrt: "tuple[str, ...]") -> "Op":
+        """The operator of program.grad(wrt, of)."""
+        made = self._gradients.get((of, wrt))
+        if made is None:
+            program = self.program.grad(wrt=wrt, of=of)
+            name = "%s_grad_%s" % (self.name, "_".join(re.sub(r"\W", "_", n) for n in wrt))
+            if of != self.outputs:
+                name += "_of_" + "_".join(re.sub(r"\W", "_", n) for n in of)
+            tensors = self._tensors | frozenset(program.inputs[len(self.inputs):])
+            made = self._gradients[(of, wrt)] = _registered(program, name, self.autocast, tensors)
+        return made
+
+    def _vmap(self, info, dims, *flat):
+        refuse_empty_batch(info.batch_size, self.name)
+        results = map_over_batch(self.overload, info.batch_size, dims, flat)
+        return (results[0], 0) if len(results) == 1 else (results, (0,) * len(results))
+
+    # ---- sizes and types without a run --------------------------------------------------------------------------------------
+
+    def _fake(self, *flat):
+        values = self._gather(flat)
+        some = next(v for v in values if is_tensor(v))
+        shapes, types = self._inferred(values)
+        results = [some.new_empty(shape, dtype=dtype) for shape, dtype in zip(shapes, types)]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _inferred(self, values: list) -> "tuple[list, list]":
+        numbers = [_concrete(v) if isinstance(v, (torch.SymInt, torch.SymFloat, torch.SymBool)) else v for v in values]
+        symbolic = any(isinstance(size, torch.SymInt) for v in values if is_tensor(v) for size in v.shape)
+        shapes = {name: tuple(v.shape) for name, v in zip(self.inputs, values) if is_tensor(v)}
+
+        def infer(sizes) -> "list[tuple]":
+            return _infer(self.program, [_stand_in(v, sizes[name]) if is_tensor(v) else v for name, v in zip(self.inputs, numbers)], [is_tensor(v) for v in values])
+
+        if symbolic and (hints := {name: [_hint(size) for size in shape] for name, shape in shapes.items()}) and all(None not in hint for hint in hints.values()):
+            found = infer(hints)
+            made = self._formulas.apply(shapes, hints, [shape for _, shape in found], lambda sizes: [shape for _, shape in infer(sizes)], torch.sym_max, torch.sym_min)
+            if made is not None:
+                return made, [of_torch().type_of(dtype) for dtype, _ in found]
+        found = infer({name: [int(size) for size in shape] for name, shape in shapes.items()})
+        return [shape for _, shape in found], [of_torch().type_of(dtype) for dtype, _ in found]
+
+
+def _is_traced(values) -> bool:
+    """Are some values not there: does make_fx, torch.export or a FakeTensorMode look on?"""
+    return torch._C._len_torch_dispatch_stack() > 0 or any(is_tensor(v) and type(v) is not torch.Tensor and type(v) is not torch.nn.Parameter for v in values)
+
+
+def _hint(size) -> "int | None":
+    """The size that a symbol stands for in the call that is traced."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    return size.node.hint if size.node.has_hint() else None
+
+
+def _concrete(number):
+    """A number that is traced has one value for what is compiled."""
+    return float(number) if isinstance(number, torch.SymFloat) else bool(number) if isinstance(number, torch.SymBool) else int(number)
+
+
+def _stand_in(tensor, sizes) -> np.ndarray:
+    """An array of the tensor's type and sizes, without its elements."""
+    known = of_torch()
+    if tensor.dtype not in known.taken:
+        raise TypeError("%s is none of Tile's element types" % tensor.dtype)
+    return np.broadcast_to(np.zeros((), known.numpy_type(tensor.dtype)), tuple(sizes))
+
+
+def _infer(program: Program, values: list, from_tensor: "list[bool]") -> "list[tuple[np.dtype, tuple[int, ...]]]":
+    """Types and shapes of the outputs."""
+    block = Block([(n, v) for n, v in zip(program.inputs, values) if v is not None], stand_in=True)
+    handle = ctypes.c_void_p()
+    check(_c.lib.tilec_infer(program._handle, block.structs, block.count, ctypes.byref(handle)))
+    ports = Prepared(handle.value, program.inputs)
+    read = [program.inputs[k] for k in ports.sizes if from_tensor[k]]
+    if read:
+        raise TypeError("%s is a size, whose value is not known where PyTorch traces: give it as a number" % read[0])
+    return [(dtype, shape) for _, dtype, shape in ports.outputs]
+
+
+def _tensor_inputs(program: Program) -> "frozenset[str]":
+    """Inputs that are declared with sizes, so that no call gives a number for them."""
+    blocks = re.split(r"^function ", program.emit("ast"), flags=re.M)
+    own = next((block for block in blocks if block.partition("\n")[0].strip() == program.name), "")
+    return frozenset(re.findall(r"^  input (\S+)\n    size$", own, flags=re.M)) & frozenset(program.inputs)
+
+
+def _registered(program: Program, name: str, autocast, tensors: "frozenset[str]") -> Op:
+    made = _REGISTERED[name] = Op(program, name, autocast, tensors)
+    return made
+
+
+def op(program: Program, name: "str | None" = None, *, autocast: "torch.dtype | None" = None) -> Op:
+    """Registers a program with PyTorch and gives what calls it: torch.compile(fullgraph=True), torch.export, torch.func and autograd take it as an operator.
+
+    name: "space::name", or a name in the space `tilec`; None: the program's own, with a number where it is taken. An exported graph names its
+    operator: say the name, and make the operator in the process that loads the graph. The same program under the same name is the same operator.
+    autocast: what torch.autocast does with the floating tensors of a call. None: all become the widest type among them, so that nothing is rounded and
+    bf16 beside f32 is f32 (in std/ sums of bf16 are f32 anyway); a type: all become that. Outside autocast types are taken as they are.
+    Under torch.compile with dynamic=True sizes stay symbolic where the program's text says how results follow from them; else each shape is compiled anew.
+    An input declared with sizes is a tensor; another may be a number. A number that is a size has to be one where PyTorch traces, not a tensor.
+    """
+    refuse_other(program)
+    if autocast is not None and not (isinstance(autocast, torch.dtype) and autocast.is_floating_point):
+        raise TypeError("autocast= is a floating type of PyTorch, or None, not %r" % (autocast,))
+    if name is None:
+        known = next((made for made in _REGISTERED.values() if made.program is program and made.autocast is autocast), None)
+        if known is not None:
+            return known
+        stem = "tilec::" + (program.name or "program")
+        names = itertools.chain([stem], ("%s_%d" % (stem, k) for k in itertools.count(1)))
+        name = next(n for n in names if n not in _REGISTERED)
+    else:
+        if not isinstance(name, str):
+            raise TypeError("name= is a %s, not a str" % type(name).__name__)
+        name = name if "::" in name else "tilec::" + name
+        if not re.fullmatch(r"[A-Za-z_]\w*::[A-Za-z_]\w*", name):
+            raise ValueError("name=%r: an operator is called `name` or `space::name`, of letters, digits and _" % name)
+        known = _REGISTERED.get(name)
+        if known is not None:
+            if known.program is program and known.autocast is autocast:
+                return known
+            raise ValueError("name=%r: another program is registered under it, and PyTorch keeps operators as long as the process lives" % name)
+    return _registered(program, name, autocast, _tensor_inputs(program))
