@@ -1,11 +1,12 @@
 """A program as an operator that PyTorch registers, so that torch.compile, torch.export and autocast know it.
 
     op(conv)   ⇒   tilec::conv(Tensor I, Tensor K) -> Tensor
-                   tilec::conv_grad_I_K(Tensor I, Tensor K, Tensor dO) -> (Tensor, Tensor)        once a gradient is asked for
+    gradient   ⇒   tilec::derivative("tilec::conv; grad I K of O", [I, K, dO], []) -> Tensor[]
 
 An operator has one schema, and an input of any rank may be a tensor or a number: it becomes two parameters, `Tensor? S, Scalar? S_number`, of which
-one is given. Its fake kernel gives the results' types and sizes, symbolic ones as the program's text writes them. Autograd of an operator is the operator of
-program.grad(…), and so on to any order. Eager calls do not go through PyTorch's dispatcher at all: they are those of function().
+one is given. Its fake kernel gives the results' types and sizes, symbolic ones as the program's text writes them. All derivatives, to any order, are
+one operator that is told which: a graph that PyTorch reads from its cache on disk, in a process that has made tilec::conv only, finds it.
+Eager calls do not go through PyTorch's dispatcher at all: they are those of function().
 """
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from ._call import Block, Prepared
 from ._libraries import of_torch
 from ._sizes import SizeFormulas
 from ._torch_function import Function, as_tuple, is_tensor, map_over_batch, refuse_empty_batch, refuse_other
-from .errors import check
+from .errors import ShapeError, check
 
 _REGISTERED: "dict[str, Op]" = {}                             # by qualified name; PyTorch keeps operators as long as the process lives
 _SPACES: "dict[str, torch.library.Library]" = {}
@@ -37,8 +38,7 @@ class Op:
         self.inputs, self.outputs = program.inputs, program.outputs
         self._function = Function(program)
         self._tensors = tensors                               # inputs that are no numbers, whatever the call
-        self._gradients: "dict[tuple, Op]" = {}
-        self._formulas = SizeFormulas(program)
+        self._traced = _Traced(program)
         self._register()
 
     def __repr__(self) -> str:
@@ -147,15 +147,12 @@ class Op:
         for place, tensor in zip(ctx.places, ctx.saved_tensors):
             flat[place] = tensor
         places = self._places()
-        wrt = tuple(name for name, place in zip(self.inputs, places) if ctx.needs_input_grad[place] and flat[place].is_floating_point())
+        wrt = [name for name, place in zip(self.inputs, places) if ctx.needs_input_grad[place] and flat[place].is_floating_point()]
         result = [None] * len(flat)
-        if not wrt or not ctx.floats:
-            return tuple(result)
-        gradient = self.gradient(ctx.floats, wrt)
-        seeds = [seed for name, seed in zip(self.outputs, cotangents) if name in ctx.floats]
-        found = as_tuple(gradient.overload(*gradient._spread(self._gather(flat) + seeds)))
-        for name, value in zip(wrt, found):
-            result[places[self.inputs.index(name)]] = value
+        if wrt and ctx.floats:
+            seeds = [seed for name, seed in zip(self.outputs, cotangents) if name in ctx.floats]
+            for name, value in zip(wrt, _gradients(self.name, wrt, ctx.floats, self._gather(flat) + seeds)):
+                result[places[self.inputs.index(name)]] = value
         return tuple(result)
 
     def _places(self) -> "list[int]":
@@ -163,48 +160,116 @@ class Op:
         widths = [1 if name in self._tensors else 2 for name in self.inputs]
         return [sum(widths[:k]) for k in range(len(widths))]
 
-    def gradient(self, of: "tuple[str, ...]", wrt: "tuple[str, ...]") -> "Op":
-        """The operator of program.grad(wrt, of)."""
-        made = self._gradients.get((of, wrt))
-        if made is None:
-            program = self.program.grad(wrt=wrt, of=of)
-            name = "%s_grad_%s" % (self.name, "_".join(re.sub(r"\W", "_", n) for n in wrt))
-            if of != self.outputs:
-                name += "_of_" + "_".join(re.sub(r"\W", "_", n) for n in of)
-            tensors = self._tensors | frozenset(program.inputs[len(self.inputs):])
-            made = self._gradients[(of, wrt)] = _registered(program, name, self.autocast, tensors)
-        return made
-
     def _vmap(self, info, dims, *flat):
         refuse_empty_batch(info.batch_size, self.name)
         results = map_over_batch(self.overload, info.batch_size, dims, flat)
         return (results[0], 0) if len(results) == 1 else (results, (0,) * len(results))
 
-    # ---- sizes and types without a run --------------------------------------------------------------------------------------
-
     def _fake(self, *flat):
-        values = self._gather(flat)
-        some = next(v for v in values if is_tensor(v))
-        shapes, types = self._inferred(values)
-        results = [some.new_empty(shape, dtype=dtype) for shape, dtype in zip(shapes, types)]
+        results = self._traced.results(self._gather(flat))
         return results[0] if len(results) == 1 else tuple(results)
 
+
+class _Traced:
+    """Types and sizes of a program's results without a run, where PyTorch traces."""
+
+    def __init__(self, program: Program):
+        self.program, self.formulas = program, SizeFormulas(program)
+
+    def results(self, values: list) -> list:
+        some = next(v for v in values if is_tensor(v))
+        return [some.new_empty(shape, dtype=dtype) for shape, dtype in zip(*self._inferred(values))]
+
     def _inferred(self, values: list) -> "tuple[list, list]":
-        numbers = [_concrete(v) if isinstance(v, (torch.SymInt, torch.SymFloat, torch.SymBool)) else v for v in values]
-        symbolic = any(isinstance(size, torch.SymInt) for v in values if is_tensor(v) for size in v.shape)
-        shapes = {name: tuple(v.shape) for name, v in zip(self.inputs, values) if is_tensor(v)}
+        names = self.program.inputs
+        numbers = [_concrete(v) for v in values]
+        shapes = {name: tuple(v.shape) for name, v in zip(names, values) if is_tensor(v)}
 
         def infer(sizes) -> "list[tuple]":
-            return _infer(self.program, [_stand_in(v, sizes[name]) if is_tensor(v) else v for name, v in zip(self.inputs, numbers)], [is_tensor(v) for v in values])
+            return _infer(self.program, [_stand_in(v, sizes[name]) if is_tensor(v) else v for name, v in zip(names, numbers)], [is_tensor(v) for v in values])
 
-        if symbolic and (hints := {name: [_hint(size) for size in shape] for name, shape in shapes.items()}) and all(None not in hint for hint in hints.values()):
+        hints = {name: [_hint(size) for size in shape] for name, shape in shapes.items()}
+        if any(isinstance(size, torch.SymInt) for shape in shapes.values() for size in shape) and all(None not in hint for hint in hints.values()):
             found = infer(hints)
-            made = self._formulas.apply(shapes, hints, [shape for _, shape in found], lambda sizes: [shape for _, shape in infer(sizes)], torch.sym_max, torch.sym_min)
+            made = self.formulas.apply(shapes, hints, [shape for _, shape in found], lambda sizes: [shape for _, shape in infer(sizes)], torch.sym_max, torch.sym_min)
             if made is not None:
                 return made, [of_torch().type_of(dtype) for dtype, _ in found]
         found = infer({name: [int(size) for size in shape] for name, shape in shapes.items()})
         return [shape for _, shape in found], [of_torch().type_of(dtype) for dtype, _ in found]
 
+
+# ---- derivatives ------------------------------------------------------------------------------------------------------------
+
+_DERIVED: "dict[str, _Traced]" = {}
+
+
+def _derived(path: str) -> _Traced:
+    """The program of a path such as "tilec::conv; grad I K of O; grad I of dI"."""
+    found = _DERIVED.get(path)
+    if found is None:
+        rest, _, step = path.rpartition("; ")
+        if not rest:
+            if path not in _REGISTERED:
+                raise RuntimeError("the graph has a derivative of %s: make this operator first, by tilec.torch.op(program, %r)" % (path, path))
+            return _REGISTERED[path]._traced
+        wrt, _, of = step.removeprefix("grad ").partition(" of ")
+        found = _DERIVED[path] = _Traced(_derived(rest).program.grad(wrt=wrt.split(), of=of.split()))
+    return found
+
+
+def _gradients(path: str, wrt, of, values: list) -> "list[torch.Tensor]":
+    """By the inputs `wrt`, of the program of a path: `values` are its inputs and the cotangents of `of`."""
+    tensors = [v if is_tensor(v) else None for v in values]
+    numbers = [_concrete(v) for v in values if not is_tensor(v)]
+    return torch.ops.tilec.derivative("%s; grad %s of %s" % (path, " ".join(wrt), " ".join(of)), tensors, numbers)
+
+
+def _with_numbers(tensors, numbers) -> list:
+    rest = iter(numbers)
+    return [next(rest) if v is None else v for v in tensors]
+
+
+@torch.library.custom_op("tilec::derivative", mutates_args=(), device_types="cpu", schema="(str path, Tensor?[] tensors, Scalar[] numbers) -> Tensor[]")
+def _derivative(path, tensors, numbers):
+    with torch.no_grad():
+        return list(as_tuple(_derived(path).program(*[v.detach() if is_tensor(v) else v for v in _with_numbers(tensors, numbers)])))
+
+
+@_derivative.register_fake
+def _(path, tensors, numbers):
+    return _derived(path).results(_with_numbers(tensors, numbers))
+
+
+def _save_derivative(ctx, inputs, output) -> None:
+    ctx.path, tensors, ctx.numbers = inputs
+    ctx.given = [v is not None for v in tensors]
+    ctx.save_for_backward(*[v for v in tensors if v is not None])
+
+
+def _derivative_backward(ctx, cotangents):
+    program = _derived(ctx.path).program
+    saved = iter(ctx.saved_tensors)
+    tensors = [next(saved) if given else None for given in ctx.given]
+    wrt = [name for name, v, needed in zip(program.inputs, tensors, ctx.needs_input_grad[1]) if needed and v is not None and v.is_floating_point()]
+    of = [name for name, seed in zip(program.outputs, cotangents) if seed is not None]
+    result = dict.fromkeys(program.inputs)
+    if wrt and of:
+        seeds = [seed for seed in cotangents if seed is not None]
+        result.update(zip(wrt, _gradients(ctx.path, wrt, of, _with_numbers(tensors, ctx.numbers) + seeds)))
+    return None, [result[name] for name in program.inputs], None if ctx.numbers else []   # PyTorch takes an empty list for one of tensors
+
+
+_derivative.register_autograd(_derivative_backward, setup_context=_save_derivative)
+
+
+@_derivative.register_vmap
+def _(info, dims, path, tensors, numbers):
+    refuse_empty_batch(info.batch_size, path)
+    results = map_over_batch(lambda *v: tuple(torch.ops.tilec.derivative(path, v, numbers)), info.batch_size, dims[1], tensors)
+    return list(results), [0] * len(results)
+
+
+# ---- values that are traced -------------------------------------------------------------------------------------------------
 
 def _is_traced(values) -> bool:
     """Are some values not there: does make_fx, torch.export or a FakeTensorMode look on?"""
@@ -218,9 +283,12 @@ def _hint(size) -> "int | None":
     return size.node.hint if size.node.has_hint() else None
 
 
-def _concrete(number):
+def _concrete(value):
     """A number that is traced has one value for what is compiled."""
-    return float(number) if isinstance(number, torch.SymFloat) else bool(number) if isinstance(number, torch.SymBool) else int(number)
+    for symbol, kind in ((torch.SymInt, int), (torch.SymFloat, float), (torch.SymBool, bool)):
+        if isinstance(value, symbol):
+            return kind(value)
+    return value
 
 
 def _stand_in(tensor, sizes) -> np.ndarray:
@@ -228,18 +296,24 @@ def _stand_in(tensor, sizes) -> np.ndarray:
     known = of_torch()
     if tensor.dtype not in known.taken:
         raise TypeError("%s is none of Tile's element types" % tensor.dtype)
-    return np.broadcast_to(np.zeros((), known.numpy_type(tensor.dtype)), tuple(sizes))
+    return np.broadcast_to(np.ones((), known.numpy_type(tensor.dtype)), tuple(sizes))
 
 
 def _infer(program: Program, values: list, from_tensor: "list[bool]") -> "list[tuple[np.dtype, tuple[int, ...]]]":
     """Types and shapes of the outputs."""
     block = Block([(n, v) for n, v in zip(program.inputs, values) if v is not None], stand_in=True)
     handle = ctypes.c_void_p()
-    check(_c.lib.tilec_infer(program._handle, block.structs, block.count, ctypes.byref(handle)))
+    unknown = [n for n, v, traced in zip(program.inputs, values, from_tensor) if traced and not v.ndim and v.dtype.kind in "iu"]
+    try:
+        check(_c.lib.tilec_infer(program._handle, block.structs, block.count, ctypes.byref(handle)))
+    except ShapeError as fault:
+        if not unknown:
+            raise
+        raise ShapeError("%s: where PyTorch traces, the value of a tensor is not known; if it is a size, give it as a number\n%s" % (unknown[0], fault), fault.diagnostics) from None
     ports = Prepared(handle.value, program.inputs)
-    read = [program.inputs[k] for k in ports.sizes if from_tensor[k]]
+    read = [name for name in unknown if program.inputs.index(name) in ports.sizes]
     if read:
-        raise TypeError("%s is a size, whose value is not known where PyTorch traces: give it as a number" % read[0])
+        raise TypeError("%s is a size, and where PyTorch traces, the value of a tensor is not known: give it as a number" % read[0])
     return [(dtype, shape) for _, dtype, shape in ports.outputs]
 
 
@@ -248,11 +322,6 @@ def _tensor_inputs(program: Program) -> "frozenset[str]":
     blocks = re.split(r"^function ", program.emit("ast"), flags=re.M)
     own = next((block for block in blocks if block.partition("\n")[0].strip() == program.name), "")
     return frozenset(re.findall(r"^  input (\S+)\n    size$", own, flags=re.M)) & frozenset(program.inputs)
-
-
-def _registered(program: Program, name: str, autocast, tensors: "frozenset[str]") -> Op:
-    made = _REGISTERED[name] = Op(program, name, autocast, tensors)
-    return made
 
 
 def op(program: Program, name: "str | None" = None, *, autocast: "torch.dtype | None" = None) -> Op:
@@ -286,4 +355,5 @@ def op(program: Program, name: "str | None" = None, *, autocast: "torch.dtype | 
             if known.program is program and known.autocast is autocast:
                 return known
             raise ValueError("name=%r: another program is registered under it, and PyTorch keeps operators as long as the process lives" % name)
-    return _registered(program, name, autocast, _tensor_inputs(program))
+    made = _REGISTERED[name] = Op(program, name, autocast, _tensor_inputs(program))
+    return made
