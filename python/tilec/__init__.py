@@ -2,9 +2,11 @@
 
     import tilec
     matmul = tilec.compile("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }")
-    C = matmul(A, B)                                 # NumPy arrays of any strides
+    C = matmul(A, B)                                 # arrays of any strides, of NumPy, PyTorch or JAX; C is of the same library
     dA, dB = matmul.grad(wrt=["A", "B"])(A, B, dC)   # the gradient is a program like any other
     print(matmul.emit("gradient"))                   # any stage of the compiler, as text
+    Y = tilec.std.layer_norm(X, GAMMA, BETA)         # functions of std/
+    f = tilec.torch.function(matmul)                 # differentiable in PyTorch; op() and module() beside it
 """
 from __future__ import annotations
 
@@ -59,9 +61,11 @@ def _derivative_names(of: _Names, wrt: _Names) -> tuple:
 class Program:
     """A compiled text. Call it with arrays and numbers, by position or by name.
 
-    A NumPy array is taken as it lies (no copy, whatever its strides), one of a subclass for the elements it holds; a Python number is
-    weakly typed, as a literal in Tile is. One output comes back as its array, several as a tuple in order. `out=` takes the array or
-    arrays to write instead; with `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result,
+    An array is taken as it lies (no copy, whatever its strides), one of a subclass of NumPy's for the elements it holds; a Python number is
+    weakly typed, as a literal in Tile is. Tensors of PyTorch, arrays of JAX and whatever has DLPack on the CPU give results of their library, again without a copy; NumPy
+    arrays, lists and numbers go with them, two libraries together are a TypeError. Nothing is recorded for autograd: a tensor that requires grad is a ValueError, unless under
+    torch.no_grad(); tilec.torch.function(program) is differentiable. One output comes back as its array, several as a tuple in order. `out=` takes the array or
+    arrays to write instead, which it gives back; with `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result,
     rounded once to O's type. An input may share memory with `out=`: it is copied first. Outputs may share none.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost microseconds.
     May be used from several threads at once. `diagnostics` is what the compiler has said so far; its warnings were raised as ProgramWarning.
@@ -111,6 +115,9 @@ class Program:
         if named or len(arguments) != len(self.inputs):
             arguments = self._by_position(arguments, named)
         return self._run(arguments, out, accumulate, None)
+
+    __call__._torchdynamo_disable = True                      # torch.compile breaks its graph here, and does not look at what calls C
+    __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"
 
     def _run(self, arguments: _typing.Sequence, out, accumulate, library):
         """A call whose results are made by `library` (None: NumPy)."""
@@ -393,6 +400,13 @@ class Program:
         if unknown:
             raise ValueError("accumulate=: %s is no output; there are %s" % (", ".join(unknown), ", ".join(self.outputs)))
         return tuple(n for n, same in zip(self.outputs, self._same) if n in names or same in names)  # `C` of `-> (C, C)` is both
+
+    def _ports(self, values: list) -> _Prepared:
+        """Types and shapes of what a call with these takes and gives; it cannot be run."""
+        block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_infer(self._handle, block.structs, block.count, _ctypes.byref(handle)), self._heard())
+        return _Prepared(handle.value, self.inputs)
 
     def _prepare(self, arguments: _typing.Sequence, out, add: _typing.Sequence[str] = ()) -> _Prepared:
         block = _Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None], stand_in=True)

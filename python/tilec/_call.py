@@ -141,7 +141,7 @@ class Prepared:
         self.run = lib.tilec_kernel_run
 
     def __del__(self):
-        if _c is not None:
+        if _c is not None and getattr(self, "handle", None):
             _c.lib.tilec_kernel_destroy(self.handle)
 
     def blocks(self):

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 
 from . import Program
 from ._arguments import as_argument
-from ._libraries import library_of
+from ._libraries import of_torch, one_library
 
 
 def refuse_other(program) -> None:
@@ -72,10 +72,14 @@ class Function:
             wrt = tuple(name for name, v in zip(program.inputs, arguments) if is_tensor(v) and v.requires_grad)
         else:
             wrt = ()
-        if not wrt and not transformed:
+        if not wrt and not (transformed and any(map(is_tensor, arguments))):
             return program(*arguments)
-        results = _Apply.apply(_Call(self, wrt), *arguments)[: len(program.outputs)]
+        kind = _Apply if transformed or forward_ad._current_level >= 0 else _Eager
+        results = kind.apply(_Call(self, wrt), *arguments)[: len(program.outputs)]
         return results[0] if len(results) == 1 else tuple(results)
+
+    __call__._torchdynamo_disable = True                      # torch.compile breaks its graph here: in one graph, it is op()
+    __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"
 
     def derivative(self, mode: str, of: "tuple[str, ...]", wrt: "tuple[str, ...]") -> "Function":
         """The function of program.grad() or program.jvp()."""
@@ -86,12 +90,13 @@ class Function:
 
     def pair(self, values, wrt: "tuple[str, ...]"):
         """Forward and backward of a call with these, and values that kernels take. None: no output is a float."""
-        library = library_of(next(v for v in values if is_tensor(v)))
+        library = of_torch()
         key = library.key(values, None)
         kept = None
         if key is not None:
             kept = self._pairs.get((wrt, self.program._with_sizes(key, values)))
         if kept is None:
+            one_library(self.program.inputs, values)
             plain = self.program._as_arguments(values)
             if key is None or any(library.differs(a, b) for a, b in zip(values, plain)):
                 values, key = plain, None
@@ -107,11 +112,10 @@ class _MadePair:
     """Kernels of a call: forward and backward where it is differentiated, else forward alone."""
 
     def __init__(self, program: Program, values: list, wrt: "tuple[str, ...]"):
-        self.forward = program._prepare(values, None)
-        self.floats = tuple(name for name, dtype, _ in self.forward.outputs if dtype.kind not in "biu")
-        self.pair = program._pair(values, self.floats, wrt) if wrt and self.floats else None
-        if self.pair is not None:
-            self.forward = self.pair.forward
+        floats = tuple(name for name, dtype, _ in program._ports(values).outputs if dtype.kind not in "biu") if wrt else ()
+        self.pair = program._pair(values, floats, wrt) if floats else None
+        self.forward = self.pair.forward if self.pair is not None else program._prepare(values, None)
+        program._sizes = program._sizes | self.forward.sizes  # the key of the call has their values
 
 
 class _Call:
@@ -185,6 +189,18 @@ class _Apply(torch.autograd.Function):
         refuse_empty_batch(info.batch_size, call.function.program.name or "the program")
         results = map_over_batch(call.function, info.batch_size, dims[1:], values)
         return results, (0,) * len(results)
+
+
+class _Eager(torch.autograd.Function):
+    """The same where no transform looks on: PyTorch calls a Function that sets up its context itself in less time."""
+
+    @staticmethod
+    def forward(ctx, call: _Call, *values):
+        output = call.forward(values)
+        _Apply.setup_context(ctx, (call, *values), output)
+        return output
+
+    backward = staticmethod(_Apply.backward)
 
 
 def _run_backward(call: _Call, values: list, results: tuple, seeds: list) -> tuple:

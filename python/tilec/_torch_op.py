@@ -10,21 +10,18 @@ Eager calls do not go through PyTorch's dispatcher at all: they are those of fun
 """
 from __future__ import annotations
 
-import ctypes
 import itertools
 import keyword
 import re
-import typing
 
 import numpy as np
 import torch
 
-from . import Program, _library as _c
-from ._call import Block, Prepared
+from . import Program
 from ._libraries import of_torch
 from ._sizes import SizeFormulas
 from ._torch_function import Function, as_tuple, is_tensor, map_over_batch, refuse_empty_batch, refuse_other
-from .errors import ShapeError, check
+from .errors import ShapeError
 
 _REGISTERED: "dict[str, Op]" = {}                             # by qualified name; PyTorch keeps operators as long as the process lives
 _SPACES: "dict[str, torch.library.Library]" = {}
@@ -301,16 +298,13 @@ def _stand_in(tensor, sizes) -> np.ndarray:
 
 def _infer(program: Program, values: list, from_tensor: "list[bool]") -> "list[tuple[np.dtype, tuple[int, ...]]]":
     """Types and shapes of the outputs."""
-    block = Block([(n, v) for n, v in zip(program.inputs, values) if v is not None], stand_in=True)
-    handle = ctypes.c_void_p()
     unknown = [n for n, v, traced in zip(program.inputs, values, from_tensor) if traced and not v.ndim and v.dtype.kind in "iu"]
     try:
-        check(_c.lib.tilec_infer(program._handle, block.structs, block.count, ctypes.byref(handle)))
+        ports = program._ports(values)
     except ShapeError as fault:
         if not unknown:
             raise
         raise ShapeError("%s: where PyTorch traces, the value of a tensor is not known; if it is a size, give it as a number\n%s" % (unknown[0], fault), fault.diagnostics) from None
-    ports = Prepared(handle.value, program.inputs)
     read = [name for name in unknown if program.inputs.index(name) in ports.sizes]
     if read:
         raise TypeError("%s is a size, and where PyTorch traces, the value of a tensor is not known: give it as a number" % read[0])

@@ -202,6 +202,22 @@ def test_compiled_as_one_graph(op, dynamic, backend):
         torch.testing.assert_close(torch.autograd.grad(y.sum(), values), torch.autograd.grad(wanted.sum(), values))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", [lambda program: program, lambda program: tilec.torch.function(program)], ids=["program", "function"])
+def test_what_is_no_operator_breaks_the_graph(mlp, make):
+    call, values = make(mlp), draw(*SHAPES, grad=False)
+    torch.testing.assert_close(torch.compile(lambda *v: call(*v) + 1, backend="aot_eager")(*values), reference(*values) + 1)
+    with pytest.raises(Exception, match=r"call tilec\.torch\.op\(program\)"):
+        torch.compile(lambda *v: call(*v) + 1, backend="aot_eager", fullgraph=True)(*values)
+
+
+def test_the_same_shapes_with_other_sizes_under_vmap():
+    every = tilec.torch.function(tilec.compile(EVERY))
+    batch = torch.arange(24).reshape(2, 12)                   # integers: nothing is differentiated
+    for size in (2, 3, 2):
+        assert torch.func.vmap(lambda x: every(x, size))(batch).tolist() == batch[:, ::size].tolist()
+
+
 SYMBOLIC = {
     "half": ("function half(X[N, M]) -> (Y) { Y[i, j: N/2 + 1, max(0, M - 2)] = +(X[i, j + k]), k < 3; }", [(6, 7), (9, 12), (8, 5)]),
     "any_rank": ("function any_rank(X, Z) -> (Y) { Y = exp(X) * Z; }", [(6, 7), (9, 12), (8, 5)]),
