@@ -26,6 +26,7 @@
 #include "runtime/overlap.h"
 #include "runtime/package_file.h"
 #include "runtime/specialise.h"
+#include "runtime/standard_library.h"
 #include "runtime/target_hint.h"
 #include "runtime/xla.h"
 #include "tilec/tilec.h"
@@ -837,6 +838,17 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
     *ports = new tilec_kernel{nullptr, reference->inputs, reference->outputs, std::nullopt};
     return TILEC_OK;
   });
+}
+
+// The views are of whole literals, which end with a zero byte.
+const char* tilec_standard_file_name(size_t position) {
+  const auto files = runtime::standard_library();
+  return position < files.size() ? files[position].name.data() : nullptr;
+}
+
+const char* tilec_standard_file_text(size_t position) {
+  const auto files = runtime::standard_library();
+  return position < files.size() ? files[position].text.data() : nullptr;
 }
 
 const tilec_stage* tilec_stages(size_t* count) {

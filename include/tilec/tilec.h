@@ -149,6 +149,10 @@ TILEC_API tilec_status tilec_file_compile(const tilec_file* file, const tilec_op
 TILEC_API size_t tilec_file_function_count(const tilec_file* file);
 TILEC_API const char* tilec_file_function_name(const tilec_file* file, size_t position);
 
+/* The files of std/ that the library brings along, in the order of their names: "norm" of `import "std/norm.tile";`, and its text. NULL past the end. */
+TILEC_API const char* tilec_standard_file_name(size_t position);
+TILEC_API const char* tilec_standard_file_text(size_t position);
+
 /* The functions of a text, in order: how many (0 when it does not parse), and their names ("" for an unnamed one, which is what
  * tilec_compile takes when none is asked for). The name lives until the thread's next call. */
 TILEC_API size_t tilec_function_count(const char* text, size_t length);

@@ -2,10 +2,12 @@
 
     import tilec
     matmul = tilec.compile("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }")
-    C = matmul(A, B)                                 # NumPy arrays of any strides
+    C = matmul(A, B)                                 # arrays of any strides, of NumPy, PyTorch or JAX; C is of the same library
     dA, dB = matmul.grad(wrt=["A", "B"])(A, B, dC)   # the gradient is a program like any other
     Cs = matmul.vmap("A")(As, B)                     # for a batch, A[b], C[b] of each: one kernel
     print(matmul.emit("gradient"))                   # any stage of the compiler, as text
+    Y = tilec.std.layer_norm(X, GAMMA, BETA)         # functions of std/
+    f = tilec.torch.function(matmul)                 # differentiable in PyTorch; op() and module() beside it
 """
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ import warnings as _warnings
 import numpy as _np
 
 from . import _library as _c
-from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
+from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
+from ._libraries import Torch as _Torch, note_written as _note_written, one_library as _one_library, torch_if_met as _torch_if_met
 from ._pair import Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
@@ -59,9 +62,11 @@ def _derivative_names(of: _Names, wrt: _Names) -> tuple:
 class Program:
     """A compiled text. Call it with arrays and numbers, by position or by name.
 
-    A NumPy array is taken as it lies (no copy, whatever its strides), one of a subclass for the elements it holds; a Python number is
-    weakly typed, as a literal in Tile is. One output comes back as its array, several as a tuple in order. `out=` takes the array or
-    arrays to write instead; with `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result,
+    An array is taken as it lies (no copy, whatever its strides), one of a subclass of NumPy's for the elements it holds; a Python number is
+    weakly typed, as a literal in Tile is. Tensors of PyTorch, arrays of JAX and whatever has DLPack on the CPU give results of their library, again without a copy; NumPy
+    arrays, lists and numbers go with them, two libraries together are a TypeError. Nothing is recorded for autograd: a tensor that requires grad is a ValueError, unless under
+    torch.no_grad(); tilec.torch.function(program) is differentiable. One output comes back as its array, several as a tuple in order. `out=` takes the array or
+    arrays to write instead, which it gives back; with `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result,
     rounded once to O's type. An input may share memory with `out=`: it is copied first. Outputs may share none.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost microseconds.
     May be used from several threads at once. `diagnostics` is what the compiler has said so far; its warnings were raised as ProgramWarning.
@@ -110,6 +115,13 @@ class Program:
     def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
         if named or len(arguments) != len(self.inputs):
             arguments = self._by_position(arguments, named)
+        return self._run(arguments, out, accumulate, None)
+
+    __call__._torchdynamo_disable = True                      # torch.compile breaks its graph here, and does not look at what calls C
+    __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"
+
+    def _run(self, arguments: _typing.Sequence, out, accumulate, library):
+        """A call whose results are made by `library` (None: NumPy)."""
         key = []
         for value in arguments:
             kind = type(value)
@@ -120,10 +132,12 @@ class Program:
             elif kind is float or value is None:
                 key.append(kind)
             else:
-                return self(*self._as_arguments(arguments), out=out, accumulate=accumulate)
+                return self._run_foreign(arguments, out, accumulate)
         if out is not None:
             out = _as_outputs(self.outputs, out)
             for array in out:
+                if type(array) is not _np.ndarray and not isinstance(array, _np.ndarray):
+                    return self._run_foreign(arguments, out, accumulate)
                 if not array.flags.writeable:
                     raise ValueError("out= for %s is read-only" % self.outputs[[array is o for o in out].index(True)])
                 key.append((array.shape, array.strides, array.dtype))
@@ -134,20 +148,71 @@ class Program:
         if prepared is None:
             plain = self._as_arguments(arguments)
             if any(a is not b for a, b in zip(plain, arguments)):
-                return self(*plain, out=out, accumulate=accumulate)
+                return self._run(plain, out, accumulate, library)
             try:
                 prepared = self._prepare(arguments, out, accumulate or ())
             except ShapeError as fault:
                 raise self._about_cotangents(arguments, fault) from None
+            if out is None and library is None:
+                prepared.refuse_stand_ins()
             self._keep(key, arguments, prepared)
         prepared.used = next(self._uses)
         try:
-            return prepared(arguments, out)
+            return prepared(arguments, out) if library is None else library.run(prepared, arguments, out)
         except ShapeError as fault:                           # an input that C cannot address is copied; an output stays refused
             plain = self._as_arguments(arguments) if fault.code == "E0556" else arguments
             if all(a is b for a, b in zip(plain, arguments)):
                 raise
-        return self(*plain, out=out, accumulate=accumulate)
+        return self._run(plain, out, accumulate, library)
+
+    def _run_foreign(self, arguments: _typing.Sequence, out, accumulate):
+        """A call with arrays that are not NumPy's, or with what must become an array first."""
+        given = None if out is None else _as_outputs(self.outputs, out)
+        torch = _torch_if_met()
+        if torch is not None:
+            try:
+                found = self._prepared_for(torch, arguments, given, accumulate)
+                if found is not None:
+                    made = torch.run(found, arguments, given)
+                    if given is not None:
+                        torch.written(given)
+                    return made
+            except RuntimeError as fault:                     # a tensor without memory of its own: what it is will be said
+                if isinstance(fault, Error):
+                    raise
+            except ShapeError as fault:                       # one that C cannot address is copied
+                if fault.code != "E0556":
+                    raise
+        library = _one_library(self.inputs, arguments)
+        for name, value in zip(self.inputs, arguments if library is not None else ()):
+            library.check_no_graph(name, value)
+        plain = self._as_arguments(arguments)
+        if given is None:
+            return self._run(plain, None, accumulate, library)
+        self._run(plain, _as_written(self.outputs, given), accumulate, library)
+        _note_written(given)
+        return given[0] if len(given) == 1 else tuple(given)
+
+    def _prepared_for(self, torch: _Torch, arguments: _typing.Sequence, out: "list | None", accumulate) -> "_Prepared | None":
+        """What runs on these tensors as they lie. None: some are not to be taken by their address."""
+        key = torch.key(arguments, out)
+        if key is None:
+            return None
+        if accumulate is not False:
+            accumulate = self._outputs_to_add(accumulate, out)
+            key.append(accumulate)
+        found = self._cache.get(self._with_sizes(key, arguments))
+        if found is None:
+            plain = self._as_arguments(arguments)
+            if any(torch.differs(value, array) for value, array in zip(arguments, plain)):
+                return None
+            try:
+                found = self._prepare(plain, None if out is None else _as_written(self.outputs, out), accumulate or ())
+            except ShapeError as fault:
+                raise self._about_cotangents(arguments, fault) from None
+            self._keep(key, arguments, found)
+        found.used = next(self._uses)
+        return found
 
     def _about_cotangents(self, arguments: _typing.Sequence, fault: ShapeError) -> ShapeError:
         left_out = [n for n, v in zip(self.inputs, arguments) if v is _ONE and "`%s`" % n in str(fault)]
@@ -167,6 +232,8 @@ class Program:
                 key[position] = int(value)
             elif type(value) is _np.ndarray and not value.ndim and value.dtype.kind in "iub":
                 key[position] = (value.dtype, value.item())
+            elif key[position].__class__ is tuple and not value.ndim:
+                key[position] = (value.dtype, value.item())   # a tensor of PyTorch
         return tuple(key)
 
     def _keep(self, key: list, arguments: _typing.Sequence, prepared: _Prepared) -> None:
@@ -206,7 +273,18 @@ class Program:
         gradient as a program, see grad().
         """
         self._check_differentiable()
-        values = self._as_arguments(self._by_position(arguments, named))
+        given = self._by_position(arguments, named)
+        library = _one_library(self.inputs, given)
+        for name, value in zip(self.inputs, given if library is not None else ()):
+            library.check_no_graph(name, value)
+        values = self._as_arguments(given)
+        pair = self._pair(values, of, wrt)
+        if library is None:
+            pair.forward.refuse_stand_ins()
+        return pair(values, library)
+
+    def _pair(self, values: list, of: _Names, wrt: _Names) -> _Pair:
+        """That of a call with these, compiled or kept."""
         key = (tuple(_name_list(of)), tuple(_name_list(wrt))) + tuple(map(_kind_of, values))
         sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
         pair = self._pairs.pop(key + sizes, None)             # and in again, so that the first is the one not used for longest
@@ -217,7 +295,7 @@ class Program:
         self._pairs[key + sizes] = pair
         for old in list(self._pairs)[:-self._kernels]:
             self._pairs.pop(old, None)
-        return pair(values)
+        return pair
 
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
@@ -337,6 +415,13 @@ class Program:
         if unknown:
             raise ValueError("accumulate=: %s is no output; there are %s" % (", ".join(unknown), ", ".join(self.outputs)))
         return tuple(n for n, same in zip(self.outputs, self._same) if n in names or same in names)  # `C` of `-> (C, C)` is both
+
+    def _ports(self, values: list) -> _Prepared:
+        """Types and shapes of what a call with these takes and gives; it cannot be run."""
+        block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_infer(self._handle, block.structs, block.count, _ctypes.byref(handle)), self._heard())
+        return _Prepared(handle.value, self.inputs)
 
     def _prepare(self, arguments: _typing.Sequence, out, add: _typing.Sequence[str] = ()) -> _Prepared:
         block = _Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None], stand_in=True)
@@ -564,3 +649,12 @@ def version() -> str:
     """The version of the library, such as "0.1.0"."""
     number = _c.lib.tilec_version()
     return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
+
+
+def __getattr__(name: str):
+    if name in ("torch", "std"):
+        return _importlib.import_module("." + name, __name__)
+    raise AttributeError("module 'tilec' has no attribute %r" % name)
+
+
+__version__ = version()

@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from ._call import address, shortened
+from ._call import address, bfloat16, shortened
+from ._libraries import check_host, library_of
 
 _ADVICE = {
     "c": "pass its .real and .imag as two arrays",
@@ -19,28 +20,14 @@ _ADVICE = {
     "U": "text is no tensor",
 }
 
-# Element types that NumPy has not, by their names in PyTorch and in ml_dtypes, and what PyTorch and NumPy call what can be passed instead.
-_NARROW = (
-    ("bfloat16", "pass .float(), and cast where the program wants its rounding: bf16({name})", None),
-    ("float[468]_.*", "pass .float()", "convert it with .astype(np.float32)"),
-    ("complex32", "pass .real.float() and .imag.float() as two arrays", None),
-    ("q(int|uint)[0-9x]+", "pass .dequantize(), or .int_repr() for its integers", None),
-    ("int[1-7]|uint[1-7]", "pass .to(torch.int8), or .to(torch.uint8)", "convert it with .astype(np.int8), or np.uint8"),
-    ("bits.*", "pass .view(torch.uint8)", None),
-)
-
-
-def _narrow_advice(spelled: str, of_torch: bool, name: str) -> "str | None":
-    """What to type for an element type of fewer bits than NumPy's; None where it is none of these."""
-    for pattern, torch, numpy in _NARROW:
-        if re.fullmatch(pattern, spelled):
-            advice = torch if of_torch else numpy
-            return advice and advice.format(name=name)
-    return None
+# Element types that NumPy has not, by their names in ml_dtypes, and what can be passed instead.
+_NARROW = (("float[468]_.*", "convert it with .astype(np.float32)"), ("int[1-7]|uint[1-7]", "convert it with .astype(np.int8), or np.uint8"))
 
 
 def is_tile_type(dtype: np.dtype) -> bool:
-    return dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (2, 4, 8)) or dtype.name == "bfloat16")
+    if dtype.kind == "V":
+        return dtype == bfloat16()
+    return dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (2, 4, 8)))
 
 
 def check_type(name: str, dtype: np.dtype) -> None:
@@ -53,11 +40,8 @@ def check_type(name: str, dtype: np.dtype) -> None:
     if dtype.fields and dtype.kind != "V":
         advice = _ADVICE["V"]
     else:
-        advice = _narrow_advice(dtype.name, False, name) or _ADVICE.get(dtype.kind, "convert it with .astype")
-    _refuse_type(name, dtype, advice)
-
-
-def _refuse_type(name: str, dtype, advice: str) -> None:
+        narrow = next((advice for pattern, advice in _NARROW if re.fullmatch(pattern, dtype.name)), None)
+        advice = narrow or _ADVICE.get(dtype.kind, "convert it with .astype")
     raise TypeError("%s: element type %s is none of Tile's (bool, u8 … u64, i8 … i64, f16, bf16, f32, f64); %s" % (name, dtype, advice))
 
 
@@ -76,20 +60,11 @@ def as_argument(name: str, value):
     return _as_array(name, value if isinstance(value, (np.ndarray, np.generic)) else _foreign(name, value))
 
 
-def _check_torch_type(name: str, value) -> None:
-    """An element type of PyTorch that NumPy has not: DLPack would refuse it without advice, or hand over bytes that hold other numbers."""
-    spelled = str(getattr(value, "dtype", None))
-    if not spelled.startswith("torch."):
-        return
-    advice = _narrow_advice(spelled[len("torch."):], True, name)
-    if advice and spelled == "torch.bfloat16":
-        raise TypeError("%s: NumPy, through which tensors come, has no %s; %s" % (name, spelled, advice))
-    if advice:
-        _refuse_type(name, spelled, advice)
-
-
 def _foreign(name: str, value) -> np.ndarray:
-    _check_torch_type(name, value)
+    library = library_of(value)
+    if hasattr(library, "view"):
+        return library.view(name, value)
+    check_host(name, value)
     dtype = getattr(value, "dtype", None)
     exchanged = hasattr(value, "__dlpack__") and not (isinstance(dtype, np.dtype) and dtype.kind == "V")   # NumPy's DLPack knows none of ml_dtypes
     try:
@@ -116,12 +91,12 @@ def counted(count: int, what: str) -> str:
     return "%d %s%s" % (count, what, "" if count == 1 else "s")
 
 
-def as_outputs(names: "tuple[str, ...]", out) -> "list[np.ndarray]":
-    """out= as a list of arrays, one for each output."""
+def as_outputs(names: "tuple[str, ...]", out) -> list:
+    """out= as a list of arrays of any library, one for each output."""
     if type(out) is np.ndarray and len(names) == 1:
         return [out]
     try:
-        arrays = [out] if isinstance(out, np.ndarray) else list(out)
+        arrays = [out] if isinstance(out, np.ndarray) or library_of(out) is not None else list(out)
     except TypeError:
         raise TypeError("out= is a %s, not an array or a sequence of arrays" % type(out).__name__) from None
     if len(arrays) != len(names):
@@ -130,9 +105,25 @@ def as_outputs(names: "tuple[str, ...]", out) -> "list[np.ndarray]":
         if type(array) is np.ndarray:
             continue
         if not isinstance(array, np.ndarray):
-            raise TypeError("out= for %s is a %s, not an array" % (name, type(array).__name__))
+            if library_of(array) is None and not hasattr(array, "__dlpack__"):
+                raise TypeError("out= for %s is a %s, not an array" % (name, type(array).__name__))
+            continue
         check_mask("out= for " + name, array)
     return arrays
+
+
+def as_written(names: "tuple[str, ...]", arrays: list) -> "list[np.ndarray]":
+    """Arrays that as_outputs() gave, of any library, as NumPy arrays over their memory."""
+    views = []
+    for name, array in zip(names, arrays):
+        library = library_of(array)
+        if library is not None:
+            library.check_no_graph("out= for " + name, array)
+        view = array if isinstance(array, np.ndarray) else _foreign("out= for " + name, array)
+        if getattr(array, "is_neg", None) is not None and array.is_neg():
+            raise ValueError("out= for %s is a view that PyTorch negates when it is read: pass .resolve_neg()" % name)
+        views.append(view)
+    return views
 
 
 def fit(what: str, name: str, value, low: int, high: int) -> int:

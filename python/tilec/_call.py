@@ -1,4 +1,4 @@
-"""Calls: NumPy arrays in, prepared argument blocks, NumPy arrays out.
+"""Calls: NumPy arrays in, prepared argument blocks, NumPy arrays out (_libraries.py does the same for other libraries).
 
 The first call with some shapes, types and strides specialises the program and keeps a Prepared under that key. A later call reads
 the key off the arrays, copies pointers into a ctypes array and calls C: no dictionary of arguments, no struct, no conversion.
@@ -6,6 +6,7 @@ the key off the arrays, copies pointers into a ctypes array and calls C: no dict
 from __future__ import annotations
 
 import ctypes as c
+import functools
 import threading
 
 import numpy as np
@@ -19,13 +20,21 @@ _TYPES = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int
 _BFLOAT = (4, 16)
 
 
-def _bfloat16() -> np.dtype:
-    """NumPy's bfloat16 comes from ml_dtypes; without it a bf16 tensor has no array to live in."""
+_STAND_IN = np.dtype([("bf16", np.uint16)])                # of bf16 where NumPy has none: its bytes, as tensors of PyTorch bring them
+
+
+@functools.cache
+def bfloat16() -> np.dtype:
+    """NumPy's bfloat16 comes from ml_dtypes; without it a type of the same bytes stands in, which no result of NumPy is given in."""
     try:
         import ml_dtypes
     except ImportError:
-        raise TypeError("a bf16 tensor needs the package ml_dtypes, which gives NumPy that type") from None
+        return _STAND_IN
     return np.dtype(ml_dtypes.bfloat16)
+
+
+def spelled(dtype: np.dtype) -> str:
+    return "bfloat16" if dtype == _STAND_IN else str(dtype)
 
 
 def dl_type(dtype: np.dtype) -> _c.DLDataType:
@@ -35,7 +44,7 @@ def dl_type(dtype: np.dtype) -> _c.DLDataType:
 
 def numpy_type(dtype: _c.DLDataType) -> np.dtype:
     key = (dtype.code, dtype.bits)
-    return _bfloat16() if key == _BFLOAT else np.dtype(_TYPES[key])
+    return bfloat16() if key == _BFLOAT else np.dtype(_TYPES[key])
 
 
 # Element 0's address is the third word of a NumPy array object, in every NumPy there has been; `ctypes.data` takes a microsecond to
@@ -86,7 +95,7 @@ def as_compiled(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
     """What as_argument() gave, as code that is compiled for one type and shape takes it: a number that the type has, or a row-major array."""
     if isinstance(value, np.ndarray):
         if value.dtype != dtype:
-            raise ArgumentTypeError("%s is %s but is given %s" % (name, dtype, value.dtype))
+            raise ArgumentTypeError("%s is %s but is given %s" % (name, spelled(dtype), spelled(value.dtype)))
         if value.shape == shape:
             return np.require(value, requirements=["C", "A"])
         given = list(value.shape) or "a scalar"
@@ -126,12 +135,13 @@ class Prepared:
         self.input_block = c.c_void_p * max(1, len(self.sources))
         self.output_block = c.c_void_p * max(1, len(self.outputs))
         self.new = [(shape, dtype) for _, dtype, shape in self.outputs]
+        self.of_torch = None                                  # the same for tensors of PyTorch, once there were some
         self.sizes = set(range(len(names))) - {position for position, _, _ in self.sources}  # arguments whose values are compiled in
         self.local = threading.local()
         self.run = lib.tilec_kernel_run
 
     def __del__(self):
-        if _c is not None:
+        if _c is not None and getattr(self, "handle", None):
             _c.lib.tilec_kernel_destroy(self.handle)
 
     def blocks(self):
@@ -148,6 +158,10 @@ class Prepared:
         for position, dtype, _ in self.sources:
             if position is not None and isinstance(values[position], (int, float)):
                 number_as(self.names[position], values[position], dtype)
+
+    def refuse_stand_ins(self):
+        if any(dtype == _STAND_IN for _, dtype in self.new):
+            raise TypeError("a bf16 tensor needs the package ml_dtypes, which gives NumPy that type")
 
     def __call__(self, values, out):
         ins, outs = self.blocks()
@@ -210,7 +224,20 @@ def number_as(name, value, dtype):
     except OverflowError:
         raise ValueError("%s: %s does not fit in %s" % (name, shortened(value), dtype.name)) from None
     with np.errstate(over="ignore"):
-        array = np.array(number).astype(dtype)
+        array = np.array(number).astype(dtype if dtype != _STAND_IN else np.float32)
+    if dtype == _STAND_IN:
+        array = _rounded(array)
+        number = number if array["bf16"] & 0x7FFF == 0x7F80 else 0.0
+        if abs(number) not in (0.0, float("inf")):
+            raise ValueError("%s: %s does not fit in bfloat16" % (name, shortened(value)))
+        return array
     if np.isinf(array) and not np.isinf(number):
         raise ValueError("%s: %s does not fit in %s" % (name, shortened(value), dtype.name))
     return array
+
+
+def _rounded(number: np.ndarray) -> np.ndarray:
+    """One f32 as bf16's bytes: to nearest, ties to even."""
+    bits = int(number.view(np.uint32))
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 if number == number else 0x7FC0
+    return np.array((rounded,), _STAND_IN)

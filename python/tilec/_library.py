@@ -83,6 +83,8 @@ def _load() -> c.CDLL:
         "tilec_file_compile": (c.c_int, [handle, c.POINTER(Options), c.POINTER(handle)]),
         "tilec_file_function_count": (count, [handle]),
         "tilec_file_function_name": (text, [handle, count]),
+        "tilec_standard_file_name": (text, [count]),
+        "tilec_standard_file_text": (text, [count]),
         "tilec_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_jvp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_value_and_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),

@@ -7,8 +7,9 @@ import typing
 import numpy as np
 
 from . import _library as _c
-from ._arguments import as_argument, as_outputs
-from ._call import Prepared, as_compiled, in_order
+from ._arguments import as_argument, as_outputs, as_written
+from ._call import Prepared, as_compiled, in_order, spelled
+from ._libraries import note_written, one_library
 from ._pair import Pair
 from .errors import check
 
@@ -37,8 +38,13 @@ class Package:
         return "<tilec.Package (%s) -> (%s)>" % (ports(inputs), ports(self._prepared.outputs))
 
     def _taken(self, arguments, named):
+        """Arguments as the kernel takes them, and the library of the results."""
         values = in_order("the package", self.inputs, arguments, named)
-        return [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
+        library = one_library(self.inputs, values)
+        for name, value in zip(self.inputs, values if library is not None else ()):
+            library.check_no_graph(name, value)
+        taken = [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
+        return taken, library
 
     def vjp(self, /, *arguments, **named):
         """Outputs and `backward`, as Program.vjp gives them, of a package that was saved with `vjp=True` or built with --vjp."""
@@ -47,19 +53,25 @@ class Package:
             data, threads = self._source
             check(_c.lib.tilec_load_vjp(data, len(data), threads, c.byref(forward), c.byref(backward)))
             self._pair = Pair(forward.value, backward.value, self.inputs, self.outputs)
-        return self._pair(self._taken(arguments, named))
+        return self._pair(*self._taken(arguments, named))
 
     def __call__(self, /, *arguments, out=None, **named):
-        taken = self._taken(arguments, named)
+        taken, library = self._taken(arguments, named)
         if out is None:
+            if library is not None:
+                return library.run(self._prepared, taken)
+            self._prepared.refuse_stand_ins()
             return self._prepared(taken, None)
-        given = as_outputs(self.outputs, out)
+        asked = as_outputs(self.outputs, out)
+        given = as_written(self.outputs, asked)
         for array, (name, dtype, shape) in zip(given, self._prepared.outputs):
             if array.dtype != dtype or array.shape != shape:
-                raise ValueError("out= for %s is %s %s, but the package gives %s %s" % (name, array.dtype, list(array.shape), dtype, list(shape)))
+                raise ValueError("out= for %s is %s %s, but the package gives %s %s" % (name, spelled(array.dtype), list(array.shape), spelled(dtype), list(shape)))
             if not (array.flags.writeable and array.flags.c_contiguous and array.flags.aligned):
                 raise ValueError("out= for %s is %s: a package writes row-major arrays" % (name, "strided" if array.flags.writeable else "read-only"))
-        return self._prepared(taken, given)
+        self._prepared(taken, given)
+        note_written(asked)
+        return asked[0] if len(asked) == 1 else tuple(asked)
 
     def __copy__(self) -> "Package":
         return self

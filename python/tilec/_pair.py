@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ._arguments import as_argument
 from ._call import Prepared, as_compiled, in_order
+from ._libraries import one_library
 
 
 class Pair:
@@ -17,20 +18,21 @@ class Pair:
         self.cotangents = [name for name in self.wanted if name not in given]
         self.sizes = self.forward.sizes
 
-    def __call__(self, values: list):
-        made = self.forward(values, None)
+    def __call__(self, values: list, library=None):
+        """Values as as_argument() gives them; results in `library`, None: NumPy."""
+        made = self.forward(values, None) if library is None else library.run(self.forward, values)
         made = list(made) if isinstance(made, tuple) else [made]
         outputs = made[: self.count]
         known = dict(zip(self.inputs, values))
-        known.update(zip(self.names, made))
-        return outputs[0] if self.count == 1 else tuple(outputs), Backward(self, {name: known[name] for name in self.wanted if name in known})
+        known.update((name, as_argument(name, value)) for name, value in zip(self.names, made))
+        return outputs[0] if self.count == 1 else tuple(outputs), Backward(self, {name: known[name] for name in self.wanted if name in known}, library)
 
 
 class Backward:
     """The backward pass of one call."""
 
-    def __init__(self, pair: Pair, held: dict):
-        self._pair, self._held = pair, held
+    def __init__(self, pair: Pair, held: dict, library=None):
+        self._pair, self._held, self._library = pair, held, library
 
     def __reduce__(self):
         raise TypeError("backward is not pickled: it holds the values of a call in this process")
@@ -46,5 +48,12 @@ class Backward:
     def __call__(self, /, *cotangents, **named):
         pair = self._pair
         given = dict(zip(pair.cotangents, in_order("backward", pair.cotangents, cotangents, named)))
-        return pair.backward([as_compiled(name, as_argument(name, given[name]), dtype, shape) if name in given else self._held[name]
-                              for name, (_, dtype, shape) in zip(pair.wanted, pair.backward.sources)], None)
+        library = one_library(given, given.values()) if self._library is None else self._library
+        for name, value in given.items() if library is not None else ():
+            library.check_no_graph(name, value)
+        values = [as_compiled(name, as_argument(name, given[name]), dtype, shape) if name in given else self._held[name]
+                  for name, (_, dtype, shape) in zip(pair.wanted, pair.backward.sources)]
+        if library is None:
+            pair.backward.refuse_stand_ins()
+            return pair.backward(values, None)
+        return library.run(pair.backward, values)

@@ -138,6 +138,18 @@ static void shapes_can_be_asked_for(void) {
   tilec_program_destroy(program);
 }
 
+static void the_library_in_tile_can_be_read(void) {
+  size_t count = 0;
+  while (tilec_standard_file_name(count) != NULL) {
+    tilec_file* file = NULL;
+    const char* text = tilec_standard_file_text(count++);
+    EXPECT(text != NULL && strstr(text, "\n") != NULL);
+    EXPECT(tilec_parse(text, strlen(text), "std/some.tile", NULL, 0, &file) == TILEC_OK);
+    tilec_file_destroy(file);
+  }
+  EXPECT(count > 10 && tilec_standard_file_text(count) == NULL && tilec_standard_file_name((size_t)-1) == NULL);
+}
+
 static void stages_can_be_read(void) {
   tilec_program* program = compiled(matmul, NULL);
   tilec_buffer* buffer = NULL;
@@ -362,6 +374,7 @@ int main(void) {
   results_can_be_added_to("cpu");
   results_can_be_added_to("reference");
   shapes_can_be_asked_for();
+  the_library_in_tile_can_be_read();
   stages_can_be_read();
   plans_are_followed();
   packages_run();

@@ -210,12 +210,12 @@ def test_arrays_that_are_not(reverse, value, words):
 
 def test_torch_tensors(reverse):
     torch = pytest.importorskip("torch")
-    assert (reverse(torch.arange(3.0)) == [2, 1, 0]).all()
-    with pytest.raises(TypeError, match="A: a Tensor cannot be taken"):
+    assert reverse(torch.arange(3.0)).tolist() == [2, 1, 0]
+    with pytest.raises(ValueError, match="A requires grad"):
         reverse(torch.ones(3, requires_grad=True))
 
 
-TORCH_TYPES = [("bfloat16", r"; pass .float\(\), .* bf16\(A\)"), ("complex32", r"\.real\.float\(\)"), ("float8_e4m3fn", r"pass .float\(\)"), ("float8_e5m2", r"pass .float\(\)"),
+TORCH_TYPES = [("complex32", r"\.real\.float\(\)"), ("float8_e4m3fn", r"pass .float\(\)"), ("float8_e5m2", r"pass .float\(\)"),
                ("float8_e8m0fnu", r"pass .float\(\)"), ("float4_e2m1fn_x2", r"pass .float\(\)"), ("int4", r"torch\.int8"), ("uint2", r"torch\.uint8"), ("bits8", r"view\(torch\.uint8"), ("complex64", r"\.real and \.imag")]
 
 
@@ -237,14 +237,7 @@ def test_a_quantised_tensor_of_torch(reverse):
     value = torch.quantize_per_tensor(torch.arange(3.0), 0.5, 0, torch.qint8)
     with pytest.raises(TypeError, match=r"A: element type torch.qint8 .*\.dequantize\(\), or \.int_repr\(\)"):
         reverse(value)
-    assert (reverse(value.dequantize()) == [2, 1, 0]).all() and (reverse(value.int_repr()) == [4, 2, 0]).all()
-
-
-def test_what_is_said_of_bfloat16_can_be_typed():
-    torch = pytest.importorskip("torch")
-    f = tilec.compile("function (X[N]) -> (Y) { Y = f32(bf16(X) / 3); }")
-    x = torch.tensor([1.0, 2.0, 7.0], dtype=torch.bfloat16)
-    np.testing.assert_array_equal(f(x.float()), (x / 3).float().numpy())
+    assert reverse(value.dequantize()).tolist() == [2, 1, 0] and reverse(value.int_repr()).tolist() == [4, 2, 0]
 
 
 @pytest.mark.parametrize("dtype, words", [("float8_e4m3fn", "astype.np.float32"), ("float8_e5m2", "astype.np.float32"), ("float6_e2m3fn", "astype.np.float32"), ("float4_e2m1fn", "astype.np.float32"), ("int4", "astype.np.int8"), ("uint2", "np.uint8")])

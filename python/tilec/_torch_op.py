@@ -1,0 +1,353 @@
+"""A program as an operator that PyTorch registers, so that torch.compile, torch.export and autocast know it.
+
+    op(conv)   ⇒   tilec::conv(Tensor I, Tensor K) -> Tensor
+    gradient   ⇒   tilec::derivative("tilec::conv; grad I K of O", [I, K, dO], []) -> Tensor[]
+
+An operator has one schema, and an input of any rank may be a tensor or a number: it becomes two parameters, `Tensor? S, Scalar? S_number`, of which
+one is given. Its fake kernel gives the results' types and sizes, symbolic ones as the program's text writes them. All derivatives, to any order, are
+one operator that is told which: a graph that PyTorch reads from its cache on disk, in a process that has made tilec::conv only, finds it.
+Eager calls do not go through PyTorch's dispatcher at all: they are those of function().
+"""
+from __future__ import annotations
+
+import itertools
+import keyword
+import re
+
+import numpy as np
+import torch
+
+from . import Program
+from ._libraries import of_torch
+from ._sizes import SizeFormulas
+from ._torch_function import Function, as_tuple, is_tensor, map_over_batch, refuse_empty_batch, refuse_other
+from .errors import ShapeError
+
+_REGISTERED: "dict[str, Op]" = {}                             # by qualified name; PyTorch keeps operators as long as the process lives
+_SPACES: "dict[str, torch.library.Library]" = {}
+
+
+class Op:
+    """What op() gives. It is called as the program is, in eager mode and where PyTorch traces; `overload` is the registered operator."""
+
+    def __init__(self, program: Program, name: str, autocast: "torch.dtype | None", tensors: "frozenset[str]"):
+        self.program, self.name, self.autocast = program, name, autocast
+        self.inputs, self.outputs = program.inputs, program.outputs
+        self._function = Function(program)
+        self._tensors = tensors                               # inputs that are no numbers, whatever the call
+        self._traced = _Traced(program)
+        self._register()
+
+    def __repr__(self) -> str:
+        return "<tilec.torch.Op %s(%s) -> (%s)>" % (self.name, ", ".join(self.inputs), ", ".join(self.outputs))
+
+    def __copy__(self) -> "Op":
+        return self
+
+    def __deepcopy__(self, memo: dict) -> "Op":
+        return self
+
+    def __reduce__(self):
+        raise TypeError("an operator is not pickled: make it in the other process, by tilec.torch.op(program, name)")
+
+    def __call__(self, /, *arguments, **named):
+        values = self._in_order(arguments, named)
+        if torch.compiler.is_compiling() or _is_traced(values):
+            return self.overload(*self._spread(values))
+        if torch.is_autocast_enabled("cpu"):
+            values = self._cast(values)
+        return self._function(*values)
+
+    def _in_order(self, arguments: tuple, named: dict) -> list:
+        if len(arguments) + len(named) == len(self.inputs) and all(name in named for name in self.inputs[len(arguments):]):
+            return list(arguments) + [named[name] for name in self.inputs[len(arguments):]]
+        return self.program._by_position(arguments, named)    # says what is wrong
+
+    # ---- between the values of a call and the parameters of the schema ------------------------------------------------------
+
+    def _parameters(self) -> "list[tuple[str, str]]":
+        """(type, name) of each."""
+        names = [re.sub(r"\W", "_", name) for name in self.inputs]
+        usable = len(set(names)) == len(names) and not any(keyword.iskeyword(n) or n[0] in "_0123456789" or n.endswith("_number") or n in ("self", "out") for n in names)
+        names = names if usable else ["input_%d" % k for k in range(len(names))]
+        return list(itertools.chain.from_iterable([("Tensor", n)] if name in self._tensors else [("Tensor?", n), ("Scalar?", n + "_number")] for name, n in zip(self.inputs, names)))
+
+    def _spread(self, values) -> list:
+        flat = []
+        for name, value in zip(self.inputs, values):
+            if name in self._tensors:
+                if not isinstance(value, torch.Tensor):
+                    raise TypeError("%s: where PyTorch traces, %s is a tensor of it, not a %s" % (self.name, name, type(value).__name__))
+                flat.append(value)
+            elif isinstance(value, torch.Tensor):
+                flat += [value, None]
+            else:
+                flat += [None, value]
+        return flat
+
+    def _gather(self, flat) -> list:
+        rest, values = iter(flat), []
+        for name in self.inputs:
+            value = next(rest)
+            if name not in self._tensors:
+                number = next(rest)
+                value = number if value is None else value
+            values.append(value)
+        return values
+
+    # ---- what is registered -------------------------------------------------------------------------------------------------
+
+    def _register(self) -> None:
+        results = ["Tensor"] * len(self.outputs)
+        schema = "(%s) -> %s" % (", ".join("%s %s" % each for each in self._parameters()), results[0] if len(results) == 1 else "(%s)" % ", ".join(results))
+        made = torch.library.custom_op(self.name, self._run, mutates_args=(), device_types="cpu", schema=schema)
+        made.register_fake(self._fake)
+        made.register_autograd(self._backward, setup_context=self._save)
+        made.register_vmap(self._vmap)
+        space, short = self.name.split("::")
+        library = _SPACES.get(space)
+        if library is None:
+            library = _SPACES[space] = torch.library.Library(space, "FRAGMENT")
+        self.overload = getattr(getattr(torch.ops, space), short).default
+        for key in ("AutocastCPU", "AutocastCUDA"):
+            library.impl(short, self._under_autocast(getattr(torch._C.DispatchKey, key)), key)
+
+    def _run(self, *flat):
+        with torch.no_grad():
+            return self.program(*[v.detach() if is_tensor(v) else v for v in self._gather(flat)])
+
+    def _under_autocast(self, key):
+        def cast(*flat):
+            with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+                return self.overload(*self._spread(self._cast(self._gather(flat))))
+        return cast
+
+    def _cast(self, values: list) -> list:
+        floats = [v for v in values if is_tensor(v) and v.is_floating_point()]
+        if not floats:
+            return values
+        wanted = self.autocast
+        if wanted is None:
+            wanted = floats[0].dtype
+            for value in floats:
+                wanted = torch.promote_types(wanted, value.dtype)
+        return [v.to(wanted) if is_tensor(v) and v.is_floating_point() else v for v in values]
+
+    def _save(self, ctx, inputs, output) -> None:
+        ctx.values = [None if is_tensor(v) else v for v in inputs]
+        ctx.places = [k for k, v in enumerate(inputs) if is_tensor(v)]
+        ctx.floats = tuple(name for name, v in zip(self.outputs, as_tuple(output)) if v.is_floating_point())
+        ctx.save_for_backward(*[inputs[k] for k in ctx.places])
+
+    def _backward(self, ctx, *cotangents):
+        flat = list(ctx.values)
+        for place, tensor in zip(ctx.places, ctx.saved_tensors):
+            flat[place] = tensor
+        places = self._places()
+        wrt = [name for name, place in zip(self.inputs, places) if ctx.needs_input_grad[place] and flat[place].is_floating_point()]
+        result = [None] * len(flat)
+        if wrt and ctx.floats:
+            seeds = [seed for name, seed in zip(self.outputs, cotangents) if name in ctx.floats]
+            for name, value in zip(wrt, _gradients(self.name, wrt, ctx.floats, self._gather(flat) + seeds)):
+                result[places[self.inputs.index(name)]] = value
+        return tuple(result)
+
+    def _places(self) -> "list[int]":
+        """Where in the schema each input's tensor is."""
+        widths = [1 if name in self._tensors else 2 for name in self.inputs]
+        return [sum(widths[:k]) for k in range(len(widths))]
+
+    def _vmap(self, info, dims, *flat):
+        refuse_empty_batch(info.batch_size, self.name)
+        results = map_over_batch(self.overload, info.batch_size, dims, flat)
+        return (results[0], 0) if len(results) == 1 else (results, (0,) * len(results))
+
+    def _fake(self, *flat):
+        results = self._traced.results(self._gather(flat))
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+class _Traced:
+    """Types and sizes of a program's results without a run, where PyTorch traces."""
+
+    def __init__(self, program: Program):
+        self.program, self.formulas = program, SizeFormulas(program)
+
+    def results(self, values: list) -> list:
+        some = next(v for v in values if is_tensor(v))
+        return [some.new_empty(shape, dtype=dtype) for shape, dtype in zip(*self._inferred(values))]
+
+    def _inferred(self, values: list) -> "tuple[list, list]":
+        names = self.program.inputs
+        numbers = [_concrete(v) for v in values]
+        shapes = {name: tuple(v.shape) for name, v in zip(names, values) if is_tensor(v)}
+
+        def infer(sizes) -> "list[tuple]":
+            return _infer(self.program, [_stand_in(v, sizes[name]) if is_tensor(v) else v for name, v in zip(names, numbers)], [is_tensor(v) for v in values])
+
+        hints = {name: [_hint(size) for size in shape] for name, shape in shapes.items()}
+        if any(isinstance(size, torch.SymInt) for shape in shapes.values() for size in shape) and all(None not in hint for hint in hints.values()):
+            found = infer(hints)
+            made = self.formulas.apply(shapes, hints, [shape for _, shape in found], lambda sizes: [shape for _, shape in infer(sizes)], torch.sym_max, torch.sym_min)
+            if made is not None:
+                return made, [of_torch().type_of(dtype) for dtype, _ in found]
+        found = infer({name: [int(size) for size in shape] for name, shape in shapes.items()})
+        return [shape for _, shape in found], [of_torch().type_of(dtype) for dtype, _ in found]
+
+
+# ---- derivatives ------------------------------------------------------------------------------------------------------------
+
+_DERIVED: "dict[str, _Traced]" = {}
+
+
+def _derived(path: str) -> _Traced:
+    """The program of a path such as "tilec::conv; grad I K of O; grad I of dI"."""
+    found = _DERIVED.get(path)
+    if found is None:
+        rest, _, step = path.rpartition("; ")
+        if not rest:
+            if path not in _REGISTERED:
+                raise RuntimeError("the graph has a derivative of %s: make this operator first, by tilec.torch.op(program, %r)" % (path, path))
+            return _REGISTERED[path]._traced
+        wrt, _, of = step.removeprefix("grad ").partition(" of ")
+        found = _DERIVED[path] = _Traced(_derived(rest).program.grad(wrt=wrt.split(), of=of.split()))
+    return found
+
+
+def _gradients(path: str, wrt, of, values: list) -> "list[torch.Tensor]":
+    """By the inputs `wrt`, of the program of a path: `values` are its inputs and the cotangents of `of`."""
+    tensors = [v if is_tensor(v) else None for v in values]
+    numbers = [_concrete(v) for v in values if not is_tensor(v)]
+    return torch.ops.tilec.derivative("%s; grad %s of %s" % (path, " ".join(wrt), " ".join(of)), tensors, numbers)
+
+
+def _with_numbers(tensors, numbers) -> list:
+    rest = iter(numbers)
+    return [next(rest) if v is None else v for v in tensors]
+
+
+@torch.library.custom_op("tilec::derivative", mutates_args=(), device_types="cpu", schema="(str path, Tensor?[] tensors, Scalar[] numbers) -> Tensor[]")
+def _derivative(path, tensors, numbers):
+    with torch.no_grad():
+        return list(as_tuple(_derived(path).program(*[v.detach() if is_tensor(v) else v for v in _with_numbers(tensors, numbers)])))
+
+
+@_derivative.register_fake
+def _(path, tensors, numbers):
+    return _derived(path).results(_with_numbers(tensors, numbers))
+
+
+def _save_derivative(ctx, inputs, output) -> None:
+    ctx.path, tensors, ctx.numbers = inputs
+    ctx.given = [v is not None for v in tensors]
+    ctx.save_for_backward(*[v for v in tensors if v is not None])
+
+
+def _derivative_backward(ctx, cotangents):
+    program = _derived(ctx.path).program
+    saved = iter(ctx.saved_tensors)
+    tensors = [next(saved) if given else None for given in ctx.given]
+    wrt = [name for name, v, needed in zip(program.inputs, tensors, ctx.needs_input_grad[1]) if needed and v is not None and v.is_floating_point()]
+    of = [name for name, seed in zip(program.outputs, cotangents) if seed is not None]
+    result = dict.fromkeys(program.inputs)
+    if wrt and of:
+        seeds = [seed for seed in cotangents if seed is not None]
+        result.update(zip(wrt, _gradients(ctx.path, wrt, of, _with_numbers(tensors, ctx.numbers) + seeds)))
+    return None, [result[name] for name in program.inputs], None if ctx.numbers else []   # PyTorch takes an empty list for one of tensors
+
+
+_derivative.register_autograd(_derivative_backward, setup_context=_save_derivative)
+
+
+@_derivative.register_vmap
+def _(info, dims, path, tensors, numbers):
+    refuse_empty_batch(info.batch_size, path)
+    results = map_over_batch(lambda *v: tuple(torch.ops.tilec.derivative(path, v, numbers)), info.batch_size, dims[1], tensors)
+    return list(results), [0] * len(results)
+
+
+# ---- values that are traced -------------------------------------------------------------------------------------------------
+
+def _is_traced(values) -> bool:
+    """Are some values not there: does make_fx, torch.export or a FakeTensorMode look on?"""
+    return torch._C._len_torch_dispatch_stack() > 0 or any(is_tensor(v) and type(v) is not torch.Tensor and type(v) is not torch.nn.Parameter for v in values)
+
+
+def _hint(size) -> "int | None":
+    """The size that a symbol stands for in the call that is traced."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    return size.node.hint if size.node.has_hint() else None
+
+
+def _concrete(value):
+    """A number that is traced has one value for what is compiled."""
+    for symbol, kind in ((torch.SymInt, int), (torch.SymFloat, float), (torch.SymBool, bool)):
+        if isinstance(value, symbol):
+            return kind(value)
+    return value
+
+
+def _stand_in(tensor, sizes) -> np.ndarray:
+    """An array of the tensor's type and sizes, without its elements."""
+    known = of_torch()
+    if tensor.dtype not in known.taken:
+        raise TypeError("%s is none of Tile's element types" % tensor.dtype)
+    return np.broadcast_to(np.ones((), known.numpy_type(tensor.dtype)), tuple(sizes))
+
+
+def _infer(program: Program, values: list, from_tensor: "list[bool]") -> "list[tuple[np.dtype, tuple[int, ...]]]":
+    """Types and shapes of the outputs."""
+    unknown = [n for n, v, traced in zip(program.inputs, values, from_tensor) if traced and not v.ndim and v.dtype.kind in "iu"]
+    try:
+        ports = program._ports(values)
+    except ShapeError as fault:
+        if not unknown:
+            raise
+        raise ShapeError("%s: where PyTorch traces, the value of a tensor is not known; if it is a size, give it as a number\n%s" % (unknown[0], fault), fault.diagnostics) from None
+    read = [name for name in unknown if program.inputs.index(name) in ports.sizes]
+    if read:
+        raise TypeError("%s is a size, and where PyTorch traces, the value of a tensor is not known: give it as a number" % read[0])
+    return [(dtype, shape) for _, dtype, shape in ports.outputs]
+
+
+def _tensor_inputs(program: Program) -> "frozenset[str]":
+    """Inputs that are declared with sizes, so that no call gives a number for them."""
+    blocks = re.split(r"^function ", program.emit("ast"), flags=re.M)
+    own = next((block for block in blocks if block.partition("\n")[0].strip() == program.name), "")
+    return frozenset(re.findall(r"^  input (\S+)\n    size$", own, flags=re.M)) & frozenset(program.inputs)
+
+
+def op(program: Program, name: "str | None" = None, *, autocast: "torch.dtype | None" = None) -> Op:
+    """Registers a program with PyTorch and gives what calls it: torch.compile(fullgraph=True), torch.export, torch.func and autograd take it as an operator.
+
+    name: "space::name", or a name in the space `tilec`; None: the program's own, with a number where it is taken. An exported graph names its
+    operator: say the name, and make the operator in the process that loads the graph. The same program under the same name is the same operator.
+    autocast: what torch.autocast does with the floating tensors of a call. None: all become the widest type among them, so that nothing is rounded and
+    bf16 beside f32 is f32 (in std/ sums of bf16 are f32 anyway); a type: all become that. Outside autocast types are taken as they are.
+    Under torch.compile with dynamic=True sizes stay symbolic where the program's text says how results follow from them; else each shape is compiled anew.
+    An input declared with sizes is a tensor; another may be a number. A number that is a size has to be one where PyTorch traces, not a tensor.
+    """
+    refuse_other(program)
+    if autocast is not None and not (isinstance(autocast, torch.dtype) and autocast.is_floating_point):
+        raise TypeError("autocast= is a floating type of PyTorch, or None, not %r" % (autocast,))
+    if name is None:
+        known = next((made for made in _REGISTERED.values() if made.program is program and made.autocast is autocast), None)
+        if known is not None:
+            return known
+        stem = "tilec::" + (program.name or "program")
+        names = itertools.chain([stem], ("%s_%d" % (stem, k) for k in itertools.count(1)))
+        name = next(n for n in names if n not in _REGISTERED)
+    else:
+        if not isinstance(name, str):
+            raise TypeError("name= is a %s, not a str" % type(name).__name__)
+        name = name if "::" in name else "tilec::" + name
+        if not re.fullmatch(r"[A-Za-z_]\w*::[A-Za-z_]\w*", name):
+            raise ValueError("name=%r: an operator is called `name` or `space::name`, of letters, digits and _" % name)
+        known = _REGISTERED.get(name)
+        if known is not None:
+            if known.program is program and known.autocast is autocast:
+                return known
+            raise ValueError("name=%r: another program is registered under it, and PyTorch keeps operators as long as the process lives" % name)
+    made = _REGISTERED[name] = Op(program, name, autocast, _tensor_inputs(program))
+    return made

@@ -1,0 +1,63 @@
+"""tilec.std: each function of each file, its name when it is mistyped, and that no file of the working folder stands in for one of the library."""
+import re
+
+import numpy as np
+import pytest
+
+import tilec
+from std_errors import ROOT
+
+
+def test_each_function_of_each_file():
+    names = [name for path in sorted((ROOT / "std").glob("*.tile")) for name in re.findall(r"^function (\w+)", path.read_text(), re.M)]
+    once = sorted(name for name in names if names.count(name) == 1)
+    assert dir(tilec.std) == once
+    compiled = 0
+    for name in once:
+        try:
+            compiled += getattr(tilec.std, name).name == name
+        except AttributeError as fault:
+            assert 'tilec.std.load("%s", define={…})' % name in str(fault)
+    assert compiled > 400
+
+
+def test_a_function_is_called_and_kept():
+    x = np.random.default_rng(0).standard_normal((3, 8)).astype("f4")
+    y = tilec.std.layer_norm(x, np.ones(8, "f4"), np.zeros(8, "f4"))
+    np.testing.assert_allclose(y, (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5), rtol=1e-4, atol=1e-5)
+    assert tilec.std.layer_norm is tilec.std.layer_norm
+
+
+def test_options():
+    double = tilec.std.load("conv2d", define={"S": 2}, target="reference")
+    image, filter_ = np.ones((1, 5, 5, 1), "f4"), np.ones((1, 1, 1, 1), "f4")
+    assert double(image, filter_).shape == (1, 3, 3, 1) and tilec.std.conv2d(image, filter_).shape == (1, 5, 5, 1)
+    assert tilec.std.load("statistics.mean")(np.arange(4.0)) == 1.5
+    with pytest.raises(TypeError, match="no option colour="):
+        tilec.std.load("silu", colour=1)
+    with pytest.raises(TypeError, match="function= and name="):
+        tilec.std.load("silu", function="gelu")
+    with pytest.raises(TypeError, match="is a str, not a int"):
+        tilec.std.load(3)
+
+
+@pytest.mark.parametrize("name, words", [("layernorm", "did you mean `layer_norm`"), ("softmx", "`softmax`"), ("conv", "`conv1d_groups`"), ("zzzz", r"function `zzzz`; dir\(tilec.std\)"),
+                                         ("mean", r'several files: write tilec.std.load\("loss.mean"\) or tilec.std.load\("statistics.mean"\)'), ("pad", r'load\("pad", define=.*\n.*E0126')])
+def test_names_that_are_not_there(name, words):
+    with pytest.raises(AttributeError, match=words):
+        getattr(tilec.std, name)
+
+
+def test_files_of_the_working_folder_are_not_taken(tmp_path, monkeypatch):
+    (tmp_path / "std").mkdir()
+    for place in (tmp_path, tmp_path / "std"):
+        (place / "safe.tile").write_text("nonsense")
+    monkeypatch.chdir(tmp_path)
+    assert tilec.std.load("layer_norm").name == "layer_norm"
+
+
+def test_names_of_the_package():
+    assert tilec.__version__ == tilec.version() and re.fullmatch(r"\d+\.\d+\.\d+", tilec.__version__)
+    assert (ROOT / "python/tilec/py.typed").exists()
+    with pytest.raises(AttributeError, match="'tilec' has no attribute 'spd'"):
+        tilec.spd
