@@ -638,13 +638,6 @@ def stages() -> "dict[str, Stage]":
     return {stage.name: stage for stage in made}
 
 
-def __getattr__(name: str):
-    """tilec.jax, which needs JAX, is imported when it is asked for."""
-    if name == "jax":
-        return _importlib.import_module(".jax", __name__)
-    raise AttributeError("module %r has no attribute %r" % (__name__, name))
-
-
 def version() -> str:
     """The version of the library, such as "0.1.0"."""
     number = _c.lib.tilec_version()
@@ -652,7 +645,8 @@ def version() -> str:
 
 
 def __getattr__(name: str):
-    if name in ("torch", "std"):
+    """tilec.torch and tilec.jax need PyTorch and JAX: they are imported when they are asked for."""
+    if name in ("torch", "jax", "std"):
         return _importlib.import_module("." + name, __name__)
     raise AttributeError("module 'tilec' has no attribute %r" % name)
 

@@ -114,6 +114,9 @@ class _Function:
             return _Function(program, self.numbers, self.names + program.inputs[len(self.program.inputs):])
         return self.once((how, of, wrt), make)
 
+    def batched(self, names: "tuple[str, ...]") -> "_Function":
+        return self.once(("vmap", names), lambda: _Function(self.program.vmap(list(names)), self.numbers, self.names))
+
     def block(self, specs: _Specs) -> Block:
         arrays = dict(zip(self.names, specs))
         items = [(n, _stand_in(*arrays[n]) if n in arrays else self.numbers.get(n)) for n in self.program.inputs]
@@ -204,6 +207,10 @@ class _Op:
 class _Call(_Op):
     def __init__(self, function: _Function):
         self.function = function
+
+
+def _call(function: _Function) -> _Call:
+    return function.once(("call",), lambda: _Call(function))
 
 
 class _Forward(_Op):
@@ -391,17 +398,15 @@ def _transpose(cotangents, *arguments, op: _Op):
 
 
 def _batch(arguments, dims, *, op: _Op):
-    """One call after another. A program that has a dimension more is to take its place."""
-    moved = [None if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(arguments, dims)]
-    at = [k for k, m in enumerate(moved) if m is not None]
-
-    def one(rows):
-        each = list(arguments)
-        for k, row in zip(at, rows):
-            each[k] = row
-        return _bind(op, each)
-    outs = jax.lax.map(one, [moved[k] for k in at])
-    return outs, [0] * len(outs)
+    """One call of the program for a batch. It computes from inputs alone: of what forward kept for it, a program for a batch would keep something else,
+    and nobody else reads that."""
+    dims = op.plain(dims)
+    moved = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(op.plain(arguments), dims)]
+    batched = op.function.batched(tuple(n for n, d in zip(op.function.names, dims) if d is not None))
+    outs = _bind(_call(batched), moved)
+    one = [jax.ShapeDtypeStruct(a.shape if d is None else a.shape[1:], a.dtype) for a, d in zip(moved, dims)]
+    kept = op.results(one)[len(outs):] if type(op) is _Forward else []
+    return outs + [jnp.zeros(shape, dtype) for shape, dtype in kept], [0] * len(outs) + [None] * len(kept)
 
 
 tilec_p.def_impl(functools.partial(xla.apply_primitive, tilec_p))
@@ -494,7 +499,7 @@ class Op:
         for name, _, dtype in function.outputs(tuple(specs[n] for n in names)):
             if not _has(dtype):
                 raise TypeError("%s of %s is %s, which JAX has only with jax.config.update('jax_enable_x64', True)" % (name, program.name or "the function", dtype))
-        call = function.once(("call",), lambda: _Call(function))
+        call = _call(function)
         run = function.once(("run",), lambda: jax.jit(lambda *operands: tilec_p.bind(*operands, op=call)))
         known = call, run, [(program.inputs.index(n), types.get(n)) for n in names]
         key = [(type(v), repr(v)) if place in self._static and type(v) in _NUMBERS else k for place, (k, v) in enumerate(zip(key[1:], values))]
