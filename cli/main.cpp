@@ -93,4 +93,5 @@ int guarded(int argc, char** argv) {
 
 }  // namespace tilec::cli
 
-int main(int argc, char** argv) { return tilec::cli::guarded(argc, argv); }
+// Not of the C API: of a Python package's libtilec.so `tilec` takes this alone.
+extern "C" __attribute__((visibility("default"))) int tilec_main(int argc, char** argv) { return tilec::cli::guarded(argc, argv); }

@@ -1,10 +1,12 @@
-/* tilec: tensor programs, their gradients, and the kernels that run them. This header is the manual of the C API.
+/* tilec: tensor programs, their gradients, and the kernels that run them. This header is the manual of the C API. tilec/tilec.hpp wraps it for C++;
+ * samples/embed_c and samples/embed_cpp are whole programs.
  *
+ *     DLTensor a = tilec_tensor(data_a, TILEC_F32, 2, (int64_t[]){2, 3}, NULL);  // and b
  *     tilec_program* program;
  *     tilec_kernel* kernel;
  *     const char* text = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
  *     if (tilec_compile(text, strlen(text), NULL, &program) != TILEC_OK) { fputs(tilec_last_error(), stderr); ... }
- *     tilec_argument arguments[2] = {{.tensor = &a}, {.tensor = &b}};        // DLTensor a, b: shapes, types, strides
+ *     tilec_argument arguments[2] = {{.tensor = &a}, {.tensor = &b}};        // shapes, types, strides
  *     tilec_specialize(program, arguments, 2, NULL, 0, &kernel);             // compiles, or finds it compiled
  *     const void* in[2] = {a.data, b.data};  void* out[1] = {c};             // element 0 of each
  *     tilec_kernel_run(kernel, in, out);
@@ -211,6 +213,43 @@ TILEC_API const char* tilec_output_name(const tilec_program* program, size_t pos
 TILEC_API size_t tilec_output_first(const tilec_program* program, size_t position);
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------------------- */
+
+/* The element types of Tile, as DLPack codes and bits. */
+typedef enum tilec_dtype {
+  TILEC_I8 = kDLInt * 256 + 8,
+  TILEC_I16 = kDLInt * 256 + 16,
+  TILEC_I32 = kDLInt * 256 + 32,
+  TILEC_I64 = kDLInt * 256 + 64,
+  TILEC_U8 = kDLUInt * 256 + 8,
+  TILEC_U16 = kDLUInt * 256 + 16,
+  TILEC_U32 = kDLUInt * 256 + 32,
+  TILEC_U64 = kDLUInt * 256 + 64,
+  TILEC_F16 = kDLFloat * 256 + 16,
+  TILEC_F32 = kDLFloat * 256 + 32,
+  TILEC_F64 = kDLFloat * 256 + 64,
+  TILEC_BF16 = kDLBfloat * 256 + 16,
+  TILEC_BOOL = kDLBool * 256 + 8
+} tilec_dtype;
+
+/* A tensor of the host's memory, all of it borrowed: `data` is element 0 (NULL where there are none, or where only shapes matter, as for tilec_infer);
+ * `shape` has `ndim` sizes (NULL where ndim is 0); `strides` are in elements, of any sign, or NULL: row-major.
+ *
+ *     DLTensor x = tilec_tensor(data, TILEC_F32, 2, (int64_t[]){2, 3}, NULL);                 // C; in C++ tilec::tensor of tilec.hpp */
+static inline DLTensor tilec_tensor(void* data, tilec_dtype dtype, int32_t ndim, int64_t* shape, int64_t* strides) {
+  const unsigned number = dtype;
+  DLTensor tensor;
+  tensor.data = data;
+  tensor.device.device_type = kDLCPU;
+  tensor.device.device_id = 0;
+  tensor.ndim = ndim;
+  tensor.dtype.code = (number >> 8) & 255U;
+  tensor.dtype.bits = number & 255U;
+  tensor.dtype.lanes = 1;
+  tensor.shape = shape;
+  tensor.strides = strides;
+  tensor.byte_offset = 0;
+  return tensor;
+}
 
 typedef enum tilec_argument_kind {
   TILEC_TENSOR = 0, /* `tensor`: its shape, element type and strides; its data is read only for integer scalars used as sizes */

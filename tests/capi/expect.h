@@ -18,19 +18,7 @@ static int failures = 0;
   } while (0)
 
 /* Of f32, on the host. */
-static inline DLTensor tensor(void* data, int32_t rank, int64_t* shape, int64_t* strides) {
-  DLTensor t;
-  memset(&t, 0, sizeof t);
-  t.data = data;
-  t.device.device_type = kDLCPU;
-  t.ndim = rank;
-  t.dtype.code = kDLFloat;
-  t.dtype.bits = 32;
-  t.dtype.lanes = 1;
-  t.shape = shape;
-  t.strides = strides;
-  return t;
-}
+static inline DLTensor tensor(void* data, int32_t rank, int64_t* shape, int64_t* strides) { return tilec_tensor(data, TILEC_F32, rank, shape, strides); }
 
 /* The argument next in order. */
 static inline tilec_argument argument(const DLTensor* t) {
