@@ -405,19 +405,20 @@ std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Reques
       for (const lang::Diagnostic& d : found->said) said.add(d);
       return loaded(*found, request);
     }
-  Compiled compiled;
+  std::optional<codegen::Stages> whole, backward;
   if (request.pair) {
-    std::optional<codegen::Pair> pair = codegen::compile_pair(file(), asked, until_for(request.target), said);
-    if (!pair) return std::nullopt;
-    compiled.halves = {half_of(pair->forward, request), half_of(pair->backward, request)};
-    stages = std::move(pair->forward);
+    if (std::optional<codegen::Pair> pair = codegen::compile_pair(file(), asked, until_for(request.target), said)) whole = std::move(pair->forward), backward = std::move(pair->backward);
   } else {
-    std::optional<codegen::Stages> whole = codegen::compile(file(), asked, until_for(request.target), said);
-    if (!whole) return std::nullopt;
-    stages = std::move(*whole);
-    if (request.target.family == Family::Reference) return Loads{extended(load_reference(*stages.bounded, request), {request.accumulate, stages.outputs, stages.checks}, sources()), nullptr};
-    compiled.halves = {half_of(stages, request)};
+    whole = codegen::compile(file(), asked, until_for(request.target), said);
   }
+  if (!whole) return std::nullopt;
+  stages = std::move(*whole);
+  if (request.target.family == Family::Reference) {
+    const auto interpreted = [&](const codegen::Stages& s) { return extended(load_reference(*s.bounded, request), {request.accumulate, s.outputs, s.checks}, sources()); };
+    return Loads{interpreted(stages), backward ? interpreted(*backward) : nullptr};
+  }
+  Compiled compiled{{half_of(stages, request)}, {}};
+  if (backward) compiled.halves.push_back(half_of(*backward, request));
   if (lasts) {
     compiled.said = said.all();
     disk_->keep(text, compiled, diagnostics);

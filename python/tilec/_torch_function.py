@@ -32,16 +32,13 @@ def is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def map_over_batch(call, size: int, dims, values) -> "tuple[torch.Tensor, ...]":
-    """torch.func.vmap: one call for each member of the batch. `dims` are where `values` have it, None: nowhere. Results have it in front.
-    The one place that knows how a batch is run."""
-    calls = [as_tuple(call(*[v if d is None else v.select(d, k) for v, d in zip(values, dims)])) for k in range(size)]
-    return tuple(torch.stack(results) for results in zip(*calls))
+def batch_in_front(dims, values) -> list:
+    """The values of torch.func.vmap as Program.vmap takes them. `dims` are where they have the batch, None: nowhere."""
+    return [v if d is None else v.movedim(d, 0) for v, d in zip(values, dims)]
 
 
-def refuse_empty_batch(size: int, name: str) -> None:
-    if not size:
-        raise ValueError("%s: vmap over a batch of no members, whose results no call says" % name)
+def names_of_batch(names, dims) -> "tuple[str, ...]":
+    return tuple(name for name, d in zip(names, dims) if d is not None)
 
 
 class Function:
@@ -49,7 +46,7 @@ class Function:
 
     def __init__(self, program: Program):
         self.program = program
-        self._gradients: dict = {}
+        self._derived: dict = {}
         self._pairs: dict = {}
 
     def __repr__(self) -> str:
@@ -84,9 +81,15 @@ class Function:
     def derivative(self, mode: str, of: "tuple[str, ...]", wrt: "tuple[str, ...]") -> "Function":
         """The function of program.grad() or program.jvp()."""
         key = mode, of, wrt
-        if key not in self._gradients:
-            self._gradients[key] = Function(getattr(self.program, mode)(wrt=wrt, of=of))
-        return self._gradients[key]
+        if key not in self._derived:
+            self._derived[key] = Function(getattr(self.program, mode)(wrt=wrt, of=of))
+        return self._derived[key]
+
+    def batched(self, names: "tuple[str, ...]") -> "Function":
+        """The function for a batch of these inputs."""
+        if ("vmap", names) not in self._derived:
+            self._derived["vmap", names] = Function(self.program.vmap(list(names)))
+        return self._derived["vmap", names]
 
     def pair(self, values, wrt: "tuple[str, ...]"):
         """Forward and backward of a call with these, and values that kernels take. None: no output is a float."""
@@ -186,8 +189,8 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, dims, call: _Call, *values):
-        refuse_empty_batch(info.batch_size, call.function.program.name or "the program")
-        results = map_over_batch(call.function, info.batch_size, dims[1:], values)
+        names = names_of_batch(call.function.program.inputs, dims[1:])
+        results = as_tuple(call.function.batched(names)(*batch_in_front(dims[1:], values)))
         return results, (0,) * len(results)
 
 
@@ -221,7 +224,7 @@ def function(program: Program) -> Function:
 
     Gradients are asked for inputs that require grad only; backward runs the pair of vjp(), on what forward kept. Backward of backward (create_graph=True) goes
     through program.grad(), to any order, for which all tensors of the call stay alive until backward. torch.func's grad, vjp, jvp, vmap and hessian
-    apply, as does forward mode; vmap runs the program once for each member of a batch. Inputs of integers and booleans, and numbers, have no gradient.
+    apply, as does forward mode; vmap is the program for a batch. Inputs of integers and booleans, and numbers, have no gradient.
     Where nothing requires grad, or under torch.no_grad(), it is the program itself. Element types are taken as they are, under autocast too: op() casts.
     """
     refuse_other(program)

@@ -20,7 +20,7 @@ import torch
 from . import Program
 from ._libraries import of_torch
 from ._sizes import SizeFormulas
-from ._torch_function import Function, as_tuple, is_tensor, map_over_batch, refuse_empty_batch, refuse_other
+from ._torch_function import Function, as_tuple, batch_in_front, is_tensor, names_of_batch, refuse_other
 from .errors import ShapeError
 
 _REGISTERED: "dict[str, Op]" = {}                             # by qualified name; PyTorch keeps operators as long as the process lives
@@ -158,9 +158,8 @@ class Op:
         return [sum(widths[:k]) for k in range(len(widths))]
 
     def _vmap(self, info, dims, *flat):
-        refuse_empty_batch(info.batch_size, self.name)
-        results = map_over_batch(self.overload, info.batch_size, dims, flat)
-        return (results[0], 0) if len(results) == 1 else (results, (0,) * len(results))
+        results = _batched(self.name, self.inputs, self._gather(dims), self._gather(flat))
+        return (results[0], 0) if len(results) == 1 else (tuple(results), (0,) * len(results))
 
     def _fake(self, *flat):
         results = self._traced.results(self._gather(flat))
@@ -201,7 +200,7 @@ _DERIVED: "dict[str, _Traced]" = {}
 
 
 def _derived(path: str) -> _Traced:
-    """The program of a path such as "tilec::conv; grad I K of O; grad I of dI"."""
+    """The program of a path such as "tilec::conv; grad I K of O; vmap dO"."""
     found = _DERIVED.get(path)
     if found is None:
         rest, _, step = path.rpartition("; ")
@@ -209,9 +208,16 @@ def _derived(path: str) -> _Traced:
             if path not in _REGISTERED:
                 raise RuntimeError("the graph has a derivative of %s: make this operator first, by tilec.torch.op(program, %r)" % (path, path))
             return _REGISTERED[path]._traced
-        wrt, _, of = step.removeprefix("grad ").partition(" of ")
-        found = _DERIVED[path] = _Traced(_derived(rest).program.grad(wrt=wrt.split(), of=of.split()))
+        how, _, names = step.partition(" ")
+        program, (names, _, of) = _derived(rest).program, names.partition(" of ")
+        found = _DERIVED[path] = _Traced(program.vmap(names.split()) if how == "vmap" else program.grad(wrt=names.split(), of=of.split()))
     return found
+
+
+def _batched(path: str, inputs, dims, values: list) -> "list[torch.Tensor]":
+    """The program of a path, for a batch: torch.func.vmap. `dims` are where the values have it."""
+    values = batch_in_front(dims, values)
+    return torch.ops.tilec.derivative("%s; vmap %s" % (path, " ".join(names_of_batch(inputs, dims))), [v if is_tensor(v) else None for v in values], [_concrete(v) for v in values if not is_tensor(v)])
 
 
 def _gradients(path: str, wrt, of, values: list) -> "list[torch.Tensor]":
@@ -261,9 +267,9 @@ _derivative.register_autograd(_derivative_backward, setup_context=_save_derivati
 
 @_derivative.register_vmap
 def _(info, dims, path, tensors, numbers):
-    refuse_empty_batch(info.batch_size, path)
-    results = map_over_batch(lambda *v: tuple(torch.ops.tilec.derivative(path, v, numbers)), info.batch_size, dims[1], tensors)
-    return list(results), [0] * len(results)
+    held = dims[1] if isinstance(dims[1], (list, tuple)) else [dims[1]] * len(tensors)
+    results = _batched(path, _derived(path).program.inputs, held, _with_numbers(tensors, numbers))
+    return results, [0] * len(results)
 
 
 # ---- values that are traced -------------------------------------------------------------------------------------------------

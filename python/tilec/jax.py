@@ -406,7 +406,7 @@ def _batch(arguments, dims, *, op: _Op):
     outs = _bind(_call(batched), moved)
     one = [jax.ShapeDtypeStruct(a.shape if d is None else a.shape[1:], a.dtype) for a, d in zip(moved, dims)]
     kept = op.results(one)[len(outs):] if type(op) is _Forward else []
-    return outs + [jnp.zeros(shape, dtype) for shape, dtype in kept], [0] * len(outs) + [None] * len(kept)
+    return outs + [jnp.zeros(shape, jax.dtypes.canonicalize_dtype(dtype)) for shape, dtype in kept], [0] * len(outs) + [None] * len(kept)
 
 
 tilec_p.def_impl(functools.partial(xla.apply_primitive, tilec_p))
