@@ -25,6 +25,7 @@ int dispatch(const Options& options) {
   if (options.command == "fmt") return fmt_command(options);
   if (options.command == "test") return test_command(options);
   if (options.command == "targets") return targets_command(options);
+  if (options.command == "lsp") return lsp_command(options);
   if (options.command == "completion") return completion_command(options);
   if (options.command == "cache") return cache_command(options);
   if (options.command == "stages") return stages_command(options);

@@ -8,6 +8,7 @@
 
 #include "lang/check.h"
 #include "lang/idiom.h"
+#include "lang/lexis.h"
 #include "lang/messages.h"
 #include "lang/parse.h"
 #include "lang/repair.h"
@@ -17,20 +18,63 @@ namespace {
 
 constexpr std::size_t most_suggestions = 20, largest_suggested = 100'000;  // each reads the text once more
 
+// Without what has no tree: the statements and headings at fault are blanks, and where that does not do their functions.
+std::string readable(const Source& source) {
+  constexpr int rounds = 8, of_statements = 5;
+  Source left = source;
+  const auto blank = [&](std::size_t begin, std::size_t end) { std::fill(left.text.begin() + static_cast<std::ptrdiff_t>(begin), left.text.begin() + static_cast<std::ptrdiff_t>(std::max(begin, std::min(end, left.text.size()))), ' '); };
+  for (int round = 0; round < rounds; ++round) {
+    Diagnostics diagnostics;
+    if (parse(left, diagnostics)) return left.text;
+    const StatementTexts statements(left.text);
+    Diagnostics unheard;
+    const std::string was = left.text, before = separate(left, 0, unheard).text;  // no brace of a comment is one
+    for (const Diagnostic& d : diagnostics.all()) {
+      if (d.severity != Severity::Error) continue;
+      const auto statement = round < of_statements ? statements.at(d.span.begin) : std::nullopt;
+      if (statement) {
+        blank(statement->begin, statement->end);
+        continue;
+      }
+      // An unfinished statement in front of a `}`, on a line of its own; else all from the heading to its `}`.
+      const std::size_t at = std::min<std::size_t>(d.span.begin, left.text.size()), open = before.rfind('{', at), close = before.rfind('}', at == 0 ? 0 : at - 1);
+      const std::size_t end = before.find_last_not_of(" \t\r\n", at == 0 ? 0 : at - 1), last = end == std::string::npos ? 0 : end;
+      const bool in_body = open != std::string::npos && (close == std::string::npos || close < open);
+      if (in_body && round < of_statements) {
+        const std::size_t begin = before.find_last_of(";{", before[last] == ';' && last > 0 ? last - 1 : last);
+        blank(begin == std::string::npos ? 0 : begin + 1, std::min(before.find_first_of(";}", at), before.size()));
+        if (at < before.size() && before[at] == ';') blank(at, at + 1);
+        continue;
+      }
+      const std::size_t heading = before.rfind("function", at), closing = before.find('}', at);
+      if (heading == std::string::npos || !in_body) {
+        const std::size_t line = at == 0 ? 0 : before.rfind('\n', at - 1) + 1;
+        blank(line, before.find('\n', at));
+        if (round < 2) continue;
+      }
+      blank(heading == std::string::npos ? 0 : heading, closing == std::string::npos ? before.size() : closing + 1);
+    }
+    if (left.text == was) break;
+  }
+  return {};
+}
+
 class Loader {
  public:
-  Loader(const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics) : find_(find), sources_(sources), diagnostics_(diagnostics) {}
+  Loader(const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics, bool outlines = false) : find_(find), sources_(sources), diagnostics_(diagnostics), outlines_(outlines) {}
 
   std::optional<File> load(const Source& source) {
     const auto number = static_cast<std::uint32_t>(sources_.size());
     sources_.push_back(source);
     open_.push_back(source.name);
-    auto file = parse(source, diagnostics_, number);
+    auto file = parse(outlines_ ? Source{source.name, readable(source)} : source, diagnostics_, number);
+    if (outlines_ && !file) file.emplace();
     bool whole = file.has_value();
     for (auto& item : file ? file->items : none_)
       if (auto* import = std::get_if<Import>(&item)) whole &= resolve(*import, source);
     open_.pop_back();
     if (file) make_index(*file);
+    if (outlines_) return file;
     // A call of what could not be imported is no second fault.
     if (!whole || !check(*file, diagnostics_)) return std::nullopt;
     return file;
@@ -40,6 +84,7 @@ class Loader {
   const Find& find_;
   std::vector<Source>& sources_;
   Diagnostics& diagnostics_;
+  const bool outlines_;
   std::vector<std::string> open_;                      // names of the files being read, the outermost first
   std::map<std::string, std::shared_ptr<const File>> read_;
   std::vector<std::variant<Import, Dim, Function>> none_;
@@ -145,6 +190,12 @@ std::optional<File> load(const Source& source, const Find& find, std::vector<Sou
   const bool suggests = found.has_errors() && source.text.size() < largest_suggested;
   for (const Diagnostic& each : suggests ? with_suggestions(found.all(), source, find) : found.all()) diagnostics.add(each);
   return file;
+}
+
+File outline(const Source& source, const Find& find, std::vector<Source>& sources) {
+  Diagnostics unheard;
+  std::optional<File> file = Loader(find, sources, unheard, true).load(source);
+  return file ? std::move(*file) : File{};
 }
 
 }  // namespace tilec::lang
