@@ -12,47 +12,55 @@
 #include "lang/messages.h"
 #include "lang/parse.h"
 #include "lang/repair.h"
+#include "lang/tokens.h"
 
 namespace tilec::lang {
 namespace {
 
 constexpr std::size_t most_suggestions = 20, largest_suggested = 100'000;  // each reads the text once more
 
-// Without what has no tree: the statements and headings at fault are blanks, and where that does not do their functions.
+// What to leave out of a text for the sake of an error in it. In a body the statement, or the one before it where nothing is left of
+// that; elsewhere, or where that did not do, the function: from its heading to its `}`.
+struct Part { std::size_t begin = 0, end = 0; };
+Part faulty_part(std::string_view text, std::size_t at, bool whole_function) {
+  constexpr std::size_t none = std::string_view::npos;
+  at = std::min(at, text.size());
+  const auto before = [&](std::string_view marks, std::size_t place) { return place == 0 ? none : text.find_last_of(marks, place - 1); };
+  const std::size_t brace = before("{}", at);
+  if (brace != none && text[brace] == '{' && !whole_function) {
+    std::size_t begin = before(";{", at) + 1, end = std::min(text.find_first_of(";}", at), text.size());
+    const bool empty = text.substr(begin, end - begin).find_first_not_of(" \t\r\n") == none;
+    if (empty && text[begin - 1] == ';') begin = before(";{", begin - 1) + 1;
+    return {begin, end < text.size() && text[end] == ';' ? end + 1 : end};
+  }
+  std::size_t begin = 0, next = text.size();
+  for (const Token& token : tokens_of(text)) {
+    const bool starts = token.text == "function" || token.text == "gradient" || token.text == "tangent" || token.text == "import" || token.text == "dim" || token.text == "}";
+    if (!starts) continue;
+    if (token.begin > at) {
+      next = token.text == "}" ? token.end() : token.begin;
+      break;
+    }
+    if (token.text != "}") begin = token.begin;
+    else if (token.end() <= at) begin = token.end();
+    else next = token.end();
+    if (next != text.size()) break;
+  }
+  return {begin, next};
+}
+
+// Without what has no tree: parts at fault are blanks.
 std::string readable(const Source& source) {
-  constexpr int rounds = 8, of_statements = 5;
+  constexpr int rounds = 12, of_statements = 8;
   Source left = source;
-  const auto blank = [&](std::size_t begin, std::size_t end) { std::fill(left.text.begin() + static_cast<std::ptrdiff_t>(begin), left.text.begin() + static_cast<std::ptrdiff_t>(std::max(begin, std::min(end, left.text.size()))), ' '); };
   for (int round = 0; round < rounds; ++round) {
-    Diagnostics diagnostics;
+    Diagnostics diagnostics, unheard;
     if (parse(left, diagnostics)) return left.text;
-    const StatementTexts statements(left.text);
-    Diagnostics unheard;
-    const std::string was = left.text, before = separate(left, 0, unheard).text;  // no brace of a comment is one
+    const std::string was = left.text, without_comments = separate(left, 0, unheard).text;
     for (const Diagnostic& d : diagnostics.all()) {
       if (d.severity != Severity::Error) continue;
-      const auto statement = round < of_statements ? statements.at(d.span.begin) : std::nullopt;
-      if (statement) {
-        blank(statement->begin, statement->end);
-        continue;
-      }
-      // An unfinished statement in front of a `}`, on a line of its own; else all from the heading to its `}`.
-      const std::size_t at = std::min<std::size_t>(d.span.begin, left.text.size()), open = before.rfind('{', at), close = before.rfind('}', at == 0 ? 0 : at - 1);
-      const std::size_t end = before.find_last_not_of(" \t\r\n", at == 0 ? 0 : at - 1), last = end == std::string::npos ? 0 : end;
-      const bool in_body = open != std::string::npos && (close == std::string::npos || close < open);
-      if (in_body && round < of_statements) {
-        const std::size_t begin = before.find_last_of(";{", before[last] == ';' && last > 0 ? last - 1 : last);
-        blank(begin == std::string::npos ? 0 : begin + 1, std::min(before.find_first_of(";}", at), before.size()));
-        if (at < before.size() && before[at] == ';') blank(at, at + 1);
-        continue;
-      }
-      const std::size_t heading = before.rfind("function", at), closing = before.find('}', at);
-      if (heading == std::string::npos || !in_body) {
-        const std::size_t line = at == 0 ? 0 : before.rfind('\n', at - 1) + 1;
-        blank(line, before.find('\n', at));
-        if (round < 2) continue;
-      }
-      blank(heading == std::string::npos ? 0 : heading, closing == std::string::npos ? before.size() : closing + 1);
+      const auto [begin, end] = faulty_part(without_comments, d.span.begin, round >= of_statements);
+      std::fill(left.text.begin() + static_cast<std::ptrdiff_t>(begin), left.text.begin() + static_cast<std::ptrdiff_t>(std::max(begin, end)), ' ');
     }
     if (left.text == was) break;
   }

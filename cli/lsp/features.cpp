@@ -74,19 +74,8 @@ std::string input_text(const lang::Input& input) {
   return fmt::format("{}{}{}", input.target.dtype ? input.target.dtype->text + " " : "", input.target.name.spelled(), input.sizes ? fmt::format("[{}]", fmt::join(sizes, ", ")) : "");
 }
 
-std::string about_tensor(const Document& document, const lang::Mention& mention) {
-  const lang::Function& function = *mention.function;
-  const poly::Program* program = document.program_of(function);
-  const lang::Input* input = input_named(function, mention.name);
-  const auto built = program ? built_tensor(*program, mention.name) : std::nullopt;
-  std::string text = code(built ? *built : input ? input_text(*input) : mention.name.spelled());
-  const bool result = std::ranges::any_of(function.results, [&](const lang::Target& target) { return target.name == mention.name; });
-  text += input ? "an input" : result ? "a result" : "a value of this function";
-  text += function.name ? fmt::format(" of `{}`\n", function.name->spelled()) : "\n";
-  for (const lang::Statement* statement : lang::statements_that_assign(function, mention.name)) text += code(lang::print(*statement));
-  const poly::Statement* statement = program && !input ? built_statement(*program, mention.name) : nullptr;
-  if (statement != nullptr) text += "for every point of its domain:\n" + code(poly::print(*program, *statement));
-  return text;
+std::string row_text(const poly::Statement& statement, const poly::Range& row) {
+  return fmt::format("0 <= {}{}", row.value.print(statement.indices), row.extent ? " < " + row.extent->print(true) : "");
 }
 
 // `0 <= 2*i + j < N` of every row of the domain that the index is in; its own range first.
@@ -97,11 +86,31 @@ Names rows_of(const poly::Statement& statement, const std::string& index) {
   Names own, others;
   for (const poly::Range& row : statement.domain) {
     if (k >= row.value.coefficients.size() || row.value.coefficients[k].is(0)) continue;
-    const std::string text = fmt::format("0 <= {}{}", row.value.print(statement.indices), row.extent ? " < " + row.extent->print(true) : "");
-    (row.value.single_index() == k ? own : others).push_back(text);
+    (row.value.single_index() == k ? own : others).push_back(row_text(statement, row));
   }
   own.insert(own.end(), others.begin(), others.end());
   return own;
+}
+
+std::string about_tensor(const Document& document, const lang::Mention& mention) {
+  const lang::Function& function = *mention.function;
+  const poly::Program* program = document.program_of(function);
+  const lang::Input* input = input_named(function, mention.name);
+  const auto built = program ? built_tensor(*program, mention.name) : std::nullopt;
+  std::string text = code(built ? *built : input ? input_text(*input) : mention.name.spelled());
+  const bool result = std::ranges::any_of(function.results, [&](const lang::Target& target) { return target.name == mention.name; });
+  text += input ? "an input" : result ? "a result" : "a tensor";
+  text += function.name ? fmt::format(" of `{}`\n", function.name->spelled()) : "\n";
+  std::string own;
+  for (const lang::Statement* each : lang::statements_that_assign(function, mention.name)) own += code(lang::print(*each));
+  const poly::Statement* statement = program && !input ? built_statement(*program, mention.name) : nullptr;
+  if (statement == nullptr) return text + own;
+  const std::string written_out = code(poly::print(*program, *statement));
+  if (written_out != own) own += "which is\n" + written_out;
+  Names rows;
+  for (const poly::Range& row : statement->domain)
+    if (const std::string one = row_text(*statement, row); std::ranges::find(rows, one) == rows.end()) rows.push_back(one);
+  return text + own + (rows.empty() ? "" : "at all points with\n" + code(fmt::format("{}", fmt::join(rows, "\n"))));
 }
 
 std::string about_index(const Document& document, const lang::Mention& mention) {
