@@ -13,16 +13,18 @@ bool can_be_built(const lang::Function& function, const std::vector<std::pair<st
   return std::ranges::all_of(function.inputs, [](const lang::Input& input) { return input.sizes.has_value(); }) && std::ranges::all_of(function.parameters, has_value);
 }
 
-void build_functions(const lang::File& file, codegen::Request request, lang::Diagnostics& diagnostics, const Built& built, const std::function<bool()>& goes_on) {
+std::size_t build_functions(const lang::File& file, std::size_t first, codegen::Request request, lang::Diagnostics& diagnostics, const Built& built, const std::function<bool()>& goes_on) {
   // Whoever calls what is beyond a limit is beyond it too, which takes seconds each to find.
   const auto beyond = [&] { return std::ranges::any_of(diagnostics.all(), [](const lang::Diagnostic& d) { return d.code == lang::messages::limit.code; }); };
-  for (const auto& item : file.items) {
-    const auto* function = std::get_if<lang::Function>(&item);
+  for (std::size_t k = first; k < file.items.size(); ++k) {
+    const auto* function = std::get_if<lang::Function>(&file.items[k]);
     if (function == nullptr || function->role != lang::Function::Role::Function || !can_be_built(*function)) continue;
-    if (beyond() || !goes_on()) return;
+    if (beyond()) break;
+    if (!goes_on()) return k;
     request.signature.function = function->name ? std::optional(function->name->text) : std::nullopt;
     built(*function, codegen::compile(file, request, codegen::Until::Contraction, diagnostics));
   }
+  return file.items.size();
 }
 
 namespace {
@@ -40,7 +42,7 @@ int check_one(const Options& options, const std::string& path) {
   Session session(options, path);
   const bool one = options.function || !options.sizes.empty() || !options.defines.empty();
   if (one && session.entry() != nullptr) build(session, *session.entry());
-  if (!one && session.file) build_functions(*session.file, session.request(), session.diagnostics, [](const lang::Function&, std::optional<codegen::Stages>) {}, [] { return true; });
+  if (!one && session.file) static_cast<void>(build_functions(*session.file, 0, session.request(), session.diagnostics, [](const lang::Function&, std::optional<codegen::Stages>) {}, [] { return true; }));
   return session.report();
 }
 

@@ -1,7 +1,7 @@
 // `tilec lsp`: the Language Server Protocol 3.17 over stdin and stdout, as far as an editor of Tile asks.
 //
-// One message after the other; diagnostics are found when nothing more waits to be read, so that a burst of typing costs one look.
-// Requests that come before that see the text as it is, too.
+// One message after the other; diagnostics are looked for while nothing waits to be read, a function after the other, so that a burst of
+// typing costs one look and a large file delays no answer. Requests that come before that see the text as it is, too.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -91,7 +91,8 @@ class Server {
 
   int run() {
     while (!ended_ && heard_) {
-      if (!outdated_.empty() && (wire_.waits(calm_milliseconds) || Clock::now() - outdated_since_ > patience)) publish_all();
+      if (!outdated_.empty() && wire_.waits(calm_milliseconds)) publish_all([&] { return wire_.waits(0); });
+      else if (!outdated_.empty() && Clock::now() - outdated_since_ > patience) publish_all(for_a_while());
       const Incoming message = wire_.read();
       if (message.kind == Incoming::Kind::End) break;
       if (message.kind == Incoming::Kind::Refused) refuse(nullptr, parse_error, message.text);
@@ -103,7 +104,7 @@ class Server {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int calm_milliseconds = 30;
-  static constexpr std::chrono::milliseconds patience{500};
+  static constexpr std::chrono::milliseconds patience{500}, while_somebody_waits{300};
 
   Workspace workspace_;
   Wire& wire_;
@@ -241,17 +242,27 @@ class Server {
 
   // Diagnostics.
 
-  void publish_all() {
-    const std::set<std::string> uris = std::exchange(outdated_, {});
-    for (const std::string& uri : uris)
-      if (Document* document = workspace_.find(uri)) publish(*document);
+  using GoesOn = std::function<bool()>;
+  static GoesOn for_a_while() {
+    return [end = Clock::now() + while_somebody_waits] { return Clock::now() < end; };
   }
 
-  void publish(Document& document) {
+  void publish_all(const GoesOn& goes_on) {
+    outdated_since_ = Clock::now();
+    const std::set<std::string> uris = outdated_;
+    for (const std::string& uri : uris) {
+      Document* document = workspace_.find(uri);
+      if (document != nullptr && !publish(*document, goes_on)) return;
+      outdated_.erase(uri);
+    }
+  }
+
+  // False when there was no time for all of it: nothing is said yet.
+  bool publish(Document& document, const GoesOn& goes_on) {
     std::map<std::string, Json> found;
     found[document.uri] = Json::array();
     try {
-      workspace_.check(document);
+      if (!workspace_.check(document, goes_on).checked) return false;
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& fault) {
@@ -265,10 +276,10 @@ class Server {
       if (list.is_null()) list = Json::array();
       list.push_back(std::move(json));
     }
-    const auto left_out = [&](const std::string& why) { found[document.uri].push_back({{"range", range_of(Lines(""), {})}, {"severity", 3}, {"source", "tilec"}, {"message", why}}); };
-    if (document.text.size() > largest_document) left_out(fmt::format("editors are told of texts of up to {} MiB; `tilec check` reads this one", largest_document >> 20));
-    if (document.out_of_time) left_out("not every function was looked at, which takes long; `tilec check` looks at all");
+    if (document.text.size() > largest_document)
+      found[document.uri].push_back({{"range", range_of(Lines(""), {})}, {"severity", 3}, {"source", "tilec"}, {"message", fmt::format("editors are told of texts of up to {} MiB; `tilec check` reads this one", largest_document >> 20)}});
     replace(document.uri, std::move(found));
+    return true;
   }
 
   // What a document's look found takes the place of what its last one found, in other files too.
@@ -345,7 +356,7 @@ class Server {
 
   Json hover(const Json& params) {
     const auto [document, offset] = place(params);
-    workspace_.check(document);
+    workspace_.check(document, for_a_while());
     const auto found = lsp::hover(document, offset);
     if (!found) return {};
     return {{"contents", markdown(found->text)}, {"range", range_of(Lines(document.text), found->span)}};
@@ -410,7 +421,7 @@ class Server {
     const Json& range = member(params, "range");
     const Lines lines(asked.text);
     const std::size_t begin = lines.offset(spot_in(member(range, "start"))), end = lines.offset(spot_in(member(range, "end")));
-    workspace_.check(asked);
+    workspace_.check(asked, for_a_while());
     Sources sources(asked.sources);
     Json all = Json::array();
     for (const lang::Diagnostic& d : asked.diagnostics.all()) {

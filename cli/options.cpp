@@ -132,8 +132,13 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
 }
 
 void add_common_options(CLI::App& app, Options& options, Raw& raw) {
-  app.add_option("--diagnostics", raw.diagnostics, "text or json (one object a line)")->check(CLI::IsMember({"text", "json"}))->type_name("FORM");
   app.add_option("--include", options.include, "folders where imported files are looked for")->delimiter(',')->type_name("DIR,…")->allow_extra_args(false);
+  if (options.command == "lsp") {
+    const std::string told = "accepted, as editors write it: there is no other way";
+    app.add_flag("--stdio", told);
+    return;
+  }
+  app.add_option("--diagnostics", raw.diagnostics, "text or json (one object a line)")->check(CLI::IsMember({"text", "json"}))->type_name("FORM");
   app.add_option("-W", options.warnings, "error, error=dimension or error=W0210: warnings that are errors; no-dimension or no-W0210: warnings that are not shown")->type_name("WORD")->allow_extra_args(false);
   app.add_flag("-q,--quiet", options.quiet, "no warnings and no summaries");
   app.add_flag("-v,--verbose", options.verbose, "remarks too");

@@ -38,8 +38,8 @@ std::string_view written(const lang::Source& source, lang::Span span) {
 }
 
 std::string heading(const lang::Function& function) {
-  lang::Function bare = function;
-  bare.statements.clear(), bare.attributes.clear();
+  lang::Function bare;
+  bare.role = function.role, bare.name = function.name, bare.parameters = function.parameters, bare.inputs = function.inputs, bare.results = function.results;
   const std::string text = lang::print(bare);
   return text.substr(0, text.find(" {"));
 }
@@ -289,8 +289,7 @@ std::uint32_t import_place(std::string_view text) {
   return place == std::string_view::npos ? 0 : static_cast<std::uint32_t>(place);
 }
 
-Edit import_edit(std::string_view text, const std::string& import) {
-  const std::uint32_t at = import_place(text);
+Edit import_edit(std::string_view text, std::uint32_t at, const std::string& import) {
   return {{at, at, 0}, fmt::format("{}{}\n", at > 0 && text[at - 1] != '\n' ? "\n" : "", import)};
 }
 
@@ -379,8 +378,9 @@ class Completer {
     of(*document_.file);
     for (const lang::File* file : lang::callable_imports(*document_.file)) of(*file);
     helps(Help::Kind::Function, Completion::Kind::Function);
+    const std::uint32_t place = import_place(text_);
     for (const lang::StandardName& each : lang::standard_names())
-      add({Completion::Kind::Function, std::string(each.name), std::string(each.heading), fmt::format("of std/{}.tile, which is imported with it", each.file), import_edit(text_, fmt::format("import \"std/{}.tile\";", each.file))});
+      add({Completion::Kind::Function, std::string(each.name), std::string(each.heading), fmt::format("of std/{}.tile, which is imported with it", each.file), import_edit(text_, place, fmt::format("import \"std/{}.tile\";", each.file))});
   }
 
   void heading_names() {
@@ -439,7 +439,7 @@ std::vector<Edit> edits_of(const std::string& text, const lang::Diagnostic& diag
   const auto statement = lang::StatementTexts(text).at(span.begin);
   const auto in_statement = [&](const std::string& with) { return Edit{{static_cast<std::uint32_t>(statement->begin), static_cast<std::uint32_t>(statement->end), 0}, with}; };
   if (std::regex_match(hint, found, import)) {
-    std::vector<Edit> edits{import_edit(text, found[1])};
+    std::vector<Edit> edits{import_edit(text, import_place(text), found[1])};
     if (found[2].matched && !statement) return {};
     if (found[2].matched) edits.push_back(in_statement(found[2]));
     return edits;

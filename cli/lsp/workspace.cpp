@@ -1,7 +1,6 @@
 #include "cli/lsp/workspace.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 
 #include "cli/check.h"
@@ -95,7 +94,7 @@ void Workspace::forget_files() {
 
 const Document& Workspace::read(Document& document) {
   if (document.read) return document;
-  document.read = true, document.checked = false, document.out_of_time = false;
+  document.read = true, document.checked = false, document.next = 0;
   document.sources.clear(), document.outlined.clear();
   document.diagnostics = {};
   document.file = std::make_shared<lang::File>();
@@ -108,25 +107,24 @@ const Document& Workspace::read(Document& document) {
   return document;
 }
 
-const Document& Workspace::check(Document& document) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::seconds patience{2};
+const Document& Workspace::check(Document& document, const std::function<bool()>& goes_on) {
   read(document);
   if (document.checked) return document;
-  document.checked = true;
-  if (!document.whole) return document;
-  std::set<std::string> names;
-  for (const auto& item : document.file->items)
-    if (const auto* function = std::get_if<lang::Function>(&item)) names.insert(key(*function));
-  std::erase_if(document.programs, [&](const auto& each) { return !names.contains(each.first); });
+  const lang::File& file = *document.file;
+  if (document.whole && document.next == 0) {
+    std::set<std::string> names;
+    for (const auto& item : file.items)
+      if (const auto* function = std::get_if<lang::Function>(&item)) names.insert(key(*function));
+    std::erase_if(document.programs, [&](const auto& each) { return !names.contains(each.first); });
+  }
   codegen::Request request;
   request.target = *runtime::target_here("reference");
-  const Clock::time_point begin = Clock::now();
-  build_functions(*document.file, request, document.diagnostics,
-                  [&](const lang::Function& function, std::optional<codegen::Stages> stages) {
-                    if (stages && stages->contraction) document.programs[key(function)] = std::move(*stages->contraction);
-                  },
-                  [&] { return !(document.out_of_time = Clock::now() - begin > patience); });
+  const auto keep = [&](const lang::Function& function, std::optional<codegen::Stages> stages) {
+    if (stages && stages->contraction) document.programs[key(function)] = std::move(*stages->contraction);
+  };
+  document.checked = true;                              // should one of them throw, none is tried again
+  document.next = document.whole ? build_functions(file, document.next, request, document.diagnostics, keep, goes_on) : file.items.size();
+  document.checked = document.next == file.items.size();
   return document;
 }
 

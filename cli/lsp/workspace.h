@@ -3,7 +3,9 @@
 // A text that is open is read as the editor has it, by other texts that import it too; all else from disk and from std/.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,11 +27,11 @@ struct Document {
 
   // Of the text as it is now, once asked for.
   bool read = false, checked = false;
+  std::size_t next = 0;                                // the first item of the file that is not checked yet
   std::vector<lang::Source> sources, outlined;         // the text and its imports: as checked, and as the tree has them
   lang::Diagnostics diagnostics;                       // of the text alone, and once `checked` of its functions
   std::shared_ptr<const lang::File> file;              // never null once `read`; of a text at fault an outline
   bool whole = false;                                  // it is a program as far as lang knows
-  bool out_of_time = false;                            // functions were left out: they take too long for an editor
 
   // By the names of functions, the last ones that could be built.
   std::map<std::string, poly::Program> programs;
@@ -50,7 +52,8 @@ class Workspace {
 
   void forget_files();                                 // files on disk have changed: all is read again
   const Document& read(Document& document);            // its tree, at hand for every answer
-  const Document& check(Document& document);           // its diagnostics, too
+  // Its diagnostics, too: a function after the other, while `goes_on` says so. What is done is done when it is called again.
+  const Document& check(Document& document, const std::function<bool()>& goes_on);
 
   // Where a source is: the URI the editor has it under, else its file's. Nothing for a part of std/ that only the binary has.
   std::optional<std::string> uri_of_source(const Document& from, const lang::Source& source) const;

@@ -166,6 +166,9 @@ def test_what_it_can_and_how_it_ends(tmp_path):
         client.tell("textDocument/didOpen")               # not answered, and nothing happens
         client.tell("exit")
         assert client.process.wait(PATIENCE) == 1
+    with Client(arguments=["--stdio", "--include", "std,samples"]) as client:
+        uri = client.open("untitled:1", 'import "matmul.tile";')
+        assert client.said_of(uri, 1) == []
     assert subprocess.run([TILEC, "lsp", "x.tile"], capture_output=True).returncode == 2
 
 
@@ -429,6 +432,29 @@ def test_what_a_hint_says_to_type_is_an_action(text):
         assert client.said_of(uri, 2) == [], new
 
 
+def test_actions_of_goldens_mend_the_fault(tmp_path):
+    """Of every hint that is offered: typed, its message is gone from there and no syntax error has come."""
+    offered = 0
+    with Client(tmp_path) as client:
+        uri, version = client.open(tmp_path / "golden.tile", ""), 1
+        for path in GOLDEN:
+            text = "".join(line for line in path.read_text().splitlines(keepends=True) if not line.startswith("//|"))
+            client.change(uri, text, version := version + 1)
+            before = client.said_of(uri, version)
+            for action in actions(client, uri, text):
+                new, said = edited(text, action["edit"]["changes"][uri]), action["diagnostics"][0]
+                client.change(uri, new, version := version + 1)
+                after = client.said_of(uri, version)
+                moved = 1 if new.startswith("import") and not text.startswith("import") else 0
+                still = [d for d in after if d["code"] == said["code"] and d["range"]["start"] == {**said["range"]["start"], "line": said["range"]["start"]["line"] + moved}]
+                assert not still, (path, action["title"], new)
+                assert [d["code"] for d in after].count("E0101") <= [d["code"] for d in before].count("E0101"), (path, action["title"], new)
+                offered += 1
+            client.change(uri, text, version := version + 1)
+            client.said_of(uri, version)
+    assert offered > 40
+
+
 def test_what_is_no_message_is_refused():
     with Client() as client:
         uri = client.open("untitled:1", PROGRAM)
@@ -512,6 +538,18 @@ def test_a_limit_keeps_it_answering():
             client.change(uri, deep + "\n" * n, n + 2)
         assert client.hover(uri, deep, "g3(X[N])")
         assert time.time() - begin < 30
+
+
+def test_a_large_file_delays_no_answer():
+    """Its functions are checked one after the other, and answers come in between; what is typed meanwhile costs one look."""
+    text = "".join("function f%d(X[N, M]) -> (Y) { Y[i, j: N, N] = +(X[i, k] * X[j, k]); }\n" % k for k in range(6000))
+    with Client() as client:
+        uri = client.open("untitled:1", text)
+        assert "f32 X[N, M]" in client.hover(uri, text, "X[i, k]")
+        assert uri not in client.diagnostics
+        for n in range(20):
+            client.change(uri, text + "\n" * n, n + 2)
+        assert client.said_of(uri, 21) == [] and client.published <= 4
 
 
 def test_imports_in_circles_and_missing(tmp_path):
