@@ -38,16 +38,17 @@ Examples:
   tilec targets                                                 what this machine can run
   tilec stages                                                  what each stage shows
   tilec cache [clear]                                           what is kept of programs that were compiled
+  tilec lsp                                                     what an editor asks, over stdin and stdout (Language Server Protocol)
   tilec completion bash                                         what a shell must know to complete these words; also zsh, fish, man
 
-Commands: check  run  bench  build  grad  test  explain  fmt  targets  stages  cache  completion   `tilec COMMAND --help` shows a command's options
+Commands: check  run  bench  build  grad  test  explain  fmt  targets  stages  cache  lsp  completion   `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
 Stages:   {}
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
-constexpr const char* commands[] = {"build", "check", "run", "bench", "grad", "explain", "fmt", "targets", "stages", "cache", "completion", "test", "show"};
+constexpr const char* commands[] = {"build", "check", "run", "bench", "grad", "explain", "fmt", "targets", "stages", "cache", "lsp", "completion", "test", "show"};
 
 }  // namespace
 
@@ -134,8 +135,13 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
 }
 
 void add_common_options(CLI::App& app, Options& options, Raw& raw) {
-  app.add_option("--diagnostics", raw.diagnostics, "text or json (one object a line)")->check(CLI::IsMember({"text", "json"}))->type_name("FORM");
   app.add_option("--include", options.include, "folders where imported files are looked for")->delimiter(',')->type_name("DIR,…")->allow_extra_args(false);
+  if (options.command == "lsp") {
+    const std::string told = "accepted, as editors write it: there is no other way";
+    app.add_flag("--stdio", told);
+    return;
+  }
+  app.add_option("--diagnostics", raw.diagnostics, "text or json (one object a line)")->check(CLI::IsMember({"text", "json"}))->type_name("FORM");
   app.add_option("-W", options.warnings, "error, error=dimension or error=W0210: warnings that are errors; no-dimension or no-W0210: warnings that are not shown")->type_name("WORD")->allow_extra_args(false);
   app.add_flag("-q,--quiet", options.quiet, "no warnings and no summaries");
   app.add_flag("-v,--verbose", options.verbose, "remarks too");
@@ -145,7 +151,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   const std::string& c = options.command;
   auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
   app->set_help_flag("-h,--help", "show this");
-  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile" : c == "bench" ? "the file, then NAME=VALUE for inputs" : c == "run" ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
+  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile" : c == "lsp" ? "none: texts come from the editor" : c == "bench" ? "the file, then NAME=VALUE for inputs" : c == "run" ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs" : "files of Tile")->type_name("");
   add_common_options(*app, options, raw);
   if (c == "run" || c == "bench" || c == "grad" || c == "show" || c == "build" || c == "explain") add_program_options(*app, options, raw);
   if (c == "check") {

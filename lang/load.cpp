@@ -8,29 +8,81 @@
 
 #include "lang/check.h"
 #include "lang/idiom.h"
+#include "lang/lexis.h"
 #include "lang/messages.h"
 #include "lang/parse.h"
 #include "lang/repair.h"
+#include "lang/tokens.h"
 
 namespace tilec::lang {
 namespace {
 
 constexpr std::size_t most_suggestions = 20, largest_suggested = 100'000;  // each reads the text once more
 
+// What to leave out of a text for the sake of an error in it. In a body the statement, or the one before it where nothing is left of
+// that; elsewhere, or where that did not do, the function: from its heading to its `}`.
+struct Part { std::size_t begin = 0, end = 0; };
+Part faulty_part(std::string_view text, std::size_t at, bool whole_function) {
+  constexpr std::size_t none = std::string_view::npos;
+  at = std::min(at, text.size());
+  const auto before = [&](std::string_view marks, std::size_t place) { return place == 0 ? none : text.find_last_of(marks, place - 1); };
+  const std::size_t brace = before("{}", at);
+  if (brace != none && text[brace] == '{' && !whole_function) {
+    std::size_t begin = before(";{", at) + 1, end = std::min(text.find_first_of(";}", at), text.size());
+    const bool empty = text.substr(begin, end - begin).find_first_not_of(" \t\r\n") == none;
+    if (empty && text[begin - 1] == ';') begin = before(";{", begin - 1) + 1;
+    return {begin, end < text.size() && text[end] == ';' ? end + 1 : end};
+  }
+  std::size_t begin = 0, next = text.size();
+  for (const Token& token : tokens_of(text)) {
+    const bool starts = token.text == "function" || token.text == "gradient" || token.text == "tangent" || token.text == "import" || token.text == "dim" || token.text == "}";
+    if (!starts) continue;
+    if (token.begin > at) {
+      next = token.text == "}" ? token.end() : token.begin;
+      break;
+    }
+    if (token.text != "}") begin = token.begin;
+    else if (token.end() <= at) begin = token.end();
+    else next = token.end();
+    if (next != text.size()) break;
+  }
+  return {begin, next};
+}
+
+// Without what has no tree: parts at fault are blanks.
+std::string readable(const Source& source) {
+  constexpr int rounds = 12, of_statements = 8;
+  Source left = source;
+  for (int round = 0; round < rounds; ++round) {
+    Diagnostics diagnostics, unheard;
+    if (parse(left, diagnostics)) return left.text;
+    const std::string was = left.text, without_comments = separate(left, 0, unheard).text;
+    for (const Diagnostic& d : diagnostics.all()) {
+      if (d.severity != Severity::Error) continue;
+      const auto [begin, end] = faulty_part(without_comments, d.span.begin, round >= of_statements);
+      std::fill(left.text.begin() + static_cast<std::ptrdiff_t>(begin), left.text.begin() + static_cast<std::ptrdiff_t>(std::max(begin, end)), ' ');
+    }
+    if (left.text == was) break;
+  }
+  return {};
+}
+
 class Loader {
  public:
-  Loader(const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics) : find_(find), sources_(sources), diagnostics_(diagnostics) {}
+  Loader(const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics, bool outlines = false) : find_(find), sources_(sources), diagnostics_(diagnostics), outlines_(outlines) {}
 
   std::optional<File> load(const Source& source) {
     const auto number = static_cast<std::uint32_t>(sources_.size());
     sources_.push_back(source);
     open_.push_back(source.name);
-    auto file = parse(source, diagnostics_, number);
+    auto file = parse(outlines_ ? Source{source.name, readable(source)} : source, diagnostics_, number);
+    if (outlines_ && !file) file.emplace();
     bool whole = file.has_value();
     for (auto& item : file ? file->items : none_)
       if (auto* import = std::get_if<Import>(&item)) whole &= resolve(*import, source);
     open_.pop_back();
     if (file) make_index(*file);
+    if (outlines_) return file;
     // A call of what could not be imported is no second fault.
     if (!whole || !check(*file, diagnostics_)) return std::nullopt;
     return file;
@@ -40,6 +92,7 @@ class Loader {
   const Find& find_;
   std::vector<Source>& sources_;
   Diagnostics& diagnostics_;
+  const bool outlines_;
   std::vector<std::string> open_;                      // names of the files being read, the outermost first
   std::map<std::string, std::shared_ptr<const File>> read_;
   std::vector<std::variant<Import, Dim, Function>> none_;
@@ -145,6 +198,12 @@ std::optional<File> load(const Source& source, const Find& find, std::vector<Sou
   const bool suggests = found.has_errors() && source.text.size() < largest_suggested;
   for (const Diagnostic& each : suggests ? with_suggestions(found.all(), source, find) : found.all()) diagnostics.add(each);
   return file;
+}
+
+File outline(const Source& source, const Find& find, std::vector<Source>& sources) {
+  Diagnostics unheard;
+  std::optional<File> file = Loader(find, sources, unheard, true).load(source);
+  return file ? std::move(*file) : File{};
 }
 
 }  // namespace tilec::lang

@@ -22,4 +22,8 @@ using Find = std::function<Found(const std::string& path, const std::string& imp
 
 std::optional<File> load(const Source& source, const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics);
 
+// Of a text that is at fault, as it is while somebody types: the File of what has a tree, and of its imports, none of it checked.
+// Statements at fault are missing; all offsets are those of the text.
+File outline(const Source& source, const Find& find, std::vector<Source>& sources);
+
 }  // namespace tilec::lang

@@ -17,14 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view standard = "std/";
 
-// The same file under one name, however it is reached.
-std::string one_name(const fs::path& path) {
-  std::error_code fault;
-  const fs::path found = fs::weakly_canonical(path, fault);
-  const fs::path near = fault ? path : fs::proximate(found, fs::current_path(fault), fault);
-  return (fault || near.empty() || *near.begin() == ".." ? (found.empty() ? path : found) : near).string();
-}
-
 std::optional<lang::Source> standard_file(const std::string& path) {
   for (const StandardFile& file : standard_library())
     if (path == fmt::format("{}{}.tile", standard, file.name)) return lang::Source{path, std::string(file.text)};
@@ -45,6 +37,14 @@ std::string problem_of(const std::string& path, const std::vector<fs::path>& tri
 
 }  // namespace
 
+std::string name_of_file(const std::string& written) {
+  const fs::path path(written);
+  std::error_code fault;
+  const fs::path found = fs::weakly_canonical(path, fault);
+  const fs::path near = fault ? path : fs::proximate(found, fs::current_path(fault), fault);
+  return (fault || near.empty() || *near.begin() == ".." ? (found.empty() ? path : found) : near).string();
+}
+
 lang::Find find_in(std::vector<std::string> include) {
   return [include = std::move(include)](const std::string& path, const std::string& importer) -> lang::Found {
     const bool inside_standard = importer.starts_with(standard) && standard_file(importer);
@@ -57,7 +57,7 @@ lang::Find find_in(std::vector<std::string> include) {
       std::error_code fault;
       if (!fs::exists(file, fault)) continue;
       try {
-        return {lang::Source{one_name(file), read_regular_text(file.string())}, {}};
+        return {lang::Source{name_of_file(file.string()), read_regular_text(file.string())}, {}};
       } catch (const RuntimeError& error) {
         if (fs::is_regular_file(file, fault)) return {std::nullopt, error.diagnostic.message};
         unreadable = error.diagnostic.message;           // another folder may have a file of this name

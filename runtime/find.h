@@ -9,6 +9,8 @@
 
 namespace tilec::runtime {
 
+// The same file under one name, however it is reached: as the sources that `find_in` finds are called.
+std::string name_of_file(const std::string& path);
 lang::Find find_in(std::vector<std::string> include);
 
 }  // namespace tilec::runtime
