@@ -13,22 +13,22 @@ def made(shell):
     return done.stdout
 
 
-def bash(*words):
-    """What bash offers for the last of these words."""
+def bash(folder, *words):
+    """What bash offers for the last of these words, in a folder without files."""
     script = made("bash") + "\nCOMP_WORDS=(%s); COMP_CWORD=%d; _tilec; printf '%%s\\n' \"${COMPREPLY[@]}\"" % (" ".join("'%s'" % w for w in words), len(words) - 1)
-    done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
 
-def test_bash_completes_commands_options_and_values():
-    assert bash("tilec", "ru") == ["run"]
-    assert set(bash("tilec", "run", "--grad")) == {"--grad", "--grad-check"}
-    assert bash("tilec", "fmt", "--in") == ["--include", "--in-place"]
-    assert bash("tilec", "f.tile", "--emit", "lo") == ["loops"]
-    assert bash("tilec", "f.tile", "--emit", "=", "lo") == ["loops"]
-    assert bash("tilec", "run", "--target", "op") == ["opencl"]
-    assert bash("tilec", "cache", "")[0] == "clear"
+def test_bash_completes_commands_options_and_values(tmp_path):
+    assert bash(tmp_path, "tilec", "ru") == ["run"]
+    assert set(bash(tmp_path, "tilec", "run", "--grad")) == {"--grad", "--grad-check"}
+    assert bash(tmp_path, "tilec", "fmt", "--in") == ["--include", "--in-place"]
+    assert bash(tmp_path, "tilec", "f.tile", "--emit", "lo") == ["loops"]
+    assert bash(tmp_path, "tilec", "f.tile", "--emit", "=", "lo") == ["loops"]
+    assert bash(tmp_path, "tilec", "run", "--target", "op") == ["opencl"]
+    assert bash(tmp_path, "tilec", "cache", "")[0] == "clear"
 
 
 def test_zsh_reads_it(tmp_path):
@@ -42,9 +42,10 @@ def test_fish_completes_commands_options_and_values(tmp_path):
     if not shutil.which("fish"):
         pytest.skip("no fish")
     (tmp_path / "tilec.fish").write_text(made("fish"))
+    (tmp_path / "empty").mkdir()
 
     def offered(line):
-        done = subprocess.run(["fish", "-c", "source %s; complete -C '%s'" % (tmp_path / "tilec.fish", line)], capture_output=True, text=True, env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+        done = subprocess.run(["fish", "-c", "source %s; complete -C '%s'" % (tmp_path / "tilec.fish", line)], capture_output=True, text=True, cwd=tmp_path / "empty", env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
         return [row.split("\t")[0] for row in done.stdout.splitlines()]
 
     assert offered("tilec ru") == ["run"]
