@@ -319,7 +319,7 @@ def _infer(program: Program, values: list, from_tensor: "list[bool]") -> "list[t
 
 def _tensor_inputs(program: Program) -> "frozenset[str]":
     """Inputs that are declared with sizes, so that no call gives a number for them."""
-    blocks = re.split(r"^function ", program.emit("ast"), flags=re.M)
+    blocks = re.split(r"^function\b", program.emit("ast"), flags=re.M)[1:]
     own = next((block for block in blocks if block.partition("\n")[0].strip() == program.name), "")
     return frozenset(re.findall(r"^  input (\S+)\n    size$", own, flags=re.M)) & frozenset(program.inputs)
 

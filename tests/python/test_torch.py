@@ -181,6 +181,12 @@ def test_transforms_of_torch_func(function, op, transform):
         torch.testing.assert_close(TRANSFORMS[transform](call, values), expected)
 
 
+def test_declared_tensors_are_tensors_of_the_schema_with_and_without_a_name():
+    for head in ("function", "function f"):
+        op = tilec.torch.op(tilec.compile(head + "(A[N], B) -> (C) { C = A * B; }"), "schemas::" + head.replace(" ", "_"))
+        assert str(op.overload._schema).partition("(")[2] == "Tensor A, Tensor? B, Scalar? B_number) -> Tensor"
+
+
 def test_vmap_of_the_operator(op):
     values = draw(*SHAPES, grad=False)
     batch = torch.stack([values[0], 2 * values[0]], 1)
