@@ -102,7 +102,7 @@ def libraries_of(files) -> set:
 
 
 def as_root(wheel: pathlib.Path, folder: pathlib.Path) -> None:
-    """`folder` gets Python where it was, with its extension modules, NumPy and the wheel, and of libraries what Python and NumPy need."""
+    """`folder` gets Python where it was, with its extension modules, a shell, NumPy and the wheel, and of libraries what Python and NumPy need."""
     python = pathlib.Path(sys.base_prefix, "bin", "python%d.%d" % sys.version_info[:2])
     library = pathlib.Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix}))
     if os.geteuid() != 0 or not shutil.which("unshare"):
@@ -116,18 +116,18 @@ def as_root(wheel: pathlib.Path, folder: pathlib.Path) -> None:
             shutil.copy(file, target)
 
     shutil.copytree(library, str(folder) + str(library), ignore=shutil.ignore_patterns("site-packages", "dist-packages", "test", "__pycache__", "config-*"), symlinks=True)
-    bring({str(python), *libraries_of([python, *library.glob("lib-dynload/*.so")])})
+    bring({str(python), "/bin/sh", *libraries_of([python, "/bin/sh", *library.glob("lib-dynload/*.so")])})
     (folder / "proc").mkdir()
     said = output(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", folder / "site", wheel)
     check("a folder of Python and its libraries", "exit" not in said, said)
     shutil.copy(ROOT / "samples/strided_conv.tile", folder)
     (folder / "script.py").write_text(SCRIPT)
-    run = ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && exec chroot "$@"', folder, folder, python]
+    run = ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && exec chroot "$@"', folder, folder]
     alone = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": "/site"}
     said = output(*run, "/site/bin/tilec", "run", "/strided_conv.tile", "I=arange:1x6x6x1", "K=ones:2x2x1x1", "--check", env=alone)
     check("  in it the command runs a sample", "agrees with the interpreter" in said, said)
     bring(file for file in libraries_of((folder / "site/numpy").rglob("*.so")) if not file.startswith(str(folder)))
-    said = output(*run, "/script.py", env=alone)
+    said = output(*run, python, "/script.py", env=alone)
     check("  and what NumPy needs besides: %s" % said.strip(), "computed" in said, said)
     inside = {path.name for path in folder.rglob("lib*.so*")} & {"libisl.so.23", "libgmp.so.10", "libfmt.so.9", "libLLVM.so.19.1", "libzstd.so.1"}
     check("  where no library of tilec's build is", not inside, inside)
