@@ -121,7 +121,7 @@ def as_written(names: "tuple[str, ...]", arrays: list) -> "list[np.ndarray]":
             library.check_no_graph("out= for " + name, array)
         view = array if isinstance(array, np.ndarray) else _foreign("out= for " + name, array)
         if getattr(array, "is_neg", None) is not None and array.is_neg():
-            raise ValueError("out= for %s is a view that PyTorch negates when it is read: pass .resolve_neg()" % name)
+            raise ValueError("out= for %s is a view that PyTorch negates when it is read: give a tensor that is none, and copy it there" % name)
         views.append(view)
     return views
 

@@ -380,7 +380,7 @@ def _linearize(is_vjp: bool, moves, *primals, op: _Op):
 
 def _transpose(cotangents, *arguments, op: _Op):
     if not isinstance(op, _Tangent) or any(map(ad.is_undefined_primal, arguments[:op.start])):
-        raise NotImplementedError("%r is not linear in what it is to be transposed by" % op)
+        raise NotImplementedError("%r: a program is not looked at for being linear; transpose what jax.linearize gives: jax.linear_transpose(jax.linearize(f, x)[1], x)" % op)
     tangents = arguments[op.start:]
     asked = [k for k, t in enumerate(tangents) if ad.is_undefined_primal(t)]
     made: list = [None] * op.start + [ad.Zero(t.aval.to_ct_aval()) if ad.is_undefined_primal(t) else None for t in tangents]
