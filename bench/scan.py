@@ -6,8 +6,8 @@ and a reduced index t share a dimension `S*x + D*t - P` of the first operand. Ex
 100 GF/s and 25 GB/s, so a seed names the same contractions everywhere.
 
 The roof of a call is the larger of its operations at the measured rate of multiply-adds and the bytes of its three tensors at the measured
-rate of reading (roof.py). Ratio = roof / measured; the lowest twentieth of the rows is measured twice. `numpy.einsum(optimize=True)` runs beside those without a window; those with one are
-compared with einsum over strided views.
+rate of reading (roof.py). Ratio = roof / measured; the lowest twentieth of the rows is measured twice. `numpy.einsum(optimize=True)` runs beside
+those without a window; those with one are compared with einsum over strided views.
 """
 from __future__ import annotations
 

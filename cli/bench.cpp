@@ -8,16 +8,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include "cli/call.h"
 #include "cli/session.h"
 #include "codegen/figures.h"
 #include "lang/check.h"
 #include "lang/parse.h"
+#include "lang/render.h"
 #include "poly/count.h"
-#include "runtime/error.h"
-#include "runtime/package_file.h"
 
 namespace tilec::cli {
 
@@ -129,9 +127,9 @@ int bench(Session& session, const runtime::Callable& callable, const Call& call)
   const Rates rates = here ? rates_of(session.request()) : Rates{};
   const std::string name = module.name.empty() ? options.words[0] : module.name;
   if (options.json_output) {
-    put(fmt::format("{{\"name\": \"{}\", \"target\": \"{}\", \"threads\": {}, \"median\": {:.9g}, \"low\": {:.9g}, \"high\": {:.9g}, \"calls\": {}, \"operations\": {:.17g}, \"bytes\": {:.17g}, "
+    put(fmt::format("{{\"name\": {}, \"target\": {}, \"threads\": {}, \"median\": {:.9g}, \"low\": {:.9g}, \"high\": {:.9g}, \"calls\": {}, \"operations\": {:.17g}, \"bytes\": {:.17g}, "
                     "\"operations_a_second\": {:.6g}, \"bytes_a_second\": {:.6g}, \"matrix_product_operations_a_second\": {:.6g}, \"memory_bytes_a_second\": {:.6g}}}\n",
-                    name, options.target, options.threads, measured.median, measured.low, measured.high, measured.calls, operations, bytes, operations / measured.median, bytes / measured.median, rates.operations, rates.bytes),
+                    lang::in_json(name), lang::in_json(options.target), options.threads, measured.median, measured.low, measured.high, measured.calls, operations, bytes, operations / measured.median, bytes / measured.median, rates.operations, rates.bytes),
         options);
     return session.report();
   }

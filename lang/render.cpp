@@ -155,9 +155,11 @@ class Writer {
   }
 };
 
-std::string quoted(std::string_view text) {
+}  // namespace
+
+std::string in_json(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (const char c : utf8(text)) {
     if (c == '"' || c == '\\') out += '\\', out += c;
     else if (c == '\n') out += "\\n";
     else if (c == '\t') out += "\\t";
@@ -167,20 +169,22 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
+namespace {
+
 std::string where(Span span, Places& places) {
   const std::optional<Place> p = places(span);
   if (!p) return R"("file": null)";
-  return fmt::format(R"("file": {}, "line": {}, "column": {}, "end_line": {}, "end_column": {})", quoted(utf8(p->source->name)), p->begin.line, p->begin.column,
+  return fmt::format(R"("file": {}, "line": {}, "column": {}, "end_line": {}, "end_column": {})", in_json(p->source->name), p->begin.line, p->begin.column,
                      p->end.line, p->end.column);
 }
 
 std::string json_line(const Diagnostic& d, Places& places) {
   std::string labels, hints;
   for (const Label& label : d.labels)
-    labels += fmt::format(R"({}{{{}, "message": {}}})", labels.empty() ? "" : ", ", where(label.span, places), quoted(utf8(label.text)));
-  for (const std::string& hint : d.hints) hints += (hints.empty() ? "" : ", ") + quoted(utf8(hint));
+    labels += fmt::format(R"({}{{{}, "message": {}}})", labels.empty() ? "" : ", ", where(label.span, places), in_json(label.text));
+  for (const std::string& hint : d.hints) hints += (hints.empty() ? "" : ", ") + in_json(hint);
   return fmt::format(R"({{{}, "severity": "{}", "code": "{}", "message": {}, "labels": [{}], "hints": [{}]}})", where(d.span, places), word(d.severity), d.code,
-                     quoted(utf8(d.message)), labels, hints) + '\n';
+                     in_json(d.message), labels, hints) + '\n';
 }
 
 }  // namespace

@@ -22,4 +22,7 @@ struct RenderOptions { bool color = false; bool json = false; };
 // `sources[s]` is the text that spans with `source == s` point into.
 std::string render(const Diagnostics& diagnostics, const std::vector<Source>& sources, RenderOptions options = {});
 
+// A text of any bytes as a string of JSON.
+std::string in_json(std::string_view text);
+
 }  // namespace tilec::lang

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/file.h"
 
 namespace tilec::runtime {
 
@@ -68,16 +69,6 @@ bool read_all(int file, std::string& bytes) {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     at += static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(file, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(put));
   }
   return true;
 }
@@ -176,7 +167,7 @@ void Cache::keep(const std::string& text, const Compiled& compiled, lang::Diagno
   {
     const Descriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
     if (file.get() < 0) return;
-    if (!write_all(file.get(), bytes)) {
+    if (write_all(file.get(), bytes) != 0) {
       ::unlink(part.c_str());
       return;
     }

@@ -134,9 +134,8 @@ class Held {
   struct sigaction before_[std::size(signals)] = {};
 };
 
-// Errors name the path as it was given, whatever it leads to: `path` below.
+}  // namespace
 
-// 0, or why not all were written.
 int write_all(int file, std::string_view bytes, bool stops_on_signal) {
   while (!bytes.empty()) {
     if (stops_on_signal && signal_held != 0) return EINTR;
@@ -147,6 +146,10 @@ int write_all(int file, std::string_view bytes, bool stops_on_signal) {
   }
   return 0;
 }
+
+namespace {
+
+// Errors name the path as it was given, whatever it leads to: `path` below.
 
 void write_stream(int file, const std::string& path, std::string_view bytes) {
   if (file < 0) unwritable(path, errno);

@@ -42,6 +42,8 @@ class DataFile {
 };
 
 void write_file(const std::string& path, std::string_view bytes);  // RuntimeError E0502
+// To a descriptor: 0, or why not all were written (errno). `stops_on_signal`: where a signal waits for the end of write_file.
+int write_all(int file, std::string_view bytes, bool stops_on_signal = false);
 
 // Files that belong together: all of them are written beside their places before the first is renamed, so none changes where one has no room.
 struct FileBytes { std::string path; std::string_view bytes; };

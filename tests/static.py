@@ -36,7 +36,7 @@ def main():
     binary, library = BUILD / "cli/tilec", BUILD / "runtime/libtilec.so"
     good.append(check("tilec needs libc and libm only", needed(binary) <= system, needed(binary) - system))
     size = binary.stat().st_size
-    good.append(check(f"tilec is small ({size / 2**20:.1f} MiB)", size < 16 * 2**20))
+    good.append(check(f"tilec is small ({size / 2**20:.1f} MiB)", size < 8 * 2**20))
     good.append(check("libtilec.so needs libc and libm only", needed(library) <= system, needed(library) - system))
     good.append(check("libtilec.so loads", ctypes.CDLL(str(library)).tilec_compile is not None))
     with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,8 @@
 #include <charconv>
 #include <optional>
 
+#include "runtime/file.h"
+
 namespace tilec::cli::lsp {
 namespace {
 
@@ -82,15 +84,6 @@ Incoming Wire::read() {
   return message;
 }
 
-bool Wire::write(std::string_view text) {
-  const std::string whole = fmt::format("Content-Length: {}\r\n\r\n{}", text.size(), text);
-  for (std::size_t at = 0; at < whole.size();) {
-    const ssize_t count = ::write(out_, whole.data() + at, whole.size() - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += static_cast<std::size_t>(count);
-  }
-  return true;
-}
+bool Wire::write(std::string_view text) { return runtime::write_all(out_, fmt::format("Content-Length: {}\r\n\r\n{}", text.size(), text)) == 0; }
 
 }  // namespace tilec::cli::lsp

@@ -27,7 +27,7 @@ import numpy as _np
 from . import _library as _c
 from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
-from ._libraries import Torch as _Torch, note_written as _note_written, one_library as _one_library, torch_if_met as _torch_if_met
+from ._libraries import Torch as _Torch, note_written as _note_written, library_of_call as _library_of_call, torch_if_met as _torch_if_met
 from ._pair import Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
@@ -183,9 +183,7 @@ class Program:
             except ShapeError as fault:                       # one that C cannot address is copied
                 if fault.code != "E0556":
                     raise
-        library = _one_library(self.inputs, arguments)
-        for name, value in zip(self.inputs, arguments if library is not None else ()):
-            library.check_no_graph(name, value)
+        library = _library_of_call(self.inputs, arguments)
         plain = self._as_arguments(arguments)
         if given is None:
             return self._run(plain, None, accumulate, library)
@@ -274,9 +272,7 @@ class Program:
         """
         self._check_differentiable()
         given = self._by_position(arguments, named)
-        library = _one_library(self.inputs, given)
-        for name, value in zip(self.inputs, given if library is not None else ()):
-            library.check_no_graph(name, value)
+        library = _library_of_call(self.inputs, given)
         values = self._as_arguments(given)
         pair = self._pair(values, of, wrt)
         if library is None:

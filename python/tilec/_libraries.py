@@ -271,6 +271,15 @@ def one_library(names, values) -> "Torch | Jax | Exchange | None":
     return found
 
 
+def library_of_call(names, values) -> "Torch | Jax | Exchange | None":
+    """The same, of a call that records nothing: ValueError where PyTorch would have it record."""
+    library = one_library(names, values)
+    if library is not None:
+        for name, value in zip(names, values):
+            library.check_no_graph(name, value)
+    return library
+
+
 def note_written(arrays) -> None:
     """Autograd shall notice that tensors it saved have changed."""
     for array in arrays:

@@ -9,7 +9,7 @@ import numpy as np
 from . import _library as _c
 from ._arguments import as_argument, as_outputs, as_written
 from ._call import Prepared, as_compiled, in_order, spelled
-from ._libraries import note_written, one_library
+from ._libraries import library_of_call, note_written
 from ._pair import Pair
 from .errors import check
 
@@ -40,9 +40,7 @@ class Package:
     def _taken(self, arguments, named):
         """Arguments as the kernel takes them, and the library of the results."""
         values = in_order("the package", self.inputs, arguments, named)
-        library = one_library(self.inputs, values)
-        for name, value in zip(self.inputs, values if library is not None else ()):
-            library.check_no_graph(name, value)
+        library = library_of_call(self.inputs, values)
         taken = [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
         return taken, library
 

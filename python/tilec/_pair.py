@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ._arguments import as_argument
 from ._call import Prepared, as_compiled, in_order
-from ._libraries import one_library
+from ._libraries import library_of_call
 
 
 class Pair:
@@ -48,9 +48,8 @@ class Backward:
     def __call__(self, /, *cotangents, **named):
         pair = self._pair
         given = dict(zip(pair.cotangents, in_order("backward", pair.cotangents, cotangents, named)))
-        library = one_library(given, given.values()) if self._library is None else self._library
-        for name, value in given.items() if library is not None else ():
-            library.check_no_graph(name, value)
+        library = library_of_call(given, given.values())
+        library = self._library or library
         values = [as_compiled(name, as_argument(name, given[name]), dtype, shape) if name in given else self._held[name]
                   for name, (_, dtype, shape) in zip(pair.wanted, pair.backward.sources)]
         if library is None:

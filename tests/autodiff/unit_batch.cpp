@@ -14,6 +14,7 @@
 
 #include "autodiff/batch.h"
 #include "autodiff/forward.h"
+#include "checked.h"
 #include "differences.h"
 #include "from_text.h"
 #include "poly/print.h"
@@ -24,24 +25,14 @@ using namespace tilec;
 using namespace tilec::poly;
 using test::Generator;
 using test::Kind;
+using test::TooLong;
+using test::checked;
 using test::setting;
 
 namespace {
 
 using Arrays = std::vector<Array>;
 constexpr std::int64_t length = 3;                       // of a batch
-
-struct TooLong {};                                       // a derivative is longer than values may be
-
-Program checked(std::optional<Program> result, const lang::Diagnostics& diagnostics, const Program& program) {
-  for (const lang::Diagnostic& d : diagnostics.all()) {
-    if (d.code == "E0132") throw TooLong{};
-    REQUIRE_MESSAGE(d.severity != lang::Severity::Error, d.message << "\n" << print(program));
-  }
-  REQUIRE(result);
-  verify(*result, Stage::Bound);
-  return *std::move(result);
-}
 
 enum class Mode { Gradient, Tangent };
 Program derived(const Program& program, Mode mode) {

@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "autodiff/forward.h"
+#include "checked.h"
 #include "differences.h"
 #include "poly/verify.h"
 #include "random_program.h"
@@ -22,24 +23,17 @@ using namespace tilec;
 using namespace tilec::poly;
 using test::Generator;
 using test::Kind;
+using test::TooLong;
+using test::checked;
 using test::setting;
 
 namespace {
 
 using Arrays = std::vector<Array>;
 
-struct TooLong {};                                     // a derivative is longer than values may be
-
 Program derived(const Program& program, bool forward, const std::vector<std::string>& wrt = {}) {
   lang::Diagnostics diagnostics;
-  const auto result = forward ? autodiff::forward(program, {}, wrt, diagnostics) : autodiff::reverse(program, {}, wrt, diagnostics);
-  for (const lang::Diagnostic& d : diagnostics.all()) {
-    if (d.code == "E0132") throw TooLong{};
-    REQUIRE_MESSAGE(d.severity != lang::Severity::Error, d.message << "\n" << print(program));
-  }
-  REQUIRE(result);
-  verify(*result, Stage::Bound);
-  return *result;
+  return checked(forward ? autodiff::forward(program, {}, wrt, diagnostics) : autodiff::reverse(program, {}, wrt, diagnostics), diagnostics, program);
 }
 
 // Elements that are often equal, and often 0.
