@@ -359,6 +359,48 @@ TILEC_API tilec_status tilec_xla_keep(tilec_kernel* kernel, int64_t* number);
  *     jax.ffi.register_ffi_target("tilec_call", jax.ffi.pycapsule(library.tilec_xla_call), platform="cpu") */
 TILEC_API void* tilec_xla_call(void* call_frame);
 
+/* ---- CPython, as tilec's package for Python calls it by ctypes ----------------------------------------------------------------- */
+
+/* What is known of the interpreter. Whoever tells it has tried that an array's data, number of dimensions, shape, strides, base, element type and flags lie
+ * behind its header in NumPy's order. The functions are those of Python's stable ABI. */
+typedef struct tilec_python {
+  size_t header;                                         /* bytes of an object that has nothing else: object.__basicsize__ */
+  const void* array_type;                                /* of NumPy's arrays, and of floats: compared, not looked into */
+  const void* float_type;
+  void* none;
+  void (*increase)(void* object);                        /* Py_IncRef, Py_DecRef */
+  void (*decrease)(void* object);
+  void* (*call)(void* function, void* arguments);        /* PyObject_CallObject */
+  void* (*new_tuple)(ptrdiff_t count);                   /* PyTuple_New, PyTuple_SetItem */
+  int (*set_item)(void* tuple, ptrdiff_t position, void* item);
+  void* (*error)(void);                                  /* PyErr_Occurred */
+  void* (*save_thread)(void);                            /* PyEval_SaveThread, PyEval_RestoreThread */
+  void (*restore_thread)(void* state);
+} tilec_python;
+
+/* Once, before anything else here. */
+TILEC_API void tilec_python_begin(const tilec_python* interpreter);
+/* The DLPackExchangeAPI of a type of tensors, each type once. Of more than 16, and of one that gives no DLTensor, nothing is kept. */
+TILEC_API void tilec_python_exchange(const void* type, const void* api);
+
+/* The calls of a program that were prepared. Whoever asks holds the GIL; `arguments` and `outputs` are tuples, the second one empty where the call makes
+ * its results. NULL: out of memory, and no call is ever known. */
+typedef struct tilec_python_calls tilec_python_calls;
+TILEC_API tilec_python_calls* tilec_python_calls_create(void);
+TILEC_API void tilec_python_calls_destroy(tilec_python_calls* calls);
+
+/* A call that `kernel` runs: sources[k] is the position of the argument that is its input k. `makers` is a tuple of a callable and a tuple of its arguments
+ * for each result that the call makes. The caller keeps the kernel and the makers alive as long as `calls`. Gives the number of the call, or -1 where
+ * an argument is no array, no float and no tensor of a type that was told, or an output cannot be written. */
+TILEC_API int tilec_python_calls_add(tilec_python_calls* calls, const tilec_kernel* kernel, void* arguments, void* outputs, void* makers, const int32_t* sources);
+
+/* Greater for a call that was used later. */
+TILEC_API uint64_t tilec_python_calls_used(tilec_python_calls* calls, int number);
+
+/* Finds the call that has the types, shapes and strides of these, and runs it, without the GIL. Gives a new reference: the result, or the tuple of results;
+ * None where no call is known or it failed (what is wrong will be said when it is prepared again); NULL where Python has an exception. */
+TILEC_API void* tilec_python_call(tilec_python_calls* calls, void* arguments, void* outputs);
+
 /* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct tilec_buffer tilec_buffer;

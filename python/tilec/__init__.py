@@ -25,6 +25,7 @@ import warnings as _warnings
 import numpy as _np
 
 from . import _library as _c
+from ._again import Calls as _Calls
 from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
 from ._libraries import Torch as _Torch, note_written as _note_written, library_of_call as _library_of_call, torch_if_met as _torch_if_met
@@ -83,6 +84,7 @@ class Program:
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
         self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
         self._cache: "dict[tuple, _Prepared]" = {}
+        self._calls = _Calls()
         self._pairs: "dict[tuple, _Pair]" = {}
         self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
         self._hear(_said())
@@ -90,6 +92,7 @@ class Program:
     def __del__(self):
         if _c is not None and getattr(self, "_handle", None):
             self._pairs.clear()
+            self._calls = None
             self._cache.clear()                               # kernels first, so that the program is the last to hold them
             _c.lib.tilec_program_destroy(self._handle)
 
@@ -114,7 +117,11 @@ class Program:
 
     def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
         if named or len(arguments) != len(self.inputs):
-            arguments = self._by_position(arguments, named)
+            arguments = tuple(self._by_position(arguments, named))
+        if accumulate is False:
+            made = self._calls.run(arguments, out)
+            if made is not None:
+                return made
         return self._run(arguments, out, accumulate, None)
 
     __call__._torchdynamo_disable = True                      # torch.compile breaks its graph here, and does not look at what calls C
@@ -158,7 +165,10 @@ class Program:
             self._keep(key, arguments, prepared)
         prepared.used = next(self._uses)
         try:
-            return prepared(arguments, out) if library is None else library.run(prepared, arguments, out)
+            made = prepared(arguments, out) if library is None else library.run(prepared, arguments, out)
+            if library is None and accumulate is False:
+                self._remember(prepared, arguments, out)
+            return made
         except ShapeError as fault:                           # an input that C cannot address is copied; an output stays refused
             plain = self._as_arguments(arguments) if fault.code == "E0556" else arguments
             if all(a is b for a, b in zip(plain, arguments)):
@@ -176,6 +186,8 @@ class Program:
                     made = torch.run(found, arguments, given)
                     if given is not None:
                         torch.written(given)
+                    if accumulate is False:
+                        self._remember(found, arguments, given, torch)
                     return made
             except RuntimeError as fault:                     # a tensor without memory of its own: what it is will be said
                 if isinstance(fault, Error):
@@ -240,8 +252,19 @@ class Program:
             self._sizes = self._sizes | prepared.sizes
         prepared.used = next(self._uses)
         self._cache[self._with_sizes(key, arguments)] = prepared
+        if len(self._cache) > self._kernels:
+            for each in self._calls.in_order_of_use():
+                each.used = next(self._uses)
+            prepared.used = next(self._uses)
         for old in sorted(list(self._cache.items()), key=lambda entry: entry[1].used)[:-self._kernels]:
             self._cache.pop(old[0], None)
+            self._calls = _Calls()
+
+    def _remember(self, prepared: _Prepared, arguments: _typing.Sequence, out: "list | None", torch: "_Torch | None" = None) -> None:
+        """A call that has run on these as they lie: the next one of its kind finds it in C."""
+        if self._calls.is_full:
+            self._calls = _Calls()
+        self._calls.add(prepared, arguments, out, torch)
 
     def grad(self, wrt: _Names = None, of: _Names = None) -> "Program":
         """The program that computes the cotangents of the inputs `wrt` (default: all float ones) from the inputs and the cotangents

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes as c
 import functools
+import sys
 import threading
 
 import numpy as np
@@ -47,12 +48,22 @@ def numpy_type(dtype: _c.DLDataType) -> np.dtype:
     return bfloat16() if key == _BFLOAT else np.dtype(_TYPES[key])
 
 
-# Element 0's address is the third word of a NumPy array object, in every NumPy there has been; `ctypes.data` takes a microsecond to
-# say the same. Looked at once: where it is not so, the slow way is taken.
-_DATA_OFFSET = 2 * c.sizeof(c.c_void_p)
-_probe = np.arange(5)[3:]
-if c.c_void_p.from_address(id(_probe) + _DATA_OFFSET).value == _probe.ctypes.data:
-    def address(array, _word=c.c_void_p.from_address, _offset=_DATA_OFFSET):
+# What every object of Python begins with. Behind it a NumPy array has its data, number of dimensions, shape, strides, base, element type and flags, in
+# every NumPy there has been. Looked at once: where it is not so, the slow way is taken.
+HEADER = object.__basicsize__
+
+
+def arrays_lie_as_known() -> bool:
+    array = np.arange(60, dtype=np.int16).reshape(3, 4, 5)[1:, ::-2, 2:4]
+    array.flags.writeable = False
+    word, at = c.sizeof(c.c_void_p), id(array) + HEADER
+    sizes = [list((c.c_int64 * 3).from_address(c.c_void_p.from_address(at + k * word).value)) for k in (2, 3)] if c.c_int.from_address(at + word).value == 3 else []
+    return (sizes == [list(array.shape), list(array.strides)] and c.c_void_p.from_address(at).value == array.ctypes.data and c.c_void_p.from_address(at + 5 * word).value == id(array.dtype)
+            and c.c_int.from_address(at + 6 * word).value & 0x0400 == 0 and c.c_int.from_address(id(array.base) + HEADER + 6 * word).value & 0x0400 != 0)
+
+
+if sys.implementation.name == "cpython" and arrays_lie_as_known():
+    def address(array, _word=c.c_void_p.from_address, _offset=HEADER):
         return _word(id(array) + _offset).value
 else:
     def address(array):

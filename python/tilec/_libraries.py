@@ -48,6 +48,10 @@ class Torch:
         self.numpy_types = {theirs: dtype for dtype, theirs in self.types.items()}
         self.taken = frozenset(self.types.values()) | {torch.bfloat16}
         self.written = torch.autograd.graph.increment_version
+        for kind in self.kinds:
+            exchange = getattr(kind, "__dlpack_c_exchange_api__", None)  # PyTorch 2.10 and later
+            if exchange is not None:
+                _c.python.tilec_python_exchange(id(kind), _c.capsule_pointer(exchange, b"dlpack_exchange_api"))
 
     def check_no_graph(self, name: str, value) -> None:
         if isinstance(value, self.torch.Tensor) and value.requires_grad and self.grad_enabled():
@@ -98,6 +102,15 @@ class Torch:
             key.append((value.shape, value.stride(), value.dtype))
         return key if some else None
 
+    def is_recorded(self, values) -> bool:
+        """Is one among them that autograd follows, or that is negated when it is read?"""
+        tensor, parameter = self.kinds
+        for value in values:
+            kind = type(value)
+            if (kind is tensor or kind is parameter) and (value.is_neg() or (value.requires_grad and self.grad_enabled())):
+                return True
+        return False
+
     def differs(self, value, array) -> bool:
         """Is what became an argument a copy?"""
         return array.size > 0 and address(array) != value.data_ptr() if type(value) in self.kinds else array is not value
@@ -108,7 +121,7 @@ class Torch:
     def numpy_type(self, dtype) -> np.dtype:
         return self.numpy_types[dtype] if dtype is not self.torch.bfloat16 else bfloat16()
 
-    def _makers(self, prepared) -> list:
+    def makers(self, prepared) -> list:
         """What makes the tensors of a kernel's outputs. The device is said, as another may be PyTorch's default."""
         def maker(shape, dtype):
             return functools.partial(self.torch.empty, *(shape or ((),)), dtype=self.type_of(dtype), device=self.host)
@@ -130,7 +143,7 @@ class Torch:
             ins[k] = address(value)
         if out is None:
             if prepared.of_torch is None:
-                prepared.of_torch = self._makers(prepared)
+                prepared.of_torch = self.makers(prepared)
             out = [make() for make in prepared.of_torch]
         for k, value in enumerate(out):
             kind = type(value)

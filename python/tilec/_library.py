@@ -55,6 +55,11 @@ class Stage(c.Structure):
     _fields_ = [("name", c.c_char_p), ("description", c.c_char_p), ("target", c.c_char_p), ("is_text", c.c_int)]
 
 
+class Interpreter(c.Structure):
+    _fields_ = [("header", c.c_size_t)] + [(name, c.c_void_p) for name in ("array_type", "float_type", "none", "increase", "decrease", "call", "new_tuple", "set_item", "error",
+                                                                           "save_thread", "restore_thread")]
+
+
 def _find() -> str:
     """TILEC_LIBRARY, beside this package (a wheel), or the build folder of a checkout."""
     here = pathlib.Path(__file__).resolve().parent
@@ -67,8 +72,14 @@ def _find() -> str:
                       % " or ".join(str(p) for p in candidates))
 
 
+def _declared(library: c.CDLL, signatures: dict) -> c.CDLL:
+    for name, (result, parameters) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, parameters
+    return library
+
+
 def _load() -> c.CDLL:
-    library = c.CDLL(_find())
     handle, text, count = c.c_void_p, c.c_char_p, c.c_size_t
     arguments = [c.POINTER(Argument), count]
     signatures = {
@@ -117,10 +128,25 @@ def _load() -> c.CDLL:
         "tilec_buffer_size": (count, [handle]),
         "tilec_buffer_destroy": (None, [handle]),
     }
-    for name, (result, parameters) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, parameters
-    return library
+    return _declared(c.CDLL(_path), signatures)
 
 
+def _load_python() -> c.PyDLL:
+    """What looks at objects of Python, and keeps the GIL for that."""
+    handle, count = c.c_void_p, c.c_size_t
+    return _declared(c.PyDLL(_path), {
+        "tilec_python_begin": (None, [c.POINTER(Interpreter)]),
+        "tilec_python_exchange": (None, [handle, handle]),
+        "tilec_python_calls_create": (handle, []),
+        "tilec_python_calls_destroy": (None, [handle]),
+        "tilec_python_calls_add": (c.c_int, [handle, handle, c.py_object, c.py_object, c.py_object, c.POINTER(c.c_int32)]),
+        "tilec_python_calls_used": (c.c_uint64, [handle, c.c_int]),
+        "tilec_python_call": (c.py_object, [handle, c.py_object, c.py_object]),
+    })
+
+
+_path = _find()
 lib = _load()
+python = _load_python()
+capsule_pointer = c.pythonapi.PyCapsule_GetPointer
+capsule_pointer.restype, capsule_pointer.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
