@@ -6,6 +6,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -114,6 +115,8 @@ template <class F> tilec_status caught(F f) noexcept {
     return f();
   } catch (const runtime::RuntimeError& fault) {
     return fail(fault.blame == runtime::Blame::Machine ? TILEC_DEVICE_ERROR : TILEC_ARGUMENT_ERROR, fault.diagnostic, fault.sources ? *fault.sources : std::vector<lang::Source>{});
+  } catch (const lang::Diagnostics& diagnostics) {
+    return failed(diagnostics, {});
   } catch (const std::bad_alloc&) {
     last.text = "out of memory";
     return TILEC_DEVICE_ERROR;
@@ -528,19 +531,60 @@ tilec_status run_on(const runtime::Module& module, const std::vector<runtime::Ar
   return TILEC_OK;
 }
 
+const tilec_kernel& runnable(const tilec_kernel* kernel, const char* function) {
+  const tilec_kernel& k = need(kernel, function, "kernel");
+  if (!k.caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
+  return k;
+}
+
 // The hot path: warnings of an earlier call stay, an error goes.
-template <class Run> tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, const char* function, Run run) {
+template <class Run> tilec_status quickly(Run run) {
   try {
-    const tilec_kernel& k = need(kernel, function, "kernel");
-    if (!k.caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
-    need_list(static_cast<const void*>(inputs), k.inputs.size(), function, "inputs");
-    need_list(static_cast<const void*>(outputs), k.outputs.size(), function, "outputs");
-    run(*k.caller, const_cast<void* const*>(inputs));
+    run();
     if (!last.text.empty()) last = {};
     return TILEC_OK;
   } catch (...) {
     return guarded([&]() -> tilec_status { throw; });
   }
+}
+
+template <class Run> tilec_status run_kernel(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, const char* function, Run run) {
+  return quickly([&] {
+    const tilec_kernel& k = runnable(kernel, function);
+    need_list(static_cast<const void*>(inputs), k.inputs.size(), function, "inputs");
+    need_list(static_cast<const void*>(outputs), k.outputs.size(), function, "outputs");
+    run(*k.caller, const_cast<void* const*>(inputs));
+  });
+}
+
+// Strides say nothing of a dimension of one element, nor of a tensor of none.
+bool has_layout(const DLTensor& tensor, const runtime::Port& port) {
+  std::int64_t dense = 1;
+  for (std::size_t d = port.shape.size(); d-- > 0; dense *= port.shape[d])
+    if (port.shape[d] > 1 && (tensor.strides != nullptr ? tensor.strides[d] : dense) != port.strides[d]) return std::ranges::count(port.shape, 0) != 0;
+  return true;
+}
+
+// Where element 0 of a tensor is that a port takes.
+void* data_of(const DLTensor* given, const runtime::Port& port, Side side, const DLDevice& device, const char* function) {
+  const bool input = side == Side::Input;
+  if (given == nullptr) misuse(function, fmt::format("{} `{}` is NULL", input ? "input" : "output", port.name));
+  const DLTensor& tensor = *given;
+  const DLDataType type = runtime::dl_type(port.dtype);
+  if (tensor.dtype.code != type.code || tensor.dtype.bits != type.bits || tensor.dtype.lanes != 1) {
+    const auto known = runtime::dtype_of(tensor.dtype);
+    lang::Diagnostics one;
+    const std::string theirs(known ? lang::name(*known) : "none of Tile's types"), ours(lang::name(port.dtype));
+    if (input) one.report({}, messages::given_type, port.name, ours, theirs);
+    else one.report({}, messages::result_type, port.name, ours, theirs);
+    throw one;
+  }
+  if (number_in(tensor.device.device_type) != number_in(device.device_type) || tensor.device.device_id != device.device_id) throw runtime::argument_error(messages::wrong_device, port.name, "another device's");
+  if (const std::string fault = fault_of(tensor); !fault.empty()) throw runtime::argument_error(messages::bad_tensor, port.name, fault);
+  const std::span shape(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+  if (!std::ranges::equal(shape, port.shape)) throw runtime::argument_error(messages::wrong_shape, port.name, runtime::print_shape(port.shape), runtime::print_shape({shape.begin(), shape.end()}));
+  if (!has_layout(tensor, port)) throw runtime::argument_error(messages::bad_tensor, port.name, "it has other strides than the kernel was made for").hint("specialise the program for these");
+  return static_cast<char*>(tensor.data) + tensor.byte_offset;
 }
 
 // A stage for these arguments, given to `use`.
@@ -806,6 +850,30 @@ tilec_status tilec_kernel_run_in(const tilec_kernel* kernel, const void* const* 
 
 tilec_status tilec_kernel_run_on(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace, void* stream) {
   return run_kernel(kernel, inputs, outputs, "tilec_kernel_run_on", [&](const runtime::Caller& caller, void* const* in) { caller.run_on(in, outputs, workspace, stream); });
+}
+
+tilec_status tilec_call(const tilec_kernel* kernel, const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs, size_t output_count, void* workspace, void* stream) {
+  constexpr const char* function = "tilec_call";
+  return quickly([&] {
+    const tilec_kernel& k = runnable(kernel, function);
+    need_list(static_cast<const void*>(inputs), k.inputs.size(), function, "inputs");
+    need_list(static_cast<const void*>(outputs), k.outputs.size(), function, "outputs");
+    if (input_count != k.inputs.size() || output_count != k.outputs.size())
+      misuse(function, fmt::format("the kernel has {} inputs and {} outputs, and {} and {} are given", k.inputs.size(), k.outputs.size(), input_count, output_count));
+    const DLTensor* const first = output_count > 0 ? outputs[0] : nullptr;
+    const DLDevice device = first != nullptr ? first->device : DLDevice{kDLCPU, 0};
+    const bool on_host = number_in(device.device_type) == kDLCPU;
+    if (on_host && stream != nullptr) misuse(function, "`stream` is given, and the tensors lie on the CPU");
+    if (!on_host && number_in(device.device_type) != kDLCUDA) throw runtime::argument_error(messages::wrong_device, k.outputs[0].name, "another device's");
+    constexpr std::size_t few = 16;                       // which need no memory
+    std::array<void*, few> near{};
+    std::vector<void*> far(input_count + output_count > few ? input_count + output_count : 0);
+    void** const data = far.empty() ? near.data() : far.data();
+    for (std::size_t i = 0; i < input_count; ++i) data[i] = data_of(inputs[i], k.inputs[i], Side::Input, device, function);
+    for (std::size_t o = 0; o < output_count; ++o) data[input_count + o] = data_of(outputs[o], k.outputs[o], Side::Output, device, function);
+    if (on_host) k.caller->run(data, data + input_count, workspace);
+    else k.caller->run_on(data, data + input_count, workspace, stream);
+  });
 }
 
 tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count) {

@@ -322,6 +322,12 @@ TILEC_API tilec_status tilec_kernel_run_in(const tilec_kernel* kernel, const voi
 TILEC_API size_t tilec_kernel_device_workspace(const tilec_kernel* kernel);
 TILEC_API tilec_status tilec_kernel_run_on(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace, void* stream);
 
+/* Runs a kernel on tensors, in the order of its ports, after a look at each: it has its port's type, shape and strides (those of a dimension of one
+ * element are free; NULL: row-major). With all tensors on the CPU it is tilec_kernel_run_in, and `stream` is NULL; with all on one GPU, tilec_kernel_run_on. What differs
+ * is named: TILEC_TYPE_ERROR for the type (E0205, E0557), TILEC_ARGUMENT_ERROR for the rest (E0517, E0518, E0559, E0554 for the number of tensors). */
+TILEC_API tilec_status tilec_call(const tilec_kernel* kernel, const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs, size_t output_count, void* workspace,
+                                  void* stream);
+
 /* Specialises and runs in one call. */
 TILEC_API tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results,
                                  size_t result_count);

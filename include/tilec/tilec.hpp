@@ -233,9 +233,11 @@ class Kernel {
   std::vector<Port> inputs() const { return ports(tilec_kernel_input_count, tilec_kernel_input); }
   std::vector<Port> outputs() const { return ports(tilec_kernel_output_count, tilec_kernel_output); }
 
-  // Runs, after a look whether each tensor is what its port takes. In the order of inputs() and outputs().
+  // Runs, after a look whether each tensor is what its port takes: tilec_call. In the order of inputs() and outputs().
   void operator()(const std::vector<ConstTensor>& in, const std::vector<Tensor>& out) const {
-    run(matched<const void*>("input", in, inputs()), matched<void*>("output", out, outputs()));
+    const std::vector<DLTensor> given = tensors(in), written = tensors(out);
+    const std::vector<const DLTensor*> inputs = pointers(given), outputs = pointers(written);
+    detail::check(tilec_call(get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(), nullptr, nullptr));
   }
 
   // The same without a look at more than how many there are: element 0 of each.
@@ -272,30 +274,16 @@ class Kernel {
     return all;
   }
 
-  // Where a dimension has one element its stride says nothing, nor do any where there is no element.
-  static bool same_layout(const Port& port, const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
-    if (port.shape != shape) return false;
-    for (const std::int64_t size : shape)
-      if (size == 0) return true;
-    std::int64_t row_major = 1;
-    for (std::size_t d = shape.size(); d-- > 0; row_major *= shape[d])
-      if (shape[d] != 1 && port.strides[d] != (strides.empty() ? row_major : strides[d])) return false;
-    return true;
+  template <class Each> static std::vector<DLTensor> tensors(const std::vector<Each>& list) {
+    std::vector<DLTensor> all;
+    for (const Each& one : list) all.push_back(one.dl());
+    return all;
   }
 
-  template <class Data, class Each> static std::vector<Data> matched(const std::string& side, const std::vector<Each>& given, const std::vector<Port>& wanted) {
-    if (given.size() != wanted.size())
-      throw Error(TILEC_ARGUMENT_ERROR, "the kernel has " + std::to_string(wanted.size()) + " " + side + "s, not " + std::to_string(given.size()));
-    std::vector<Data> data;
-    for (std::size_t k = 0; k < given.size(); ++k) {
-      const DLDataType type = given[k].dl().dtype;
-      if (type.code != wanted[k].dtype.code || type.bits != wanted[k].dtype.bits)
-        throw Error(TILEC_TYPE_ERROR, side + " `" + wanted[k].name + "` is of another element type than the kernel was made for");
-      if (!same_layout(wanted[k], given[k].shape(), given[k].strides()))
-        throw Error(TILEC_ARGUMENT_ERROR, side + " `" + wanted[k].name + "` has another shape, or other strides, than the kernel was made for");
-      data.push_back(given[k].data());
-    }
-    return data;
+  static std::vector<const DLTensor*> pointers(const std::vector<DLTensor>& list) {
+    std::vector<const DLTensor*> all;
+    for (const DLTensor& one : list) all.push_back(&one);
+    return all;
   }
 
   detail::Owned<tilec_kernel> kernel_;

@@ -333,6 +333,62 @@ static void a_run_may_be_given_its_memory(void) {
   tilec_program_destroy(program);
 }
 
+static void a_kernel_takes_tensors(void) {
+  tilec_program* program = compiled(matmul, NULL);
+  tilec_kernel *kernel = NULL, *turned = NULL;
+  int64_t other[2] = {3, 3}, columns[2] = {1, 3}, rows[2] = {2, 1}, across[2] = {1, 2};
+  float c[4] = {0}, far[8] = {0};
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tc = tensor(c, 2, shape_c, NULL), bad;
+  const DLTensor* in[2];
+  const DLTensor* out[1];
+  tilec_argument arguments[2], result;
+  in[0] = &ta;
+  in[1] = &tb;
+  out[0] = &tc;
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_OK);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_OK && c[0] == 4 && c[1] == 5 && c[2] == 10 && c[3] == 11);
+  tc = tensor(far, 2, shape_c, rows);
+  tc.byte_offset = 4 * sizeof(float);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_OK && far[3] == 0 && far[4] == 4 && far[7] == 11);
+  tc = tensor(c, 2, shape_c, across);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`C`") != NULL && strstr(tilec_last_error(), "strides") != NULL);
+  result = argument(&tc);
+  EXPECT(tilec_specialize(program, arguments, 2, &result, 1, &turned) == TILEC_OK);
+  EXPECT(tilec_call(turned, in, 2, out, 1, NULL, NULL) == TILEC_OK && c[1] == 10 && c[2] == 5);
+  tc = tensor(c, 2, shape_c, NULL);
+  EXPECT(tilec_call(kernel, in, 1, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "2 inputs and 1 outputs, and 1 and 1 are given") != NULL);
+  EXPECT(tilec_call(NULL, in, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`kernel` is NULL") != NULL);
+  EXPECT(tilec_call(kernel, NULL, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`inputs` is NULL") != NULL);
+  EXPECT(tilec_call(kernel, in, 2, NULL, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`outputs` is NULL") != NULL);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, c) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`stream` is given") != NULL);
+  in[1] = NULL;
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "input `B` is NULL") != NULL);
+  in[1] = &bad;
+  bad = tensor(b, 2, other, NULL);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "E0517") != NULL && strstr(tilec_last_error(), "`B` is 3x2 but is given 3x3") != NULL);
+  bad = tensor(b, 2, shape_b, columns);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "other strides") != NULL);
+  bad = tilec_tensor(b, TILEC_I32, 2, shape_b, NULL);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_TYPE_ERROR && strstr(tilec_last_error(), "`B` is declared `f32` but is given `i32`") != NULL);
+  bad.dtype.lanes = 4;
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_TYPE_ERROR);
+  bad = tensor(b, -1, shape_b, NULL);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "-1 dimensions") != NULL);
+  bad = tensor(b, 2, shape_b, NULL);
+  bad.device.device_type = kDLCUDA;
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "E0518") != NULL);
+  in[1] = &tb;
+  tc = tilec_tensor(c, TILEC_F64, 2, shape_c, NULL);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_TYPE_ERROR && strstr(tilec_last_error(), "E0557") != NULL);
+  tc = tensor(NULL, 2, shape_c, NULL);
+  EXPECT(tilec_call(kernel, in, 2, out, 1, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`C`") != NULL);
+  tilec_kernel_destroy(kernel);
+  tilec_kernel_destroy(turned);
+  tilec_program_destroy(program);
+}
+
 static void mistakes_are_named(void) {
   static const char wrong[] = "function f(A[M, N]) -> (B) {\n  B[i: M] = +(A[i, j, k]);\n}\n";
   tilec_program* program = NULL;
@@ -382,6 +438,7 @@ int main(void) {
   plans_are_followed();
   packages_run();
   a_run_may_be_given_its_memory();
+  a_kernel_takes_tensors();
   forward_and_backward_are_a_pair();
   mistakes_are_named();
   printf("%d expectations failed\n", failures);
