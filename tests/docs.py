@@ -8,6 +8,8 @@
 ```python    run with the package importable (build/runtime/libtilec.so beside the tilec that is tested). One whose first line is a
              name (`# train.py`) is saved, and a command `python train.py` of a later console block must run it. One that begins
              with `# needs NAME` is passed over where there is no module NAME.
+```c, ```cpp one whose first line is a name (`/* conv.c */`, `// conv.cpp`) is saved, and a command of a later console block must compile it; `pkg-config tilec`
+             finds the header and the library of the checkout. Others are fragments, and not looked at.
 
 In expected lines `…` stands for anything, a line `…` for any lines, and what depends on the machine for its kind: 4.77e-07, 1.25 ms,
 `largest error 0.0012 (allowed 0.5)`. --update writes what is printed now where it does not match.
@@ -23,7 +25,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"^```(tile|console|python)[ \t]*\n(.*?)^```[ \t]*$", re.M | re.S)
+BLOCK = re.compile(r"^```(tile|console|python|c|cpp)[ \t]*\n(.*?)^```[ \t]*$", re.M | re.S)
 MEASURED = re.compile(r"(?:(?<=error )|(?<=difference )|(?<=allowed ))[0-9.]+(?:e-\d+)?|\d+(?:\.\d+)?(?:e-\d+| ?(?:ms|us|µs|GF/s))\b")
 
 
@@ -68,8 +70,10 @@ class Page:
         (tools / "python").write_text('#!/bin/sh\nexec "%s" "$@"\n' % self.interpreter)
         (tools / "python").chmod(0o755)
         library = self.tilec.parent.parent / "runtime/libtilec.so"
+        (tools / "tilec.pc").write_text("Name: tilec\nDescription: of the checkout\nVersion: 0\nCflags: -I%s\nLibs: -L%s -ltilec\n" % (ROOT / "include", library.parent))
         self.env = dict(os.environ, PATH="%s:%s" % (tools, os.environ["PATH"]), NO_COLOR="1", LC_ALL="C.UTF-8", TILEC_THREADS="1",
-                        PYTHONPATH=str(ROOT / "python"), TILEC_LIBRARY=str(library))
+                        PYTHONPATH=str(ROOT / "python"), TILEC_LIBRARY=str(library),
+                        PKG_CONFIG_PATH=str(tools), LD_LIBRARY_PATH=str(library.parent))
 
     def fault(self, what):
         self.faults.append("%s:%d: %s" % (self.name, self.line, what))
@@ -107,6 +111,15 @@ class Page:
             self.passed += 1
         return body
 
+    def c(self, body):
+        name = re.match(r"(?:/\* |// )(\w+\.(?:c|cpp))(?: \*/)?\n", body)
+        if name:
+            (self.scratch / name[1]).write_text(body)
+            self.scripts[name[1]] = self.line
+        return body
+
+    cpp = c
+
     def console(self, body):
         parts = re.split(r"^(\$ .*\n)", body, flags=re.M)
         now = parts[0]
@@ -126,8 +139,8 @@ class Page:
         if command == "pip install .":
             self.passed += 1
             return expected
-        if command.startswith("python "):
-            self.scripts.pop(command.split()[1], None)
+        for word in command.split():
+            self.scripts.pop(word, None)
         printed, status = self.execute(["bash", "-c", command])
         if bool(status) != bool(re.search(r"error\[|^tilec: ", expected, re.M)):
             self.fault("`%s` exits with %d\n%s" % (command, status, printed))

@@ -5,10 +5,13 @@ vendors  Spirit X3, isl, GMP, LLVM, CUDA, NVRTC, OpenCL, CLI11, nlohmann_json, z
 codes    every code declared in the sources has a golden test that shows it and a page in docs/errors
 costs    what something costs, or must save, is a number in codegen/model: no other choice of codegen has a fraction or a constant of its own
 types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
+reference  the pages of docs/reference are what tests/reference.py writes
 """
 import pathlib
 import re
 import sys
+
+import reference
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ["lang", "poly", "autodiff", "codegen", "runtime", "cli"]
@@ -116,7 +119,7 @@ def costs():
 
 
 def main() -> int:
-    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs}
+    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:
