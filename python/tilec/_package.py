@@ -7,10 +7,12 @@ import typing
 import numpy as np
 
 from . import _library as _c
-from ._arguments import as_argument, as_outputs, as_written
-from ._call import Prepared, as_compiled, in_order, spelled
+from ._arguments import as_argument, as_outputs, as_written, fit
+from ._call import Prepared, as_compiled, spelled
+from ._grouped import by_position
 from ._libraries import library_of_call, note_written
 from ._pair import Pair
+from ._stats import Profile, Stats, profile_of, stats_of
 from .errors import check
 
 MAGIC = b"tilec package "
@@ -39,10 +41,18 @@ class Package:
 
     def _taken(self, arguments, named):
         """Arguments as the kernel takes them, and the library of the results."""
-        values = in_order("the package", self.inputs, arguments, named)
+        values = by_position("the package", self.inputs, arguments, named)
         library = library_of_call(self.inputs, values)
         taken = [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
         return taken, library
+
+    def stats(self) -> Stats:
+        """What a call takes: launches, bytes of code, workspace, inputs and outputs. Operations are not known: a package has no text."""
+        return stats_of(self._prepared)
+
+    def profile(self, /, *arguments, runs: int = 10, **named) -> Profile:
+        """Calls the package `runs` times, and once before that, and gives the median time of each launch. Results are thrown away."""
+        return profile_of(self._prepared, self._taken(arguments, named)[0], fit("runs=", "", runs, 1, 2**31))
 
     def vjp(self, /, *arguments, **named):
         """Outputs and `backward`, as Program.vjp gives them, of a package that was saved with `vjp=True` or built with --vjp."""
@@ -78,7 +88,7 @@ class Package:
         return self
 
     def __reduce__(self):
-        raise TypeError("a package is not pickled: send the file that it was loaded from")
+        return Package, self._source
 
 
 def row_major(values: typing.Sequence) -> list:
