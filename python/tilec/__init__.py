@@ -27,6 +27,7 @@ import numpy as _np
 from . import _library as _c
 from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
+from ._device import Call as _GpuCall, Placed as _Placed, on_gpu as _on_gpu, refuse_stream as _refuse_stream
 from ._grouped import by_position as _in_order, has_groups as _has_groups, nearest as _nearest
 from ._libraries import Torch as _Torch, note_written as _note_written, library_of_call as _library_of_call, torch_if_met as _torch_if_met
 from ._options import chosen as _chosen, options
@@ -41,7 +42,7 @@ __all__ = ["compile", "load", "options", "Program", "Module", "Package", "Error"
            "OptionError", "ProgramWarning", "Diagnostic", "Stage", "stages", "Stats", "Profile", "Launch", "version"]
 
 _LARGE = 2**63
-_BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp", "runs")      # of calls, so inputs of these names are given by position
+_BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp", "runs", "stream")      # of calls, so inputs of these names are given by position
 _ONE = float("1")                                          # of no caller: the cotangent that was left out
 _Names = _typing.Union[str, _typing.Sequence[str], None]
 
@@ -72,13 +73,19 @@ class Program:
     torch.no_grad(); tilec.torch.function(program) is differentiable. One output comes back as its array, several as a tuple in order. `out=` takes the array or
     arrays to write instead, which it gives back; with `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result,
     rounded once to O's type. An input may share memory with `out=`: it is copied first. Outputs may share none.
+    A dict or a named tuple gives inputs by name, f({"X": x}, G=g), a tuple of arrays those next in order, f((x, g)).
+    Of target cuda, contiguous arrays in the GPU's memory are read and written there, and the call returns before they are: tensors of PyTorch, arrays of CuPy,
+    with `out=` of any library with __cuda_array_interface__. It starts behind the work of `stream=`, a number (CUstream) or a library's stream; None: the one
+    that the library is at. Of other targets, `stream=` is a ValueError.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost microseconds.
-    May be used from several threads at once. `diagnostics` is what the compiler has said so far; its warnings were raised as ProgramWarning.
+    May be used from several threads at once, copied (it is never changed) and pickled: its texts travel, imports too, and are compiled where they arrive.
+    `diagnostics` is what the compiler has said so far; its warnings were raised as ProgramWarning.
     """
 
     def __init__(self, handle: int, recipe: _Recipe, origin: "Program | None" = None, heard: "tuple[Diagnostic, ...]" = ()):
         lib = _c.lib
         self._handle, self._recipe, self._derived = handle, recipe, origin is not None
+        self._of_cuda: bool = recipe.options["target"].startswith("cuda")
         self._kernels: int = recipe.options["kernels"] or _usual_kernels()
         self._uses = _itertools.count()
         self._sizes: "set[int]" = set()                       # positions of arguments whose values are compiled in
@@ -87,7 +94,7 @@ class Program:
         self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
         self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
-        self._cache: "dict[tuple, _Prepared]" = {}
+        self._cache: "dict[tuple, _typing.Any]" = {}          # kernels by the kind of call: Prepared, and Placed on a GPU
         self._pairs: "dict[tuple, _Pair]" = {}
         self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
         self._hear(_said())
@@ -106,7 +113,7 @@ class Program:
         return {diagnostic.place() for diagnostic in self.diagnostics}
 
     def __copy__(self) -> "Program":
-        return self                                           # it is never changed
+        return self
 
     def __deepcopy__(self, memo: dict) -> "Program":
         return self
@@ -120,7 +127,9 @@ class Program:
     def __repr__(self) -> str:
         return "<tilec.Program %s(%s) -> (%s)>" % (self.name or "without a name", ", ".join(self.inputs), ", ".join(self.outputs))
 
-    def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
+    def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, stream=None, **named):
+        if stream is not None:
+            return self._run_on_gpu(self._by_position(arguments, named), out, accumulate, stream)
         if named or len(arguments) != len(self.inputs):
             arguments = self._by_position(arguments, named)
         return self._run(arguments, out, accumulate, None)
@@ -175,6 +184,8 @@ class Program:
 
     def _run_foreign(self, arguments: _typing.Sequence, out, accumulate):
         """A call with arrays that are not NumPy's, or with what must become an array first."""
+        if self._of_cuda and any(map(_on_gpu, arguments)):
+            return self._run_on_gpu(arguments, out, accumulate, None)
         given = None if out is None else _as_outputs(self.outputs, out)
         torch = _torch_if_met()
         if torch is not None:
@@ -222,6 +233,23 @@ class Program:
         found.used = next(self._uses)
         return found
 
+    def _run_on_gpu(self, arguments: _typing.Sequence, out, accumulate, stream):
+        """A call on arrays in the GPU's memory, which is not waited for."""
+        title = self.name or "the function"
+        if not self._of_cuda:
+            _refuse_stream(title, self._recipe.options["target"])
+        call = _GpuCall(title, self.inputs, self.outputs, arguments, out, stream)
+        if accumulate is not False and self._outputs_to_add(accumulate, out):
+            raise ValueError("accumulate= is not there in the GPU's memory: add the result to %s" % ", ".join(self.outputs))
+        placed = self._cache.get(call.key(self._sizes))
+        if placed is None:
+            placed = call.prepare(self._handle, self._heard())
+            self._hear(_said())
+            self._sizes = self._sizes | placed.sizes
+            self._insert(call.key(self._sizes), placed)
+        placed.used = next(self._uses)
+        return call.run(placed)
+
     def _about_cotangents(self, arguments: _typing.Sequence, fault: ShapeError) -> ShapeError:
         left_out = [n for n, v in zip(self.inputs, arguments) if v is _ONE and "`%s`" % n in str(fault)]
         if fault.code != "E0517" or not left_out:
@@ -248,8 +276,11 @@ class Program:
         """Under the key by which the next such call looks. Single operations on a dict, so threads need no lock that fork() could leave closed."""
         if not prepared.sizes <= self._sizes:
             self._sizes = self._sizes | prepared.sizes
+        self._insert(self._with_sizes(key, arguments), prepared)
+
+    def _insert(self, key: tuple, prepared: "_Prepared | _Placed") -> None:
         prepared.used = next(self._uses)
-        self._cache[self._with_sizes(key, arguments)] = prepared
+        self._cache[key] = prepared
         for old in sorted(list(self._cache.items()), key=lambda entry: entry[1].used)[:-self._kernels]:
             self._cache.pop(old[0], None)
 

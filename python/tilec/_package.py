@@ -63,7 +63,12 @@ class Package:
             self._pair = Pair(forward.value, backward.value, self.inputs, self.outputs)
         return self._pair(*self._taken(arguments, named))
 
-    def __call__(self, /, *arguments, out=None, **named):
+    def __call__(self, /, *arguments, out=None, accumulate=False, stream=None, **named):
+        if accumulate is not False:
+            raise TypeError("accumulate=: a package writes its results, and adding to them is compiled in. Add what the package gives (O += package(…)), or call the "
+                            "program of the text, f(…, out=O, accumulate=True), which rounds once")
+        if stream is not None:
+            raise TypeError("stream=: a package takes arrays of the host. Call the program of the text with target=\"cuda\", f(…, stream=s)")
         taken, library = self._taken(arguments, named)
         if out is None:
             if library is not None:
