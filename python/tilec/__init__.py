@@ -30,6 +30,7 @@ from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_
 from ._device import Call as _GpuCall, Placed as _Placed, on_gpu as _on_gpu, refuse_stream as _refuse_stream
 from ._grouped import by_position as _in_order, has_groups as _has_groups, nearest as _nearest
 from ._libraries import Torch as _Torch, note_written as _note_written, library_of_call as _library_of_call, torch_if_met as _torch_if_met
+from ._notebook import cell_magic as _cell_magic, module_html as _module_html, program_html as _program_html
 from ._options import chosen as _chosen, options
 from ._pair import Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
@@ -126,6 +127,10 @@ class Program:
 
     def __repr__(self) -> str:
         return "<tilec.Program %s(%s) -> (%s)>" % (self.name or "without a name", ", ".join(self.inputs), ", ".join(self.outputs))
+
+    def _repr_html_(self) -> str:
+        """For notebooks: signature, target, and the text in colours, of a derivative that of the derivative."""
+        return _program_html(self)
 
     def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, stream=None, **named):
         if stream is not None:
@@ -591,6 +596,9 @@ class Module:
     def __repr__(self) -> str:
         return "<tilec.Module of %s: %s>" % (self._file.name, ", ".join(self._file.names))
 
+    def _repr_html_(self) -> str:
+        return _module_html(self)
+
     def __dir__(self):
         return sorted(self._names)
 
@@ -760,6 +768,11 @@ def version() -> str:
     """The version of the library, such as "0.1.0"."""
     number = _c.lib.tilec_version()
     return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
+
+
+def load_ipython_extension(ipython: _typing.Any) -> None:
+    """`%load_ext tilec` in a notebook: gives it the cell magic `%%tile VARIABLE OPTION=VALUE …`; `%%tile?` says how it is written."""
+    ipython.register_magic_function(_cell_magic(ipython, compile), "cell", "tile")
 
 
 def __getattr__(name: str):
