@@ -12,10 +12,10 @@
 #include "cli/call.h"
 #include "cli/session.h"
 #include "codegen/figures.h"
+#include "codegen/report.h"
 #include "lang/check.h"
 #include "lang/parse.h"
 #include "lang/render.h"
-#include "poly/count.h"
 
 namespace tilec::cli {
 
@@ -97,12 +97,6 @@ Rates rates_of(const codegen::Request& like) {
           4.0 * elements / best_seconds("function (X[M, N]) -> (S) { S[j: N] = +(X[i, j]); }", like, {{elements / 4096, 4096}})};
 }
 
-double operations_of(const poly::Program& program) {
-  double sum = 0;
-  for (const poly::Node& node : program.nodes) sum += static_cast<double>(poly::operations(program, node).count);
-  return sum;
-}
-
 double bytes_of(const runtime::Module& module) {
   double sum = 0;
   for (const auto* ports : {&module.inputs, &module.outputs})
@@ -122,7 +116,7 @@ int bench(Session& session, const runtime::Callable& callable, const Call& call)
   for (const Tensor& tensor : inputs) in.push_back(tensor.data);
   for (const Tensor& tensor : outputs) out.push_back(tensor.data);
   const Measured measured = measure([&] { module.run(in.data(), out.data()); }, options.seconds);
-  const double operations = operations_of(*made->stages.bounded), bytes = bytes_of(module);
+  const double operations = static_cast<double>(codegen::totals(*made->stages.bounded).operations), bytes = bytes_of(module);
   const bool here = session.request().target.family == codegen::Target::Family::Cpu;
   const Rates rates = here ? rates_of(session.request()) : Rates{};
   const std::string name = module.name.empty() ? options.words[0] : module.name;

@@ -56,18 +56,6 @@ std::int64_t bytes_written(const Program& program, const Node& node) {
   return sum;
 }
 
-struct Totals { std::int64_t flop = 0, read = 0, written = 0; };
-
-Totals totals(const Program& program) {
-  Totals sum;
-  for (const Node& node : program.nodes) {
-    sum.flop += poly::operations(program, node).count;
-    sum.read += bytes_read(program, node);
-    sum.written += bytes_written(program, node);
-  }
-  return sum;
-}
-
 // Where each tensor of the joint Program is made.
 class Makers {
  public:
@@ -136,7 +124,7 @@ std::string sums(const Split& split) {
   Table table{{{"program", "statements", "flop", "bytes read", "bytes written"}}, {false, true, true, true, true}};
   const auto add = [&](const char* name, const Program& program) {
     const Totals sum = totals(program);
-    table.rows.push_back({name, grouped(std::ssize(program.nodes)), grouped(sum.flop), grouped(sum.read), grouped(sum.written)});
+    table.rows.push_back({name, grouped(std::ssize(program.nodes)), grouped(sum.operations), grouped(sum.read), grouped(sum.written)});
   };
   add("forward", split.forward);
   add("backward", split.backward);
@@ -152,13 +140,25 @@ std::int64_t bytes_of(const Split& split, Way way) {
 
 }  // namespace
 
+Totals totals(const Program& program) {
+  Totals sum;
+  for (const Node& node : program.nodes) {
+    const poly::Operations counted = poly::operations(program, node);
+    sum.operations += counted.count;
+    sum.exact = sum.exact && counted.exact;
+    sum.read += bytes_read(program, node);
+    sum.written += bytes_written(program, node);
+  }
+  return sum;
+}
+
 std::string report(const Stages& stages) {
   const Split* split = stages.split ? &*stages.split : nullptr;
   const Program& program = split != nullptr ? split->joint : *stages.bounded;
   std::string text = "statements\n" + statement_table(program, split);
   if (split == nullptr) {
     const Totals sum = totals(program);
-    text += fmt::format("\ntotal: {} flop, {} bytes read, {} bytes written\n", grouped(sum.flop), grouped(sum.read), grouped(sum.written));
+    text += fmt::format("\ntotal: {} flop, {} bytes read, {} bytes written\n", grouped(sum.operations), grouped(sum.read), grouped(sum.written));
   } else {
     text += "\nwhat backward has of the forward (an operation costs 1, a division or a function 8, a byte that crosses 5)\n" + residual_table(*split);
     text += "\nprograms\n" + sums(*split);

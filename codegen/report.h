@@ -9,6 +9,7 @@
 // In: the stages of a compilation up to the package; with a derivative, also its split.   Out: aligned columns, exact counts.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "codegen/pipeline.h"
@@ -16,5 +17,12 @@
 namespace tilec::codegen {
 
 std::string report(const Stages& stages);
+
+// Of a bound Program, statement by statement: scalar operations, and bytes of the tensors that each reads and writes.
+struct Totals {
+  std::int64_t operations = 0, read = 0, written = 0;
+  bool exact = true;                                   // of `operations`: else they are at most so many
+};
+Totals totals(const poly::Program& program);
 
 }  // namespace tilec::codegen

@@ -17,6 +17,8 @@
 #include "lang/lexis.h"
 #include "lang/load.h"
 #include "lang/parse.h"
+#include "codegen/model/predict.h"
+#include "codegen/report.h"
 #include "lang/render.h"
 #include "runtime/device.h"
 #include "runtime/emit.h"
@@ -238,11 +240,12 @@ template <class T> class Shared {
   std::map<std::string, std::weak_ptr<const T>> known_;
 };
 
-std::shared_ptr<const runtime::Loaded> shared_file(std::vector<lang::Source> sources, lang::File file) {
+std::shared_ptr<const runtime::Loaded> shared_file(runtime::Loaded made) {
   static Shared<runtime::Loaded> shared;
   std::string key;
-  for (const lang::Source& source : sources) key += source.name + '\0' + source.text + '\0';
-  return shared.get(key, [&] { return std::make_shared<const runtime::Loaded>(runtime::Loaded{std::move(sources), std::move(file)}); });
+  for (const lang::Source& source : made.sources) key += source.name + '\0' + source.text + '\0';
+  for (const runtime::Resolved& import : made.imports) key += import.path + '\0' + import.importer + '\0' + import.name + '\0';
+  return shared.get(key, [&] { return std::make_shared<const runtime::Loaded>(std::move(made)); });
 }
 
 // Of equal files there is one, whose address tells it from others: a Callable holds its file, so none of another with this address is known.
@@ -401,9 +404,25 @@ const std::vector<std::string>& function_names(std::string text) {
 }
 
 // Null when the text, or one that it imports, is at fault.
-std::shared_ptr<const runtime::Loaded> loaded_from(const lang::Source& source, const std::vector<std::string>& include, std::vector<lang::Source>& sources, lang::Diagnostics& diagnostics) {
-  std::optional<lang::File> file = lang::load(source, runtime::find_in(include), sources, diagnostics);
-  return file ? shared_file(sources, std::move(*file)) : nullptr;
+std::shared_ptr<const runtime::Loaded> loaded_from(const lang::Source& source, const lang::Find& find, std::vector<lang::Source>& sources, lang::Diagnostics& diagnostics) {
+  std::vector<runtime::Resolved> imports;
+  std::optional<lang::File> file = lang::load(source, runtime::recorded(find, imports), sources, diagnostics);
+  return file ? shared_file({sources, std::move(*file), std::move(imports)}) : nullptr;
+}
+
+std::unique_ptr<tilec_file> file_of(std::shared_ptr<const runtime::Loaded> loaded) {
+  auto made = std::make_unique<tilec_file>();
+  made->functions = names_in(loaded->file);
+  made->loaded = std::move(loaded);
+  return made;
+}
+
+runtime::Texts texts_of(std::string_view bytes, const char* function) {
+  try {
+    return runtime::texts_from(bytes);
+  } catch (const std::string& why) {
+    misuse(function, why);
+  }
 }
 
 // A size that is an input's extent is none below 0; one that is a number of the text, such as an offset, may be.
@@ -422,7 +441,7 @@ std::shared_ptr<const runtime::Loaded> planned(const runtime::Loaded& loaded, co
   std::vector<lang::Source> sources = loaded.sources;
   request.plan = codegen::PlanText{plan, static_cast<std::uint32_t>(sources.size())};
   sources.push_back({"<plan>", plan});
-  return shared_file(std::move(sources), loaded.file);
+  return shared_file({std::move(sources), loaded.file, loaded.imports});
 }
 
 // The program of the function that `options` names, or null.
@@ -655,7 +674,7 @@ tilec_status tilec_compile(const char* text, size_t length, const tilec_options*
     const std::vector<std::string> include = names_of(options.include, options.include_count, function, "options.include");
     lang::Diagnostics diagnostics;
     std::vector<lang::Source> sources;
-    const auto loaded = loaded_from({options.file_name != nullptr ? options.file_name : "<text>", text_of(text, length, function)}, include, sources, diagnostics);
+    const auto loaded = loaded_from({options.file_name != nullptr ? options.file_name : "<text>", text_of(text, length, function)}, runtime::find_in(include), sources, diagnostics);
     if (!loaded) {
       keep(diagnostics, sources, true);
       return TILEC_PROGRAM_ERROR;
@@ -675,13 +694,45 @@ tilec_status tilec_parse(const char* text, size_t length, const char* file_name,
     const std::vector<std::string> folders = names_of(include, include_count, function, "include");
     lang::Diagnostics diagnostics;
     std::vector<lang::Source> sources;
-    auto loaded = loaded_from({file_name != nullptr ? file_name : "<text>", text_of(text, length, function)}, folders, sources, diagnostics);
+    auto loaded = loaded_from({file_name != nullptr ? file_name : "<text>", text_of(text, length, function)}, runtime::find_in(folders), sources, diagnostics);
     keep(diagnostics, sources, !loaded);
     if (!loaded) return TILEC_PROGRAM_ERROR;
-    auto made = std::make_unique<tilec_file>();
-    made->functions = names_in(loaded->file);
-    made->loaded = std::move(loaded);
-    *file = made.release();
+    *file = file_of(std::move(loaded)).release();
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_parse_saved(const char* bytes, size_t size, tilec_file** file) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_parse_saved";
+    static_cast<void>(need(bytes, function, "bytes"));
+    static_cast<void>(need(file, function, "file"));
+    runtime::Texts texts = texts_of({bytes, size}, function);
+    const lang::Source text = texts.sources.front();
+    lang::Diagnostics diagnostics;
+    std::vector<lang::Source> sources;
+    auto loaded = loaded_from(text, runtime::find_among(std::move(texts)), sources, diagnostics);
+    keep(diagnostics, sources, !loaded);
+    if (!loaded) return TILEC_PROGRAM_ERROR;
+    *file = file_of(std::move(loaded)).release();
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_program_texts(const tilec_program* program, tilec_buffer** buffer) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_program_texts";
+    const runtime::Loaded& loaded = *need(program, function, "program").callable->loaded();
+    need(buffer, function, "buffer") = new tilec_buffer{runtime::to_bytes({loaded.sources, loaded.imports})};
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_file_texts(const tilec_file* file, tilec_buffer** buffer) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_file_texts";
+    const runtime::Loaded& loaded = *need(file, function, "file").loaded;
+    need(buffer, function, "buffer") = new tilec_buffer{runtime::to_bytes({loaded.sources, loaded.imports})};
     return TILEC_OK;
   });
 }
@@ -839,6 +890,44 @@ tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, ti
 size_t tilec_kernel_workspace(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? static_cast<size_t>(kernel->module->workspace()) : 0; }
 
 size_t tilec_kernel_device_workspace(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? static_cast<size_t>(kernel->module->device_workspace()) : 0; }
+
+size_t tilec_kernel_launch_count(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? kernel->module->launches.size() : 0; }
+const char* tilec_kernel_launch_name(const tilec_kernel* kernel, size_t position) { return position < tilec_kernel_launch_count(kernel) ? kernel->module->launches[position].c_str() : nullptr; }
+size_t tilec_kernel_code_size(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? static_cast<size_t>(kernel->module->code) : 0; }
+
+tilec_status tilec_kernel_run_timed(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, double* milliseconds) {
+  constexpr const char* function = "tilec_kernel_run_timed";
+  return run_kernel(kernel, inputs, outputs, function, [&](const runtime::Caller& caller, void* const* in) {
+    need_list(milliseconds, kernel->module->launches.size(), function, "milliseconds");
+    std::vector<double> times;
+    caller.run_timed(in, outputs, times);
+    std::ranges::copy(times, milliseconds);
+  });
+}
+
+tilec_status tilec_estimate(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_cost* cost) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_estimate";
+    const tilec_program& p = need(program, function, "program");
+    const std::size_t size = need(cost, function, "cost").size;
+    if (size < sizeof(tilec_cost)) misuse(function, fmt::format("`cost.size` is {}: set it to `sizeof(tilec_cost)`", size));
+    const runtime::Callable& callable = *p.callable;
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    lang::Diagnostics diagnostics;
+    const auto request = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+    const bool plans = request && request->target.family != codegen::Target::Family::Reference;
+    const auto stages = request ? codegen::compile(callable.file(), runtime::as_compiled(*request), plans ? codegen::Until::Plan : codegen::Until::Bound, diagnostics) : std::nullopt;
+    if (!stages) return failed(diagnostics, callable.sources());
+    keep(diagnostics, callable.sources(), false);
+    const codegen::Totals sum = codegen::totals(*stages->bounded);
+    *cost = {size, sum.operations, sum.exact, sum.read, sum.written, 0, 0};
+    if (!plans) return TILEC_OK;
+    const codegen::model::Prediction predicted = codegen::model::predict(*stages->plan, stages->strides, request->target).sum;
+    cost->milliseconds = codegen::model::predicts_time(request->target) ? predicted.milliseconds : 0;
+    cost->memory_bytes = predicted.bytes.memory;
+    return TILEC_OK;
+  });
+}
 
 tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs) {
   return run_kernel(kernel, inputs, outputs, "tilec_kernel_run", [&](const runtime::Caller& caller, void* const* in) { caller.run(in, outputs); });

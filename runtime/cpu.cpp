@@ -3,6 +3,7 @@
 // A call costs two atomic exchanges, a copy of its pointers into blocks prepared when the package was loaded, and one indirect call per step:
 // nothing is allocated, looked up or checked again. Workspace and blocks are a Frame; concurrent calls each borrow one.
 #include <algorithm>
+#include <chrono>
 
 #include "poly/exact.h"
 #include "runtime/code.h"
@@ -27,9 +28,7 @@ class CpuModule final : public Module {
  public:
   CpuModule(const codegen::Package& package, int threads)
       : buffers_(package.buffers), workspace_(package.workspace), pool_(threads == 1 ? serial_pool() : default_pool()), bytes_((poly::Exact(package.locals) * pool_->workers + workspace_).get()), code_(package.code) {
-    name = package.name;
-    inputs = package.inputs;
-    outputs = package.outputs;
+    take(package);
     for (const codegen::Launch& launch : package.launches) {
       void* const symbol = code_.symbol(launch.kernel);
       if (symbol == nullptr) throw lang::InternalError("kernel `" + launch.kernel + "` is not in its object");
@@ -41,24 +40,44 @@ class CpuModule final : public Module {
   std::int64_t workspace() const override { return bytes_; }
 
   void run(void* const* in, void* const* out) const override {
-    std::unique_ptr<Frame> frame = spare_.take();
-    if (!frame) frame = new_frame();
-    if (frame->workspace.data == nullptr) {
-      frame->workspace = allocate("the workspace of " + name, DType::U8, {bytes_});
-      enter(*frame, frame->workspace.data);
+    std::unique_ptr<Frame> frame = borrowed();
+    connect(*frame, in, out);
+    for (const Step& step : steps_) start(step, *frame);
+    spare_.give(std::move(frame));
+  }
+
+  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override {
+    using Clock = std::chrono::steady_clock;
+    std::unique_ptr<Frame> frame = borrowed();
+    connect(*frame, in, out);
+    milliseconds.clear();
+    for (const Step& step : steps_) {
+      const Clock::time_point begin = Clock::now();
+      start(step, *frame);
+      milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
     }
-    execute(*frame, in, out);
     spare_.give(std::move(frame));
   }
 
   void run_in(void* const* in, void* const* out, void* workspace) const override {
     const std::unique_ptr<Frame> frame = new_frame();
     enter(*frame, workspace);
-    execute(*frame, in, out);
+    connect(*frame, in, out);
+    for (const Step& step : steps_) start(step, *frame);
   }
 
  private:
   struct Step { EntryPoint entry; std::size_t first_view; };
+
+  std::unique_ptr<Frame> borrowed() const {
+    std::unique_ptr<Frame> frame = spare_.take();
+    if (!frame) frame = new_frame();
+    if (frame->workspace.data == nullptr) {
+      frame->workspace = allocate("the workspace of " + name, DType::U8, {bytes_});
+      enter(*frame, frame->workspace.data);
+    }
+    return frame;
+  }
 
   std::unique_ptr<Frame> new_frame() const {
     auto frame = std::make_unique<Frame>();
@@ -73,15 +92,16 @@ class CpuModule final : public Module {
       if (const auto buffer = static_cast<std::size_t>(buffer_of_[k]); buffer >= first) frame.views[k] = static_cast<char*>(workspace) + buffers_[buffer].offset;
   }
 
-  void execute(Frame& frame, void* const* in, void* const* out) const {
+  void connect(Frame& frame, void* const* in, void* const* out) const {
     const int ins = static_cast<int>(inputs.size()), outs = static_cast<int>(outputs.size());
     for (std::size_t k = 0; k < buffer_of_.size(); ++k) {
       const int buffer = buffer_of_[k];
       if (buffer < ins) frame.views[k] = in[buffer];
       else if (buffer < ins + outs) frame.views[k] = out[buffer - ins];
     }
-    for (const Step& step : steps_) step.entry(frame.views.data() + step.first_view, pool_, frame.locals);
   }
+
+  void start(const Step& step, Frame& frame) const { step.entry(frame.views.data() + step.first_view, pool_, frame.locals); }
 
   std::vector<codegen::Place> buffers_;
   std::int64_t workspace_;

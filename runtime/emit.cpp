@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/explain.h"
 #include "codegen/model/predict.h"
 #include "codegen/report.h"
 #include "codegen/simt/emit.h"
@@ -51,6 +52,7 @@ constexpr StageInfo stages_in_order[] = {
     {"plan", Until::Plan, every, ".plan", "launches, blocks, lanes"},
     {"pair-plan", Until::Plan, every, ".plan", "of a function and its gradient: the plans of both", Of::Pair},
     {"model", Until::Plan, every, ".txt", "the time that each launch should take, and the bytes it moves"},
+    {"explain", Until::Plan, every, ".txt", "in words: what was chosen, and why"},
     {"loops", Until::Lowered, every, ".loops", "a loop nest for each launch"},
     {"package", Until::Lowered, every, ".tilec", "what runs without the compiler", Of::Program, true},
     {"report-text", Until::Lowered, every, ".txt", "operations, bytes, and what backward keeps"},
@@ -175,6 +177,7 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   if (stage.name == "plan") return codegen::print(*stages.plan);
   if (stage.name == "pair-plan") return codegen::print(stages.halves[0], stages.halves[1]);
   if (stage.name == "model") return codegen::model::print(*stages.plan, codegen::model::predict(*stages.plan, stages.strides, target), target);
+  if (stage.name == "explain") return codegen::explain(stages, target);
   if (stage.name == "loops") return print_loops(*stages.lowered);
   if (stage.name == "report-text") return codegen::report(stages);
   if (stage.name == "package") return to_bytes(package_of(file, stages, request));

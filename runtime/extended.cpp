@@ -44,12 +44,17 @@ class Extended final : public Module {
   Extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources)
       : inner_(std::move(inner)), accumulate_(std::move(extension.accumulate)), checks_(std::move(extension.checks)), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
     name = inner_->name;
+    take_launches(*inner_);
     inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(accumulate_.size()));
     outputs.assign(inner_->outputs.begin(), inner_->outputs.end() - static_cast<std::ptrdiff_t>(2 * checks_.size()));
     for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = extension.outputs[k];  // what adds has a name of its own
   }
 
-  void run(void* const* in, void* const* out) const override {
+  void run(void* const* in, void* const* out) const override { run_inner(in, out, nullptr); }
+  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override { run_inner(in, out, &milliseconds); }
+
+ private:
+  void run_inner(void* const* in, void* const* out, std::vector<double>* milliseconds) const {
     std::unique_ptr<std::vector<Tensor>> held = spare_.take();
     if (!held) held = std::make_unique<std::vector<Tensor>>(new_held());
     std::vector<std::int64_t> found(2 * checks_.size());
@@ -59,12 +64,12 @@ class Extended final : public Module {
       ins.push_back((*held)[k].data);
     }
     for (std::int64_t& place : found) outs.push_back(&place);
-    inner_->run(ins.data(), outs.data());
+    if (milliseconds) inner_->run_timed(ins.data(), outs.data(), *milliseconds);
+    else inner_->run(ins.data(), outs.data());
     spare_.give(std::move(held));
     for (std::size_t k = 0; k < checks_.size(); ++k) look_at(checks_[k], found[2 * k], found[2 * k + 1]);
   }
 
- private:
   static void copy(const Port& port, void* data, const Tensor& to) {
     const Tensor tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr};
     const auto bytes = static_cast<std::size_t>(lang::bytes(port.dtype));

@@ -19,9 +19,7 @@ class DeviceModule final : public Module {
  public:
   explicit DeviceModule(const codegen::Package& package)
       : target_(package.target), buffers_(package.buffers), workspace_(package.workspace), device_(open_device(package.target)), kernels_(device_->load(package)) {
-    name = package.name;
-    inputs = package.inputs;
-    outputs = package.outputs;
+    take(package);
   }
 
   // After fork() the device belongs to the parent: its memory is not ours to release.
@@ -31,17 +29,8 @@ class DeviceModule final : public Module {
     new std::shared_ptr<const Kernels>(std::move(kernels_));                  // NOLINT(bugprone-unhandled-exception-at-new)
   }
 
-  void run(void* const* in, void* const* out) const override {
-    if (generation() != generation_) throw device_of_parent(target_);
-    std::unique_ptr<std::vector<Memory>> held = spare_.take();
-    if (!held) held = new_memory();
-    std::vector<Memory>& memory = *held;
-    const std::size_t ins = inputs.size();
-    for (std::size_t k = 0; k < ins; ++k) copy_in(memory[k], inputs[k], in[k], buffers_[k].bytes);
-    device_->run(*kernels_, memory);
-    for (std::size_t k = 0; k < outputs.size(); ++k) copy_out(outputs[k], out[k], memory[ins + k], buffers_[ins + k].bytes);
-    spare_.give(std::move(held));
-  }
+  void run(void* const* in, void* const* out) const override { run_on_copies(in, out, nullptr); }
+  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override { run_on_copies(in, out, &milliseconds); }
 
   std::int64_t device_workspace() const override { return buffers_.size() > inputs.size() + outputs.size() ? workspace_ : 0; }
   void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
@@ -53,6 +42,18 @@ class DeviceModule final : public Module {
   }
 
  private:
+  void run_on_copies(void* const* in, void* const* out, std::vector<double>* milliseconds) const {
+    if (generation() != generation_) throw device_of_parent(target_);
+    std::unique_ptr<std::vector<Memory>> held = spare_.take();
+    if (!held) held = new_memory();
+    std::vector<Memory>& memory = *held;
+    const std::size_t ins = inputs.size();
+    for (std::size_t k = 0; k < ins; ++k) copy_in(memory[k], inputs[k], in[k], buffers_[k].bytes);
+    device_->run(*kernels_, memory, milliseconds);
+    for (std::size_t k = 0; k < outputs.size(); ++k) copy_out(outputs[k], out[k], memory[ins + k], buffers_[ins + k].bytes);
+    spare_.give(std::move(held));
+  }
+
   // The buffers of a device are row-major; a strided host tensor is packed on the way.
   void copy_in(const Memory& to, const Port& port, void* data, std::int64_t bytes) const {
     const Tensor tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr};
@@ -92,8 +93,10 @@ class PairModule final : public Module {
   PairModule(std::shared_ptr<const Module> forward, std::size_t kept, std::shared_ptr<const Module> backward) : forward_(std::move(forward)), backward_(std::move(backward)), kept_(kept) {
     name = forward_->name;
     inputs = forward_->inputs;
+    take_launches(*forward_);
     outputs.assign(forward_->outputs.begin(), forward_->outputs.end() - static_cast<std::ptrdiff_t>(kept));
     if (!backward_) return;
+    take_launches(*backward_);
     const auto position = [](const std::vector<Port>& ports, const Port& port) { return static_cast<std::size_t>(std::ranges::find(ports, port.name, &Port::name) - ports.begin()); };
     for (const Port& port : backward_->inputs) {
       const std::size_t made = position(forward_->outputs, port), given = position(inputs, port);
@@ -104,7 +107,13 @@ class PairModule final : public Module {
     outputs.insert(outputs.end(), backward_->outputs.begin(), backward_->outputs.end());
   }
 
-  void run(void* const* in, void* const* out) const override {
+  void run(void* const* in, void* const* out) const override { run_halves(in, out, nullptr); }
+  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override { run_halves(in, out, &milliseconds); }
+
+ private:
+  struct Wire { bool made; std::size_t position; };      // an input of backward: what forward made, or an input of both
+
+  void run_halves(void* const* in, void* const* out, std::vector<double>* milliseconds) const {
     const std::size_t shown = forward_->outputs.size() - kept_;
     std::vector<Tensor> kept;
     std::vector<void*> made(out, out + shown), taken;
@@ -113,14 +122,16 @@ class PairModule final : public Module {
       kept.push_back(allocate(port.name, port.dtype, port.shape));
       made.push_back(kept.back().data);
     }
-    forward_->run(in, made.data());
+    std::vector<double> of_backward;
+    if (milliseconds) forward_->run_timed(in, made.data(), *milliseconds);
+    else forward_->run(in, made.data());
     if (!backward_) return;
     for (const Wire& wire : wires_) taken.push_back(wire.made ? made[wire.position] : in[wire.position]);
-    backward_->run(taken.data(), out + shown);
+    if (!milliseconds) return backward_->run(taken.data(), out + shown);
+    backward_->run_timed(taken.data(), out + shown, of_backward);
+    milliseconds->insert(milliseconds->end(), of_backward.begin(), of_backward.end());
   }
 
- private:
-  struct Wire { bool made; std::size_t position; };      // an input of backward: what forward made, or an input of both
   std::shared_ptr<const Module> forward_, backward_;
   std::size_t kept_;
   std::vector<Wire> wires_;
@@ -137,6 +148,19 @@ std::shared_ptr<const Module> load_half(const codegen::Package& package, int thr
 }
 
 }  // namespace
+
+void Module::take(const codegen::Package& package) {
+  name = package.name;
+  inputs = package.inputs;
+  outputs = package.outputs;
+  for (const codegen::Launch& launch : package.launches) launches.push_back(launch.kernel);
+  for (const std::string& part : package.code) code += static_cast<std::int64_t>(part.size());
+}
+
+void Module::take_launches(const Module& inner) {
+  launches.insert(launches.end(), inner.launches.begin(), inner.launches.end());
+  code += inner.code;
+}
 
 void Module::run_on(void* const*, void* const*, void*, void*) const {
   throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel runs on the CPU").hint("`tilec_kernel_run` takes memory of the host");

@@ -26,7 +26,11 @@ class Module {
   virtual ~Module() = default;
   std::string name;
   std::vector<Port> inputs, outputs;                   // in the program's order
+  std::vector<std::string> launches;                   // of a run, in order, by their kernels; none where it is interpreted
+  std::int64_t code = 0;                               // bytes of them
   virtual void run(void* const* inputs, void* const* outputs) const = 0;
+  // The same, and the milliseconds that each launch took, as in `launches`.
+  virtual void run_timed(void* const* inputs, void* const* outputs, std::vector<double>& milliseconds) const = 0;
   // The same in memory of the caller's, workspace() bytes aligned to 64, of which each call that runs at one time has its own: nothing is
   // allocated. 0: a run needs none, or has it where the caller cannot give it (a device).
   virtual std::int64_t workspace() const { return 0; }
@@ -35,6 +39,10 @@ class Module {
   // default one), not waited for.
   virtual std::int64_t device_workspace() const { return 0; }
   virtual void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
+
+ protected:
+  void take(const codegen::Package& package);          // its name, ports and launches
+  void take_launches(const Module& inner);
 };
 
 // What was compiled for a request, here or on this machine before: E0520 where it does not run it.

@@ -135,21 +135,28 @@ void Caller::check_workspace(void* const* inputs, void* const* outputs, void* wo
   for (std::size_t k = 0; k < outputs_.size(); ++k) apart(module_.outputs[k], outputs_[k], outputs[k]);
 }
 
-void Caller::start(void* const* inputs, void* const* outputs, void* workspace) const {
-  if (workspace) module_.run_in(inputs, outputs, workspace);
-  else module_.run(inputs, outputs);
-}
-
 void Caller::run(void* const* inputs, void* const* outputs, void* workspace) const {
   if (workspace) check_workspace(inputs, outputs, workspace, module_.workspace());
+  run_apart(inputs, outputs, [&](void* const* from) {
+    if (workspace) module_.run_in(from, outputs, workspace);
+    else module_.run(from, outputs);
+  });
+}
+
+void Caller::run_timed(void* const* inputs, void* const* outputs, std::vector<double>& milliseconds) const {
+  run_apart(inputs, outputs, [&](void* const* from) { module_.run_timed(from, outputs, milliseconds); });
+}
+
+// `start` gets the inputs, those that share memory with an output as copies.
+template <class Start> void Caller::run_apart(void* const* inputs, void* const* outputs, Start start) const {
   check_outputs(outputs);
   std::vector<std::size_t> shared;
   for (std::size_t k = 0; k < inputs_.size(); ++k) {
     check(module_.inputs[k], inputs_[k], inputs[k]);
     if (shares(k, inputs, outputs)) shared.push_back(k);
   }
-  if (shared.empty()) start(inputs, outputs, workspace);
-  else run_on_copies(shared, inputs, outputs, workspace);
+  if (shared.empty()) start(inputs);
+  else run_on_copies(shared, inputs, start);
 }
 
 void Caller::check_outputs(void* const* outputs) const {
@@ -181,7 +188,7 @@ void Caller::run_on(void* const* inputs, void* const* outputs, void* workspace, 
   module_.run_on(inputs, outputs, workspace, stream);
 }
 
-void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, void* const* outputs, void* workspace) const {
+template <class Start> void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, Start start) const {
   std::vector<void*> moved(inputs, inputs + inputs_.size());
   std::vector<Tensor> copies;
   for (const std::size_t k : shared) {
@@ -190,7 +197,7 @@ void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* 
     moved[k] = static_cast<char*>(copies.back().data) - layout.low;
     copy_elements(layout, 0, static_cast<const char*>(inputs[k]), static_cast<char*>(moved[k]));
   }
-  start(moved.data(), outputs, workspace);
+  start(moved.data());
 }
 
 }  // namespace tilec::runtime

@@ -36,6 +36,7 @@ class Caller {
  public:
   explicit Caller(const Module& module);
   void run(void* const* inputs, void* const* outputs, void* workspace = nullptr) const;  // workspace: Module::run_in; null: the module's own
+  void run_timed(void* const* inputs, void* const* outputs, std::vector<double>& milliseconds) const;  // Module::run_timed
   // Module::run_on. Nothing is copied there: an input that shares memory with an output is refused, as are strides (E0559).
   void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 
@@ -45,8 +46,8 @@ class Caller {
   void check_outputs(void* const* outputs) const;
   void check_on_device(const Port& port, const Layout& layout, const void* data) const;
   void check_workspace(void* const* inputs, void* const* outputs, void* workspace, std::int64_t bytes) const;
-  void run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, void* const* outputs, void* workspace) const;
-  void start(void* const* inputs, void* const* outputs, void* workspace) const;
+  template <class Start> void run_apart(void* const* inputs, void* const* outputs, Start start) const;
+  template <class Start> void run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, Start start) const;
 
   const Module& module_;
   std::vector<Layout> inputs_, outputs_;

@@ -19,6 +19,7 @@
 #include "lang/source.h"
 #include "runtime/cache.h"
 #include "runtime/module.h"
+#include "runtime/texts.h"
 
 namespace tilec::runtime {
 
@@ -52,6 +53,7 @@ Tensor number_as(const Argument& argument, DType type);
 struct Loaded {
   std::vector<lang::Source> sources;                   // of its spans; the file itself first
   lang::File file;
+  std::vector<Resolved> imports = {};                  // among these
 };
 
 class Callable {
@@ -60,7 +62,7 @@ class Callable {
   // `kernels` specialisations the one that was not used for longest goes. `disk`: where they are looked for before they are compiled, and kept; what
   // comes from there has no stages. Null: nowhere.
   Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels = usual_kernels(), std::shared_ptr<const Cache> disk = nullptr);
-  Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request) : Callable(std::make_shared<const Loaded>(Loaded{std::move(sources), std::move(file)}), std::move(request)) {}
+  Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request) : Callable(std::make_shared<const Loaded>(Loaded{std::move(sources), std::move(file), {}}), std::move(request)) {}
 
   const std::shared_ptr<const Loaded>& loaded() const { return loaded_; }
   const std::vector<lang::Source>& sources() const { return loaded_->sources; }

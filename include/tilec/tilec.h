@@ -155,6 +155,14 @@ TILEC_API const char* tilec_file_function_name(const tilec_file* file, size_t po
 TILEC_API const char* tilec_standard_file_name(size_t position);
 TILEC_API const char* tilec_standard_file_text(size_t position);
 
+/* A text with everything it imports, as it was read, as bytes: what a program or a file is made of. tilec_parse_saved makes an equal file of them in
+ * any process, and looks into no folder. TILEC_ARGUMENT_ERROR: bytes that are none, of another version, cut off or changed (E0554). */
+typedef struct tilec_buffer tilec_buffer;
+
+TILEC_API tilec_status tilec_file_texts(const tilec_file* file, tilec_buffer** buffer);
+TILEC_API tilec_status tilec_program_texts(const tilec_program* program, tilec_buffer** buffer);
+TILEC_API tilec_status tilec_parse_saved(const char* bytes, size_t size, tilec_file** file);
+
 /* The functions of a text, in order: how many (0 when it does not parse), and their names ("" for an unnamed one, which is what
  * tilec_compile takes when none is asked for). The name lives until the thread's next call. */
 TILEC_API size_t tilec_function_count(const char* text, size_t length);
@@ -314,6 +322,15 @@ TILEC_API tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* 
  * time. The kernel then allocates no memory for its data. NULL where it needs none, or as tilec_kernel_run. Devices have their own. */
 TILEC_API tilec_status tilec_kernel_run_in(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace);
 
+/* What a run consists of: its launches in order, each by the name of its kernel in the code (`k0_C` makes the tensor C; NULL past the end), and the bytes of
+ * that code, machine code or a device's text. None where the interpreter runs. */
+TILEC_API size_t tilec_kernel_launch_count(const tilec_kernel* kernel);
+TILEC_API const char* tilec_kernel_launch_name(const tilec_kernel* kernel, size_t position);
+TILEC_API size_t tilec_kernel_code_size(const tilec_kernel* kernel);
+
+/* As tilec_kernel_run, and leaves in milliseconds[k] how long launch k took (tilec_kernel_launch_count of them). A device waits after each. */
+TILEC_API tilec_status tilec_kernel_run_timed(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, double* milliseconds);
+
 /* Runs a kernel of target "cuda…" where its tensors are and returns at once: inputs[k] and outputs[k] are addresses of row-major tensors in the
  * GPU's memory (CUdeviceptr, in its primary context, aligned to 16). The work starts behind what `stream` has to do (a CUstream or cudaStream_t;
  * NULL: the default stream); what is behind it on that stream finds the results. `workspace`: tilec_kernel_device_workspace(kernel) bytes of the
@@ -334,6 +351,17 @@ TILEC_API tilec_status tilec_run(const tilec_program* program, const tilec_argum
 
 /* Element types and shapes of the outputs, without compiling: a kernel that can only be asked for its ports. */
 TILEC_API tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_kernel** ports);
+
+/* What a call takes, counted before anything is compiled. */
+typedef struct tilec_cost {
+  size_t size;                        /* sizeof(tilec_cost), set by the caller */
+  int64_t operations;                 /* of all points of all statements: a fold is one a point, a function one, fma two, a cast none */
+  int exact;                          /* 0: points were too many to count, and there are at most so many operations */
+  int64_t bytes_read, bytes_written;  /* of the tensors that each statement reads and writes, whole; what is fused moves less */
+  double milliseconds;                /* on one core, as the model of the machine says; 0 where it knows none of the target */
+  double memory_bytes;                /* from and to memory, as the model says; 0 where the interpreter runs */
+} tilec_cost;
+TILEC_API tilec_status tilec_estimate(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_cost* cost);
 
 /* ---- Packages: kernels that were saved --------------------------------------------------------------------------------------- */
 
@@ -408,8 +436,6 @@ TILEC_API uint64_t tilec_python_calls_used(tilec_python_calls* calls, int number
 TILEC_API void* tilec_python_call(tilec_python_calls* calls, void* arguments, void* outputs);
 
 /* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
-
-typedef struct tilec_buffer tilec_buffer;
 
 /* A stage of the compiler: `is_text` is 0 where it is bytes; `target` is the one that has it, or null: every target. */
 typedef struct tilec_stage {

@@ -12,8 +12,8 @@
 from __future__ import annotations
 
 import ctypes as _ctypes
-import difflib as _difflib
 import functools as _functools
+import hashlib as _hashlib
 import importlib as _importlib
 import itertools as _itertools
 import os as _os
@@ -26,19 +26,25 @@ import numpy as _np
 
 from . import _library as _c
 from ._again import Calls as _Calls
-from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, counted as _counted, define_value as _define_value, encoded as _encoded, fit as _fit
+from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
+from ._device import Call as _GpuCall, Placed as _Placed, on_gpu as _on_gpu, refuse_stream as _refuse_stream
+from ._grouped import by_position as _in_order, has_groups as _has_groups, nearest as _nearest
 from ._libraries import Torch as _Torch, note_written as _note_written, library_of_call as _library_of_call, torch_if_met as _torch_if_met
+from ._notebook import cell_magic as _cell_magic, module_html as _module_html, program_html as _program_html
+from ._options import chosen as _chosen, options
 from ._pair import Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
+from ._recipe import Recipe as _Recipe
+from ._stats import Launch, Profile, Stats, profile_of as _profile_of, stats_of as _stats_of
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
                      said as _said)
 
-__all__ = ["compile", "load", "Program", "Module", "Package", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
-           "OptionError", "ProgramWarning", "Diagnostic", "Stage", "stages", "version"]
+__all__ = ["compile", "load", "options", "Program", "Module", "Package", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
+           "OptionError", "ProgramWarning", "Diagnostic", "Stage", "stages", "Stats", "Profile", "Launch", "version"]
 
 _LARGE = 2**63
-_BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp")      # of calls, so inputs of these names are given by position
+_BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp", "runs", "stream")      # of calls, so inputs of these names are given by position
 _ONE = float("1")                                          # of no caller: the cotangent that was left out
 _Names = _typing.Union[str, _typing.Sequence[str], None]
 
@@ -69,13 +75,20 @@ class Program:
     torch.no_grad(); tilec.torch.function(program) is differentiable. One output comes back as its array, several as a tuple in order. `out=` takes the array or
     arrays to write instead, which it gives back; with `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result,
     rounded once to O's type. An input may share memory with `out=`: it is copied first. Outputs may share none.
+    A dict or a named tuple gives inputs by name, f({"X": x}, G=g), a tuple of arrays those next in order, f((x, g)).
+    Of target cuda, contiguous arrays in the GPU's memory are read and written there, and the call returns before they are: tensors of PyTorch, arrays of CuPy,
+    with `out=` of any library with __cuda_array_interface__. It starts behind the work of `stream=`, a number (CUstream) or a library's stream; None: the one
+    that the library is at. Of other targets, `stream=` is a ValueError.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost microseconds.
-    May be used from several threads at once. `diagnostics` is what the compiler has said so far; its warnings were raised as ProgramWarning.
+    May be used from several threads at once, copied (it is never changed) and pickled: its texts travel, imports too, and are compiled where they arrive.
+    `diagnostics` is what the compiler has said so far; its warnings were raised as ProgramWarning.
     """
 
-    def __init__(self, handle: int, kernels: int, origin: "Program | None" = None, heard: "tuple[Diagnostic, ...]" = ()):
+    def __init__(self, handle: int, recipe: _Recipe, origin: "Program | None" = None, heard: "tuple[Diagnostic, ...]" = ()):
         lib = _c.lib
-        self._handle, self._kernels, self._derived = handle, kernels, origin is not None
+        self._handle, self._recipe, self._derived = handle, recipe, origin is not None
+        self._of_cuda: bool = recipe.options["target"].startswith("cuda")
+        self._kernels: int = recipe.options["kernels"] or _usual_kernels()
         self._uses = _itertools.count()
         self._sizes: "set[int]" = set()                       # positions of arguments whose values are compiled in
         self.diagnostics: "tuple[Diagnostic, ...]" = origin.diagnostics if origin is not None else heard
@@ -83,8 +96,8 @@ class Program:
         self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
         self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
-        self._cache: "dict[tuple, _Prepared]" = {}
         self._calls = _Calls()
+        self._cache: "dict[tuple, _typing.Any]" = {}          # kernels by the kind of call: Prepared, and Placed on a GPU
         self._pairs: "dict[tuple, _Pair]" = {}
         self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
         self._hear(_said())
@@ -104,18 +117,27 @@ class Program:
         return {diagnostic.place() for diagnostic in self.diagnostics}
 
     def __copy__(self) -> "Program":
-        return self                                           # it is never changed
+        return self
 
     def __deepcopy__(self, memo: dict) -> "Program":
         return self
 
-    def __reduce__(self):
-        raise TypeError("a program is not pickled: compile its text in the other process, or send a file that save() wrote")
+    def __reduce__(self) -> tuple:
+        """The texts that it is made of, imports too, and how: another process compiles them again, for its own machine, or finds them in its cache."""
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_program_texts(self._handle, _ctypes.byref(handle)))
+        return _program_again, (_taken(handle), self._recipe, self.diagnostics)
 
     def __repr__(self) -> str:
         return "<tilec.Program %s(%s) -> (%s)>" % (self.name or "without a name", ", ".join(self.inputs), ", ".join(self.outputs))
 
-    def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named):
+    def _repr_html_(self) -> str:
+        """For notebooks: signature, target, and the text in colours, of a derivative that of the derivative."""
+        return _program_html(self)
+
+    def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, stream=None, **named):
+        if stream is not None:
+            return self._run_on_gpu(self._by_position(arguments, named), out, accumulate, stream)
         if named or len(arguments) != len(self.inputs):
             arguments = tuple(self._by_position(arguments, named))
         if accumulate is False:
@@ -177,6 +199,8 @@ class Program:
 
     def _run_foreign(self, arguments: _typing.Sequence, out, accumulate):
         """A call with arrays that are not NumPy's, or with what must become an array first."""
+        if self._of_cuda and any(map(_on_gpu, arguments)):
+            return self._run_on_gpu(arguments, out, accumulate, None)
         given = None if out is None else _as_outputs(self.outputs, out)
         torch = _torch_if_met()
         if torch is not None:
@@ -195,6 +219,8 @@ class Program:
             except ShapeError as fault:                       # one that C cannot address is copied
                 if fault.code != "E0556":
                     raise
+        if _has_groups(arguments):
+            return self._run(self._by_position(arguments, {}), out, accumulate, None)
         library = _library_of_call(self.inputs, arguments)
         plain = self._as_arguments(arguments)
         if given is None:
@@ -224,6 +250,23 @@ class Program:
         found.used = next(self._uses)
         return found
 
+    def _run_on_gpu(self, arguments: _typing.Sequence, out, accumulate, stream):
+        """A call on arrays in the GPU's memory, which is not waited for."""
+        title = self.name or "the function"
+        if not self._of_cuda:
+            _refuse_stream(title, self._recipe.options["target"])
+        call = _GpuCall(title, self.inputs, self.outputs, arguments, out, stream)
+        if accumulate is not False and self._outputs_to_add(accumulate, out):
+            raise ValueError("accumulate= is not there in the GPU's memory: add the result to %s" % ", ".join(self.outputs))
+        placed = self._cache.get(call.key(self._sizes))
+        if placed is None:
+            placed = call.prepare(self._handle, self._heard())
+            self._hear(_said())
+            self._sizes = self._sizes | placed.sizes
+            self._insert(call.key(self._sizes), placed)
+        placed.used = next(self._uses)
+        return call.run(placed)
+
     def _about_cotangents(self, arguments: _typing.Sequence, fault: ShapeError) -> ShapeError:
         left_out = [n for n, v in zip(self.inputs, arguments) if v is _ONE and "`%s`" % n in str(fault)]
         if fault.code != "E0517" or not left_out:
@@ -250,8 +293,11 @@ class Program:
         """Under the key by which the next such call looks. Single operations on a dict, so threads need no lock that fork() could leave closed."""
         if not prepared.sizes <= self._sizes:
             self._sizes = self._sizes | prepared.sizes
+        self._insert(self._with_sizes(key, arguments), prepared)
+
+    def _insert(self, key: tuple, prepared: "_Prepared | _Placed") -> None:
         prepared.used = next(self._uses)
-        self._cache[self._with_sizes(key, arguments)] = prepared
+        self._cache[key] = prepared
         if len(self._cache) > self._kernels:
             for each in self._calls.in_order_of_use():
                 each.used = next(self._uses)
@@ -273,14 +319,14 @@ class Program:
         `f.grad(wrt="X").grad(wrt="X", of="dX")` is the second derivative, and so on to any order: names are those of the program
         that is differentiated, and the cotangent of its output `dX` is `ddX`.
         """
-        return self._derivative(_c.lib.tilec_gradient, of, wrt)
+        return self._derivative("grad", _c.lib.tilec_gradient, of, wrt)
 
     def value_and_grad(self, wrt: _Names = None, of: _Names = None) -> "Program":
         """The program that computes the outputs and the gradient in one call: it is called as grad()'s, and returns this program's outputs,
         then `dX` per input of `wrt`. What both need is computed once. The cotangent of a scalar output may be left out: it is 1, as for a loss.
         It is not differentiated further: differentiate this program.
         """
-        both = self._derivative(_c.lib.tilec_value_and_gradient, of, wrt)
+        both = self._derivative("value_and_grad", _c.lib.tilec_value_and_gradient, of, wrt)
         both._ones = frozenset(both.inputs[len(self.inputs):])
         return both
 
@@ -331,17 +377,17 @@ class Program:
         inputs `wrt` (default: all float ones): a Jacobian times a vector. It is called with the inputs, then `tX` per input; it
         returns `tO` per output. `f.grad(wrt="X").jvp(wrt="X")` is a Hessian-vector product.
         """
-        return self._derivative(_c.lib.tilec_jvp, of, wrt)
+        return self._derivative("jvp", _c.lib.tilec_jvp, of, wrt)
 
     def _check_differentiable(self) -> None:
         if self._ones:
             raise ProgramError("value_and_grad() of %s is not differentiated further: differentiate the function that it was made of, or what grad() of it gives" % (self.name or "a function"))
 
-    def _derivative(self, function, of: _Names, wrt: _Names) -> "Program":
+    def _derivative(self, method: str, function, of: _Names, wrt: _Names) -> "Program":
         self._check_differentiable()
         handle = _ctypes.c_void_p()
         _check(function(self._handle, *_derivative_names(of, wrt), _ctypes.byref(handle)), self._heard())
-        return Program(handle.value, self._kernels, self)
+        return Program(_address(handle), self._recipe.then(method, _name_list(wrt), _name_list(of)), self)
 
     def vmap(self, inputs: _Names = None) -> "Program":
         """The program for a batch: the inputs named (default: all) have one dimension more, in front, and so has every output. Element b of
@@ -353,7 +399,7 @@ class Program:
         names = _name_list(inputs)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_vmap(self._handle, (_ctypes.c_char_p * max(1, len(names)))(*[_encoded("inputs=", n) for n in names]), len(names), _ctypes.byref(handle)), self._heard())
-        batched = Program(handle.value, self._kernels, self)
+        batched = Program(_address(handle), self._recipe.then("vmap", names), self)
         batched._derived, batched._ones = self._derived, self._ones
         return batched
 
@@ -365,7 +411,7 @@ class Program:
         text = _plan_text(plan)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_with_plan(self._handle, text, len(text), _ctypes.byref(handle)), self._heard())
-        planned = Program(handle.value, self._kernels, self)
+        planned = Program(_address(handle), self._recipe.then("with_plan", text.decode()), self)
         planned._derived, planned._ones = self._derived, self._ones
         return planned
 
@@ -378,11 +424,8 @@ class Program:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_emit(self._handle, _encoded("stage", stage), block.structs, block.count, _ctypes.byref(handle)), self._heard())
-        try:
-            self._hear(_said())
-            data = _ctypes.string_at(_c.lib.tilec_buffer_data(handle), _c.lib.tilec_buffer_size(handle))
-        finally:
-            _c.lib.tilec_buffer_destroy(handle)
+        said, data = _said(), _taken(handle)
+        self._hear(said)
         return data.decode() if stages()[stage].is_text else data
 
     def save(self, /, path: "str | _os.PathLike[str]", *arguments, vjp: bool = False, wrt: _Names = None, of: _Names = None, **named) -> None:
@@ -402,6 +445,37 @@ class Program:
             _check(_c.lib.tilec_save(self._handle, _os.fsencode(path), block.structs, block.count), self._heard())
         self._hear(_said())
 
+    def explain(self, /, *arguments, **named) -> str:
+        """A compilation in words, as `tilec explain` gives them: of each statement its indices, residue classes and work; the plan, what it was weighed against,
+        and what it should take. It needs numbers, as stages after `gradient` do: pass the arguments of a call, or give `size=` when compiling.
+        """
+        text = self.emit("explain", *arguments, **named)
+        assert isinstance(text, str)
+        return text
+
+    def plan(self, /, *arguments, **named) -> str:
+        """What is chosen for a call with these arguments: launches, blocks, lanes. The same as emit("plan", …); with_plan() takes it, edited or as it is."""
+        text = self.emit("plan", *arguments, **named)
+        assert isinstance(text, str)
+        return text
+
+    def stats(self, /, *arguments, **named) -> Stats:
+        """What a call with these arguments takes: launches, bytes of code, workspace and memory, operations, and the time that the compiler expects. It is
+        compiled for them, or found compiled, and not run. print() shows it in words.
+        """
+        values = self._as_arguments(self._by_position(arguments, named))
+        self._refuse_beyond(values, self._prepare)
+        block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
+        cost = _c.Cost(size=_ctypes.sizeof(_c.Cost))
+        _check(_c.lib.tilec_estimate(self._handle, block.structs, block.count, _ctypes.byref(cost)), self._heard())
+        return _stats_of(self._prepare(values, None), cost)
+
+    def profile(self, /, *arguments, runs: int = 10, **named) -> Profile:
+        """Calls the program `runs` times, and once before that, and gives the median time of each launch. Results are thrown away. print() shows a table."""
+        values = self._as_arguments(self._by_position(arguments, named))
+        prepared = self._prepare(values, None)
+        return _profile_of(prepared, values, _fit("runs=", "", runs, 1, 2**31))
+
     def _refuse_beyond(self, values: list, prepare: "_typing.Callable[[list, None], _Prepared]") -> None:
         """Integers that 64 bits do not hold, as a call with them does: what it compiles says whether they are floats."""
         if any(type(value) is int and not _in_64_bits(value) for value in values):
@@ -409,20 +483,7 @@ class Program:
 
     def _by_position(self, arguments: _typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
-        names = self.inputs
-        title = self.name or "the function"
-        if len(arguments) > len(names):
-            raise TypeError("%s takes %s (%s) but %d were given" % (title, _counted(len(names), "argument"), ", ".join(names), len(arguments)))
-        unexpected = [n for n in named if n not in names]
-        twice = [n for n in names[: len(arguments)] if n in named]
-        values = list(arguments) + [named.get(n, _ONE if n in self._ones else None) for n in names[len(arguments):]]
-        missing = [n for n, v in zip(names, values) if v is None and n not in named]
-        if unexpected or twice or (missing and not self._derived):
-            parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
-            meant = ["did you mean %s?" % near for near in map(lambda n: _nearest(n, names), unexpected) if near]
-            meant += ["%s by name is an option of the call: give the input by its position" % n for n in missing if n in _BY_POSITION]
-            raise TypeError("%s(%s): %s" % (title, ", ".join(names), "; ".join([text % ", ".join(found) for found, text in parts if found] + meant)))
-        return values
+        return _in_order(self.name or "the function", self.inputs, arguments, named, self._derived, {name: _ONE for name in self._ones}, _BY_POSITION)
 
     def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
         if isinstance(accumulate, (bool, int, _np.bool_)):
@@ -497,45 +558,69 @@ def _caller() -> int:
     return level
 
 
-def _nearest(word: str, names: _typing.Sequence[str]) -> "str | None":
-    """The name that differs in case only, or by few letters."""
-    folded = {name.casefold(): name for name in names}
-    found = _difflib.get_close_matches(word.casefold(), folded, 1, 0.6)
-    return folded[found[0]] if found else None
+def _taken(buffer: _ctypes.c_void_p) -> bytes:
+    """What C made, as bytes of ours."""
+    try:
+        return _ctypes.string_at(_c.lib.tilec_buffer_data(buffer), _c.lib.tilec_buffer_size(buffer))
+    finally:
+        _c.lib.tilec_buffer_destroy(buffer)
+
+
+def _address(handle: _ctypes.c_void_p) -> int:
+    assert handle.value is not None                           # C writes one where it says that all is well
+    return handle.value
 
 
 class _File:
     """A text with its imports, parsed and checked once for all its functions."""
 
-    def __init__(self, text: str, name: str, include: "_typing.Sequence[str | _os.PathLike[str]]"):
-        data = text.encode(errors="surrogateescape")          # bytes of a file that are no UTF-8: the compiler says where
-        folders = [_os.fsencode(folder) for folder in ([include] if isinstance(include, (str, _os.PathLike)) else include)]
-        handle = _ctypes.c_void_p()
-        _check(_c.lib.tilec_parse(data, len(data), _encoded("name=", name), (_ctypes.c_char_p * max(1, len(folders)))(*folders), len(folders), _ctypes.byref(handle)))
-        self._handle, self.name = handle.value, name
+    def __init__(self, handle: int, name: str):
+        self._handle, self.name = handle, name
         self.said = _said()
         self.names = tuple(_c.lib.tilec_file_function_name(handle, k).decode() for k in range(_c.lib.tilec_file_function_count(handle)))
+
+    @staticmethod
+    def parsed(text: str, name: str, include: "_typing.Sequence[bytes]") -> "_File":
+        data = text.encode(errors="surrogateescape")          # bytes of a file that are no UTF-8: the compiler says where
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_parse(data, len(data), _encoded("name=", name), (_ctypes.c_char_p * max(1, len(include)))(*include), len(include), _ctypes.byref(handle)))
+        return _File(_address(handle), name)
+
+    @staticmethod
+    def again(texts: bytes, name: str) -> "_File":
+        """Of what texts() gave, in this process or another."""
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_parse_saved(texts, len(texts), _ctypes.byref(handle)))
+        return _File(_address(handle), name)
 
     def __del__(self):
         if _c is not None and getattr(self, "_handle", None):
             _c.lib.tilec_file_destroy(self._handle)
 
-    def compile(self, options: "_c.Options", kernels: int, heard: "tuple[Diagnostic, ...]") -> Program:
+    def texts(self) -> bytes:
         handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_file_texts(self._handle, _ctypes.byref(handle)))
+        return _taken(handle)
+
+    def compile(self, recipe: _Recipe, heard: "tuple[Diagnostic, ...]") -> Program:
+        handle, options = _ctypes.c_void_p(), recipe.as_c()
         _check(_c.lib.tilec_file_compile(self._handle, _ctypes.byref(options), _ctypes.byref(handle)))
-        return Program(handle.value, kernels, heard=heard)
+        return Program(_address(handle), recipe, heard=heard)
 
 
 class Module:
     """A text with several functions: each is an attribute, compiled when first used. The text and what it imports are read once, so all are of
-    one version of the files. May be used from several threads at once.
+    one version of the files. May be used from several threads at once, copied and pickled.
     """
 
-    def __init__(self, file: _File, make: "_typing.Callable[[str], Program]"):
-        self._file, self._make, self._names = file, make, frozenset(file.names)
+    def __init__(self, file: _File, recipe: _Recipe, heard: "tuple[Diagnostic, ...]"):
+        self._file, self._recipe, self._heard, self._names = file, recipe, heard, frozenset(file.names)
 
     def __repr__(self) -> str:
         return "<tilec.Module of %s: %s>" % (self._file.name, ", ".join(self._file.names))
+
+    def _repr_html_(self) -> str:
+        return _module_html(self)
 
     def __dir__(self):
         return sorted(self._names)
@@ -545,59 +630,74 @@ class Module:
             near = None if name.startswith("_") else _nearest(name, self._names)
             there = "" if name.startswith("_") else "; %sthere are %s" % ("did you mean `%s`? " % near if near else "", ", ".join(self._file.names))
             raise AttributeError("no function `%s`%s" % (name, there))
-        return self.__dict__.setdefault(name, self._make(name))  # another thread may have been faster
+        return self.__dict__.setdefault(name, self._file.compile(self._recipe.of(name), self._heard))  # another thread may have been faster
 
     def __call__(self, /, *arguments, **named):
         raise TypeError("the text has several functions: %s; call one of them by name" % ", ".join(self._file.names))
 
+    def __copy__(self) -> "Module":
+        return self
 
-def compile(text: str, *, function: "str | None" = None, target: str = "cpu", define: "_typing.Mapping[str, float | str] | None" = None,
-            size: "_typing.Mapping[str, int] | None" = None, threads: int = 0, include: "_typing.Sequence[str | _os.PathLike[str]]" = (), checked: bool = False,
-            kernels: int = 0, plan: "str | _os.PathLike[str] | None" = None, room: "int | None" = None, cache: "bool | str | _os.PathLike[str]" = True, name: str = "<text>", **unknown):
+    def __deepcopy__(self, memo: dict) -> "Module":
+        return self
+
+    def __reduce__(self) -> tuple:
+        return _module_again, (self._file.texts(), self._file.name, self._recipe, self._heard)
+
+
+def _module_again(texts: bytes, name: str, recipe: _Recipe, heard: "tuple[Diagnostic, ...]") -> Module:
+    return Module(_File.again(texts, name), recipe, heard)
+
+
+def _program_again(texts: bytes, recipe: _Recipe, heard: "tuple[Diagnostic, ...]") -> Program:
+    """What pickle made of a program, as one. Its warnings were raised where it was pickled."""
+    return recipe.followed(_File.again(texts, "").compile(recipe.first(), heard))
+
+
+def compile(text: str, *, function: "str | None" = None, target: "str | None" = None, define: "_typing.Mapping[str, float | str] | None" = None,
+            size: "_typing.Mapping[str, int] | None" = None, threads: "int | None" = None, include: "_typing.Sequence[str | _os.PathLike[str]] | None" = None,
+            checked: "bool | None" = None, kernels: "int | None" = None, plan: "str | _os.PathLike[str] | None" = None, room: "int | None" = None,
+            cache: "bool | str | _os.PathLike[str] | None" = None, name: str = "<text>", **unknown: _typing.Any) -> _typing.Any:
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
-    target: cpu, cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or reference (the interpreter). define: compile-time parameters,
-    numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that no input's shape shows. include: folders in
-    which imports are looked for, after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
-    raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0: the
+    Options that are None are those of the innermost tilec.options(), else as said here. target: cpu (usual), cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or
+    reference (the interpreter). define: compile-time parameters, numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that
+    no input's shape shows. threads: of the cpu target, 1 or 0 (usual): the pool of the process. include: folders in which imports are looked for,
+    after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
+    raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0, usual: the
     environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. plan: how the function is compiled, as
     Program.with_plan() takes it. room: bytes that vjp() may keep between forward and backward, which makes the rest again (None: what costs more
-    to make again than to keep is kept). cache: the folder in which compiled programs are kept for later processes (True: the environment's TILEC_CACHE,
-    else ~/.cache/tilec, see include/tilec/tilec.h; False: none). Raises ProgramError when the text is at fault,
+    to make again than to keep is kept). cache: the folder in which compiled programs are kept for later processes (True, usual: the environment's
+    TILEC_CACHE, else ~/.cache/tilec, see include/tilec/tilec.h; False: none). Raises ProgramError when the text is at fault,
     OptionError, a ValueError, for an unknown target; what the compiler warns of is raised as ProgramWarning: one code is left out by
     warnings.filterwarnings("ignore", message=r".*W0210", category=tilec.ProgramWarning).
     """
     if unknown:
         raise TypeError(_unknown_options(unknown))
+    _check_text(text)
+    chosen = _chosen(target=target, include=include, threads=threads, checked=checked, kernels=kernels, room=room, cache=cache)
+    return _made(_File.parsed(text, name, _folders(chosen.pop("include"))), _Recipe.given(function, define, size, chosen), plan)
+
+
+def _check_text(text: str) -> None:
     if not isinstance(text, str):
         raise TypeError("the text of a program is a str, not a %s" % type(text).__name__)
     if _is_path(text):
         raise ValueError("%r is the name of a file, not a program: write tilec.load(%r)" % (text, text))
-    threads, kernels = _fit("threads=", "", threads, 0, 4096), _fit("kernels=", "", kernels, 0, 2**31)
-    options = _c.Options(size=_ctypes.sizeof(_c.Options), target=_encoded("target=", target), threads=threads, checked=bool(checked), kernels=kernels)
-    if room is not None:
-        options.room = _fit("room=", "", room, 0, 2**62) or -1
-    if cache is not True:
-        options.cache = _os.fsencode(_os.fspath(cache)) if cache else b""
-    values = [(_encoded("define=", k), _define_value(k, v)) for k, v in (define or {}).items()]
-    defines = [_c.Define(k, 0.0, _encoded("define=", v)) if isinstance(v, str) else _c.Define(k, v, None) for k, v in values]
-    sizes = [_c.Size(_encoded("size=", k), _fit("size=:", k, v, -(2**63), 2**63 - 1)) for k, v in (size or {}).items()]
-    options.defines, options.define_count = (_c.Define * max(1, len(defines)))(*defines), len(defines)
-    options.sizes, options.size_count = (_c.Size * max(1, len(sizes)))(*sizes), len(sizes)
-    file = _File(text, name, include)
+
+
+def _folders(include: "str | _os.PathLike[str] | _typing.Sequence[str | _os.PathLike[str]]") -> "list[bytes]":
+    return [_os.fsencode(folder) for folder in ([include] if isinstance(include, (str, _os.PathLike)) else include)]
+
+
+def _made(file: _File, recipe: _Recipe, plan: "str | _os.PathLike[str] | None") -> "Program | Module":
     heard = _hear((), file.said)
-
-    def make(function: "str | None") -> Program:
-        own = _c.Options.from_buffer_copy(options)            # a thread beside this one asks for another function
-        own.function = _encoded("function=", function) if function is not None else None
-        return file.compile(own, kernels or _usual_kernels(), heard)
-
-    several = function is None and len(file.names) > 1 and "" not in file.names
-    if plan is not None:
-        if several:
+    if recipe.function is None and len(file.names) > 1 and "" not in file.names:
+        if plan is not None:
             raise TypeError("plan= is that of one function: write function= too; there are %s" % ", ".join(file.names))
-        return make(function).with_plan(plan)
-    return Module(file, make) if several else make(function)
+        return Module(file, recipe, heard)
+    program = file.compile(recipe, heard)
+    return program if plan is None else program.with_plan(plan)
 
 
 _OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "plan", "room", "cache", "name")
@@ -623,21 +723,51 @@ def _usual_kernels() -> int:
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**64 else 128
 
 
-def load(path: "str | _os.PathLike[str]", **options):
+def load(path: "str | _os.PathLike[str]", *, function: "str | None" = None, target: "str | None" = None, define: "_typing.Mapping[str, float | str] | None" = None,
+         size: "_typing.Mapping[str, int] | None" = None, threads: "int | None" = None, include: "_typing.Sequence[str | _os.PathLike[str]] | None" = None,
+         checked: "bool | None" = None, kernels: "int | None" = None, plan: "str | _os.PathLike[str] | None" = None, room: "int | None" = None,
+         cache: "bool | str | _os.PathLike[str] | None" = None, **unknown: _typing.Any) -> _typing.Any:
     """Compiles a file of Tile; see compile() for the options. Functions of a file that has several are its attributes. Of a file that
     Program.save() or `tilec build` wrote: the Package, for which threads= is the only option.
+
+    A file that was loaded before is compiled again only when something changed: the same path, options, text and texts of its imports give the same object,
+    with the kernels that it has. The files are read and parsed each time, and bytes are compared, not times. 128 are kept: of more, the one that was not
+    asked for longest goes. From several threads at once, each gets a whole one.
     """
     path = _pathlib.Path(path)
+    given = {"function": function, "target": target, "define": define, "size": size, "include": include, "checked": checked, "kernels": kernels, "plan": plan,
+             "room": room, "cache": cache, **unknown}
+    chosen = _chosen(target=target, include=include, threads=threads, checked=checked, kernels=kernels, room=room, cache=cache)
     with open(path, "rb") as file:
         start = file.read(len(_MAGIC))
         if start == _MAGIC or (not start and path.suffix == ".tilec"):
-            if set(options) - {"threads"}:
-                raise TypeError("%s is compiled already: %s= belong to Program.save()" % (path, "=, ".join(sorted(set(options) - {"threads"}))))
+            wrong = sorted(option for option, value in given.items() if value is not None)
+            if wrong:
+                raise TypeError("%s is compiled already: %s= belong to Program.save()" % (path, "=, ".join(wrong)))
             try:
-                return Package(start + file.read(), _fit("threads=", "", options.get("threads", 0), 0, 4096))
+                return Package(start + file.read(), _fit("threads=", "", chosen["threads"], 0, 4096))
             except DeviceError as fault:
                 raise DeviceError(str(fault).replace("`the package`", "`%s`" % path), fault.diagnostics) from None
-    return compile(path.read_text(encoding="utf-8", errors="surrogateescape"), name=str(path), **options)
+    if unknown:
+        raise TypeError(_unknown_options(unknown))
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    folders = _folders(chosen.pop("include"))
+    recipe = _Recipe.given(function, define, size, chosen)
+    read = _File.parsed(text, str(path), folders)
+    plan = None if plan is None else _plan_text(plan).decode()
+    place = (_os.path.abspath(path), str(path), plan, recipe.key())
+    digest = _hashlib.sha256(read.texts()).digest()
+    known = _loaded.pop(place, None)                          # and in again, so that the first is the one not asked for longest
+    if known is None or known[0] != digest:
+        known = (digest, _made(read, recipe, plan))
+    _loaded[place] = known
+    for old in list(_loaded)[:-_MOST_LOADED]:
+        _loaded.pop(old, None)
+    return known[1]
+
+
+_MOST_LOADED = 128
+_loaded: "dict[tuple, tuple[bytes, Program | Module]]" = {}   # what load() gave, and of which texts. Single operations on a dict: no lock that fork() could leave closed
 
 
 class Stage(_typing.NamedTuple):
@@ -661,6 +791,11 @@ def version() -> str:
     """The version of the library, such as "0.1.0"."""
     number = _c.lib.tilec_version()
     return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
+
+
+def load_ipython_extension(ipython: _typing.Any) -> None:
+    """`%load_ext tilec` in a notebook: gives it the cell magic `%%tile VARIABLE OPTION=VALUE …`; `%%tile?` says how it is written."""
+    ipython.register_magic_function(_cell_magic(ipython, compile), "cell", "tile")
 
 
 def __getattr__(name: str):

@@ -93,15 +93,6 @@ class Block:
         return _c.DLTensor(address(array), _c.DLDevice(1, 0), rank, dl_type(array.dtype), shape, strides, 0)
 
 
-def in_order(what: str, names, given, named) -> list:
-    """Values of all names, by position and then by name."""
-    values = list(given) + [named.pop(name) for name in names[len(given):] if name in named]
-    if named or len(values) != len(names):
-        raise TypeError("%s takes (%s); %d arguments were given%s"
-                        % (what, ", ".join(names), len(values), ", and unknown or repeated ones: " + ", ".join(named) if named else ""))
-    return values
-
-
 def as_compiled(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
     """What as_argument() gave, as code that is compiled for one type and shape takes it: a number that the type has, or a row-major array."""
     if isinstance(value, np.ndarray):

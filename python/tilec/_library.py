@@ -51,6 +51,11 @@ class Port(c.Structure):
                 ("strides", c.POINTER(c.c_int64))]
 
 
+class Cost(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("operations", c.c_int64), ("exact", c.c_int), ("bytes_read", c.c_int64), ("bytes_written", c.c_int64),
+                ("milliseconds", c.c_double), ("memory_bytes", c.c_double)]
+
+
 class Stage(c.Structure):
     _fields_ = [("name", c.c_char_p), ("description", c.c_char_p), ("target", c.c_char_p), ("is_text", c.c_int)]
 
@@ -90,6 +95,9 @@ def _load() -> c.CDLL:
         "tilec_last_diagnostic_text": (text, [count]),
         "tilec_compile": (c.c_int, [text, count, c.POINTER(Options), c.POINTER(handle)]),
         "tilec_parse": (c.c_int, [text, count, text, c.POINTER(text), count, c.POINTER(handle)]),
+        "tilec_parse_saved": (c.c_int, [text, count, c.POINTER(handle)]),
+        "tilec_file_texts": (c.c_int, [handle, c.POINTER(handle)]),
+        "tilec_program_texts": (c.c_int, [handle, c.POINTER(handle)]),
         "tilec_file_destroy": (None, [handle]),
         "tilec_file_compile": (c.c_int, [handle, c.POINTER(Options), c.POINTER(handle)]),
         "tilec_file_function_count": (count, [handle]),
@@ -117,6 +125,14 @@ def _load() -> c.CDLL:
         "tilec_kernel_output_count": (count, [handle]),
         "tilec_kernel_output": (c.c_int, [handle, count, c.POINTER(Port)]),
         "tilec_kernel_run": (c.c_int, [handle, handle, handle]),
+        "tilec_kernel_run_on": (c.c_int, [handle, handle, handle, handle, handle]),
+        "tilec_kernel_run_timed": (c.c_int, [handle, handle, handle, c.POINTER(c.c_double)]),
+        "tilec_kernel_workspace": (count, [handle]),
+        "tilec_kernel_device_workspace": (count, [handle]),
+        "tilec_kernel_launch_count": (count, [handle]),
+        "tilec_kernel_launch_name": (text, [handle, count]),
+        "tilec_kernel_code_size": (count, [handle]),
+        "tilec_estimate": (c.c_int, [handle, *arguments, c.POINTER(Cost)]),
         "tilec_save": (c.c_int, [handle, text, *arguments]),
         "tilec_save_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, text, *arguments]),
         "tilec_load_vjp": (c.c_int, [text, count, c.c_int, c.POINTER(handle), c.POINTER(handle)]),

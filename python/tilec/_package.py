@@ -8,10 +8,12 @@ import numpy as np
 
 from . import _library as _c
 from ._again import Calls
-from ._arguments import as_argument, as_outputs, as_written
-from ._call import Prepared, as_compiled, in_order, spelled
+from ._arguments import as_argument, as_outputs, as_written, fit
+from ._call import Prepared, as_compiled, spelled
+from ._grouped import by_position
 from ._libraries import library_of_call, note_written
 from ._pair import Pair
+from ._stats import Profile, Stats, profile_of, stats_of
 from .errors import check
 
 MAGIC = b"tilec package "
@@ -44,6 +46,14 @@ class Package:
         taken = [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
         return taken, library
 
+    def stats(self) -> Stats:
+        """What a call takes: launches, bytes of code, workspace, inputs and outputs. Operations are not known: a package has no text."""
+        return stats_of(self._prepared)
+
+    def profile(self, /, *arguments, runs: int = 10, **named) -> Profile:
+        """Calls the package `runs` times, and once before that, and gives the median time of each launch. Results are thrown away."""
+        return profile_of(self._prepared, self._taken(by_position("the package", self.inputs, arguments, named))[0], fit("runs=", "", runs, 1, 2**31))
+
     def vjp(self, /, *arguments, **named):
         """Outputs and `backward`, as Program.vjp gives them, of a package that was saved with `vjp=True` or built with --vjp."""
         if self._pair is None:
@@ -51,14 +61,19 @@ class Package:
             data, threads = self._source
             check(_c.lib.tilec_load_vjp(data, len(data), threads, c.byref(forward), c.byref(backward)))
             self._pair = Pair(forward.value, backward.value, self.inputs, self.outputs)
-        return self._pair(*self._taken(in_order("the package", self.inputs, arguments, named)))
+        return self._pair(*self._taken(by_position("the package", self.inputs, arguments, named)))
 
-    def __call__(self, /, *arguments, out=None, **named):
+    def __call__(self, /, *arguments, out=None, accumulate=False, stream=None, **named):
+        if accumulate is not False:
+            raise TypeError("accumulate=: a package writes its results, and adding to them is compiled in. Add what the package gives (O += package(…)), or call the "
+                            "program of the text, f(…, out=O, accumulate=True), which rounds once")
+        if stream is not None:
+            raise TypeError("stream=: a package takes arrays of the host. Call the program of the text with target=\"cuda\", f(…, stream=s)")
         if not named:
             made = self._calls.run(arguments, out)
             if made is not None:
                 return made
-        values = in_order("the package", self.inputs, arguments, named)
+        values = by_position("the package", self.inputs, arguments, named)
         taken, library = self._taken(values)
         if out is None:
             if library is not None:
@@ -92,7 +107,7 @@ class Package:
         return self
 
     def __reduce__(self):
-        raise TypeError("a package is not pickled: send the file that it was loaded from")
+        return Package, self._source
 
 
 def row_major(values: typing.Sequence) -> list:

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ._arguments import as_argument
-from ._call import Prepared, as_compiled, in_order
+from ._call import Prepared, as_compiled
+from ._grouped import by_position
 from ._libraries import library_of_call
 
 
@@ -47,7 +48,7 @@ class Backward:
 
     def __call__(self, /, *cotangents, **named):
         pair = self._pair
-        given = dict(zip(pair.cotangents, in_order("backward", pair.cotangents, cotangents, named)))
+        given = dict(zip(pair.cotangents, by_position("backward", pair.cotangents, cotangents, named)))
         library = library_of_call(given, given.values())
         library = self._library or library
         values = [as_compiled(name, as_argument(name, given[name]), dtype, shape) if name in given else self._held[name]

@@ -1,10 +1,11 @@
 """The functions of std/ as attributes, compiled when first used: `Y = tilec.std.layer_norm(X, GAMMA, BETA)`.
 
-dir(tilec.std) lists them, and std/README.md says what they are. Each is a Program. Where a function has compile-time parameters they are the usual ones;
-`tilec.std.load("conv2d", define={"S": 2}, target="opencl")` gives it with others, and takes all options of tilec.compile().
+dir(tilec.std) lists them, and std/README.md says what they are. Each is a Program, one for the whole process: tilec.options() does not change it. Where a function has compile-time parameters they are the usual ones;
+`tilec.std.load("conv2d", define={"S": 2}, target="opencl")` gives it with others, and takes all options of tilec.compile(), and what tilec.options() says.
 """
 from __future__ import annotations
 
+import contextvars
 import functools
 import itertools
 import re
@@ -34,7 +35,7 @@ def _families() -> "dict[str, list[str]]":
 
 @functools.cache
 def _module(family: str) -> "Module | Program":
-    return _compiled(family, {})
+    return contextvars.Context().run(_compiled, family, {})   # it is one for all, so tilec.options() is none of it
 
 
 def _compiled(family: str, options: dict):

@@ -389,6 +389,72 @@ static void a_kernel_takes_tensors(void) {
   tilec_program_destroy(program);
 }
 
+static void what_a_run_takes_is_told(const char* target) {
+  static const char text[] = "function f(X[N, M], W[M, K]) -> (Z) { S[i: N] = +(X[i, j]); Y[i, j: N, M] = =(X[i, j] / S[i]); Z[i, k: N, K] = +(Y[i, j] * W[j, k]); }";
+  tilec_program* program = compiled(text, target);
+  tilec_kernel* kernel = NULL;
+  int64_t square[2] = {16, 16};
+  static float x[256], w[256], z[256];
+  double times[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  DLTensor tx = tensor(x, 2, square, NULL), tw = tensor(w, 2, square, NULL);
+  tilec_argument arguments[2];
+  const void* in[2] = {x, w};
+  void* out[1] = {z};
+  tilec_cost cost;
+  size_t count, k;
+  const int interpreted = target != NULL && strcmp(target, "reference") == 0;
+  for (k = 0; k < 256; ++k) x[k] = 1, w[k] = (float)k;
+  arguments[0] = argument(&tx);
+  arguments[1] = argument(&tw);
+  memset(&cost, 0, sizeof cost);
+  EXPECT(tilec_estimate(program, arguments, 2, &cost) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "cost.size"));
+  cost.size = sizeof cost;
+  EXPECT(tilec_estimate(program, arguments, 2, NULL) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_estimate(program, arguments, 2, &cost) == TILEC_OK);
+  EXPECT(cost.operations == 256 + 256 + 2 * 4096 && cost.exact == 1);
+  EXPECT(cost.bytes_read == 4 * (256 + (256 + 16) + 2 * 256) && cost.bytes_written == 4 * (16 + 256 + 256));
+  EXPECT(interpreted ? cost.memory_bytes == 0 && cost.milliseconds == 0 : cost.memory_bytes >= 3 * 1024);
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &kernel) == TILEC_OK);
+  count = tilec_kernel_launch_count(kernel);
+  EXPECT(interpreted ? count == 0 : count > 0 && count < 8);
+  EXPECT((tilec_kernel_code_size(kernel) > 0) == !interpreted);
+  EXPECT(tilec_kernel_launch_name(kernel, count) == NULL && tilec_kernel_launch_count(NULL) == 0 && tilec_kernel_code_size(NULL) == 0);
+  EXPECT(tilec_kernel_run_timed(kernel, in, out, times) == TILEC_OK);
+  EXPECT(z[0] == 120 && z[15 * 16 + 15] == 135);
+  for (k = 0; k < 8; ++k) EXPECT(k < count ? times[k] >= 0 : times[k] == -1);
+  for (k = 0; k < count; ++k) EXPECT(tilec_kernel_launch_name(kernel, k)[0] == 'k');
+  if (count > 0) EXPECT(tilec_kernel_run_timed(kernel, in, out, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "milliseconds"));
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program);
+}
+
+static void texts_travel(void) {
+  static const char text[] = "import \"std/norm.tile\";\nfunction f(X[N]) -> (Y) { Y = X * 2.0; }\nfunction g(X[N]) -> (Y) { Y = X * 3.0; }";
+  tilec_file *file = NULL, *again = NULL;
+  tilec_program* program = NULL;
+  tilec_buffer *bytes = NULL, *same = NULL;
+  tilec_options options = defaults();
+  char changed[64];
+  options.function = "g";
+  EXPECT(tilec_parse(text, strlen(text), "f.tile", NULL, 0, &file) == TILEC_OK);
+  EXPECT(tilec_file_texts(file, &bytes) == TILEC_OK);
+  EXPECT(tilec_parse_saved(tilec_buffer_data(bytes), tilec_buffer_size(bytes), &again) == TILEC_OK);
+  EXPECT(tilec_file_function_count(again) == 2 && strcmp(tilec_file_function_name(again, 1), "g") == 0);
+  EXPECT(tilec_file_compile(again, &options, &program) == TILEC_OK);
+  EXPECT(tilec_program_texts(program, &same) == TILEC_OK);
+  EXPECT(tilec_buffer_size(same) == tilec_buffer_size(bytes) && memcmp(tilec_buffer_data(same), tilec_buffer_data(bytes), tilec_buffer_size(same)) == 0);
+  memcpy(changed, tilec_buffer_data(bytes), sizeof changed);
+  tilec_file_destroy(again);
+  again = NULL;
+  EXPECT(tilec_parse_saved(changed, sizeof changed, &again) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "cut off") && again == NULL);
+  EXPECT(tilec_parse_saved("text", 4, &again) == TILEC_ARGUMENT_ERROR && tilec_parse_saved(NULL, 4, &again) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_parse_saved(changed, 0, NULL) == TILEC_ARGUMENT_ERROR && tilec_file_texts(NULL, &same) == TILEC_ARGUMENT_ERROR && tilec_program_texts(program, NULL) == TILEC_ARGUMENT_ERROR);
+  tilec_buffer_destroy(bytes);
+  tilec_buffer_destroy(same);
+  tilec_program_destroy(program);
+  tilec_file_destroy(file);
+}
+
 static void mistakes_are_named(void) {
   static const char wrong[] = "function f(A[M, N]) -> (B) {\n  B[i: M] = +(A[i, j, k]);\n}\n";
   tilec_program* program = NULL;
@@ -440,6 +506,9 @@ int main(void) {
   a_run_may_be_given_its_memory();
   a_kernel_takes_tensors();
   forward_and_backward_are_a_pair();
+  what_a_run_takes_is_told("cpu");
+  what_a_run_takes_is_told("reference");
+  texts_travel();
   mistakes_are_named();
   printf("%d expectations failed\n", failures);
   return failures != 0;

@@ -108,3 +108,9 @@ API cuGetErrorString(int result, const char** text) {
   *text = result == out_of_memory ? "out of memory" : "told to fail";
   return fake.told("cuGetErrorString");
 }
+
+// For a test that is no C++: what the last launch was given, and how many there were.
+extern "C" __attribute__((visibility("default"))) int fake_cuda_launches(void** stream, void** first_parameter) {
+  *stream = fake.stream, *first_parameter = fake.first_parameter;
+  return fake.launches;
+}

@@ -96,9 +96,10 @@ def test_what_a_package_is_given_must_fit(tmp_path):
         f(x.T, 2.0)
     with pytest.raises(tilec.ArgumentTypeError, match="X is float32 but is given float64"):
         f(x.astype(np.float64), 2.0)
-    for arguments in [(x,), (x, 2.0, 3.0)]:
-        with pytest.raises(TypeError, match=r"the package takes \(X, S\)"):
-            f(*arguments)
+    with pytest.raises(TypeError, match=r"the package\(X, S\): missing: S; unexpected: Q"):
+        f(x, Q=2.0)
+    with pytest.raises(TypeError, match=r"the package takes 2 arguments \(X, S\) but 3 were given"):
+        f(x, 2.0, 3.0)
     with pytest.raises(ValueError, match="out= for Y"):
         f(x, 2.0, out=np.empty((3, 4), np.float64))
     with pytest.raises(TypeError, match="target="):

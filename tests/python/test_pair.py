@@ -128,9 +128,10 @@ def test_mistakes_are_named():
         backward(y.T)
     with pytest.raises(tilec.ArgumentTypeError, match="dY is float32"):
         backward(y.astype(np.float64))
-    for wrong in ((), (y, y)):
-        with pytest.raises(TypeError, match=r"backward takes \(dY\)"):
-            backward(*wrong)
+    with pytest.raises(TypeError, match=r"backward\(dY\): missing: dY"):
+        backward()
+    with pytest.raises(TypeError, match=r"backward takes 1 argument \(dY\) but 2 were given"):
+        backward(y, y)
     with pytest.raises(TypeError, match="dZ"):
         backward(dZ=y)
     with pytest.raises(tilec.Error, match="differentiate the function"):
@@ -162,13 +163,9 @@ def test_large_integers_are_another_pair():
 
 def test_copies_are_the_program_itself():
     import copy
-    import pickle
     f = tilec.compile("function f(X[N]) -> (Y) { Y = exp(X) * 2.0; }")
     for other in (copy.copy(f), copy.deepcopy([f])[0]):
         assert other is f
-    for thing in (f, f.vjp(draw(3))[1]):
-        with pytest.raises(TypeError, match="not pickled"):
-            pickle.dumps(thing)
 
 
 DEEP = """function deep(X[N, M], W[M, M]) -> (Y) {

@@ -1,0 +1,139 @@
+"""stream=, and arrays in a GPU's memory: what the driver is asked for, by one that computes nothing (tests/fake)."""
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import tilec
+from test_cli import TILEC
+
+FAKES = pathlib.Path(TILEC).parent.parent / "tests/fake"
+BEFORE = """
+import contextlib, ctypes, sys, types
+import numpy as np, pytest, tilec
+driver = ctypes.CDLL("libcuda.so.1")
+
+def launched():
+    stream, first = ctypes.c_void_p(), ctypes.c_void_p()
+    count = driver.fake_cuda_launches(ctypes.byref(stream), ctypes.byref(first))
+    return count, stream.value or 0, first.value
+
+class Array:
+    '''On the GPU, of no library that is known.'''
+    def __init__(self, shape, dtype="f4", address=4096, strides=None, read_only=False):
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": np.dtype(dtype).str, "data": (address, read_only), "strides": strides, "version": 3}
+
+class CupyArray(Array):
+    pass
+
+cupy = sys.modules["cupy"] = types.ModuleType("cupy")           # as far as tilec looks
+cupy.ndarray, cupy.made, cupy.now = CupyArray, [], [77]
+
+@contextlib.contextmanager
+def external(stream):
+    cupy.now.append(stream)
+    yield
+    cupy.now.pop()
+
+def empty(shape, dtype):
+    cupy.made.append((shape, np.dtype(dtype), cupy.now[-1]))
+    return CupyArray(shape, dtype, 1048576 * len(cupy.made))
+cupy.empty, cupy.full = empty, lambda shape, value, dtype: empty(shape, dtype)
+cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=cupy.now[-1]), ExternalStream=external)
+
+MATMUL = "function f(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }"
+f = tilec.compile(MATMUL, target="cuda")
+A, B, C = Array((64, 64), address=4096), Array((64, 64), address=65536), Array((64, 64), address=131072)
+"""
+
+
+def run(script):
+    done = subprocess.run([sys.executable, "-c", BEFORE + textwrap.dedent(script)], capture_output=True, text=True, check=False,
+                          env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), "TILEC_NVRTC": str(FAKES), "TILEC_CACHE": "off", "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent)})
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_starts_on_the_stream_that_is_said():
+    run("""
+        for given, handle in [(5, 5), (0, 0), (types.SimpleNamespace(cuda_stream=6), 6), (types.SimpleNamespace(ptr=7), 7), (types.SimpleNamespace(handle=ctypes.c_void_p(8)), 8),
+                              (types.SimpleNamespace(__cuda_stream__=lambda: (0, 9)), 9)]:
+            before = launched()[0]
+            assert f(A, B, out=C, stream=given) is C
+            assert launched()[:2] == (before + 1, handle), (given, launched())
+        before = launched()[0]
+        assert f(B=B, A=A, out=[C]) is C and launched()[:2] == (before + 1, 0)      # the default one
+        assert f({"A": A, "B": B}, out=C, stream=5) is C and launched()[1] == 5
+        assert len(f._cache) == 1                                                   # one kernel for all
+    """)
+
+
+def test_a_library_that_is_known_makes_what_is_missing():
+    run("""
+        A, B = CupyArray((64, 64), address=4096), CupyArray((64, 64), address=65536)
+        C = f(A, B)
+        assert isinstance(C, CupyArray) and launched()[1] == 77                     # its current stream
+        assert cupy.made == [((64, 64), np.dtype("f4"), 77)]
+        f(A, B, stream=5)
+        assert cupy.made[-1] == ((64, 64), np.dtype("f4"), 5) and launched()[1] == 5
+        rows = tilec.compile("function g(X[M, K], B[K, N], T) -> (C, S) { S[i: M] = +(X[i, k]); Y[i, k: M, K] = =(X[i, k] / S[i] * T); C[i, j: M, N] = +(Y[i, k] * B[k, j]); }", target="cuda")
+        made = len(cupy.made)
+        C, S = rows(A, B, 2.0, stream=5)
+        several = [shape for shape, _, _ in cupy.made[made:]]
+        assert several[0] == () and (64, 64) in several and (64,) in several, several   # the number, the outputs, and perhaps a workspace
+        made = len(cupy.made)
+        rows(A, B, 3.0, stream=5)
+        assert len(cupy.made) == made + 3                                           # the workspace of a stream stays
+    """)
+
+
+def test_mistakes_are_named():
+    run("""
+        def refused(kind, words, call):
+            before = launched()[0]
+            with pytest.raises(kind, match=words):
+                call()
+            assert launched()[0] == before
+        host = np.ones((64, 64), "f4")
+        refused(TypeError, "the output C has to be made on the GPU.*give out=", lambda: f(A, B))
+        refused(ValueError, "B lies in the memory of the CPU", lambda: f(A, host, out=C))
+        refused(ValueError, "stream= is for arrays in the GPU's memory", lambda: f(host, host, stream=5))
+        refused(ValueError, "out= for C is no array of .* in the GPU's memory", lambda: f(A, B, out=host, stream=5))
+        refused(ValueError, "out= for C is read-only", lambda: f(A, B, out=Array((64, 64), address=131072, read_only=True)))
+        refused(ValueError, r"out= for C is float64 \\[64, 64\\], but the program gives float32 \\[64, 64\\]", lambda: f(A, B, out=Array((64, 64), "f8", 131072)))
+        refused(ValueError, "out= for C is float32 .4096.", lambda: f(A, B, out=Array((4096,), address=131072)))
+        refused(ValueError, "out= has 2 arrays, the program has 1 output", lambda: f(A, B, out=[C, C]))
+        refused(ValueError, "A has strides.*contiguous", lambda: f(Array((64, 64), strides=(4, 256)), B, out=C))
+        refused(TypeError, "A: element type complex64", lambda: f(Array((64, 64), "c8"), B, out=C))
+        refused(TypeError, "A is of CuPy and another|B is of this library and another array of CuPy", lambda: f(CupyArray((64, 64)), B, out=C))
+        refused(ValueError, "accumulate= is not there", lambda: f(A, B, out=C, accumulate=True))
+        refused(tilec.ShapeError, "E0202|E0517", lambda: f(A, Array((32, 64)), out=C))
+        refused(ValueError, "shares memory", lambda: f(A, B, out=A))
+        refused(TypeError, "missing: B", lambda: f(A, out=C, stream=5))
+        for bad, kind in [("five", TypeError), (True, TypeError), (-1, ValueError), (1.5, TypeError)]:
+            refused(kind, "stream= is", lambda: f(A, B, out=C, stream=bad))
+        sized = tilec.compile("function g(A[N], K) -> (C) { C[i: N] = +(A[i + k]), k < K; }", target="cuda")
+        assert sized(Array((64,)), 3, out=Array((64,), address=65536), stream=5) is not None
+        assert sized(Array((64,)), 4, out=Array((64,), address=65536), stream=5) is not None and len(sized._cache) == 2
+    """)
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl", "reference"])
+def test_other_targets_have_none(target):
+    f = tilec.compile("function f(X[N]) -> (Y) { Y = X; }", target=target)
+    with pytest.raises(ValueError, match="stream= is for programs of target cuda, and f is compiled for %s" % target):
+        f(np.ones(3), stream=5)
+    assert f(np.ones(3), stream=None).shape == (3,)
+
+
+def test_packages_have_neither(tmp_path):
+    f, x = tilec.compile("function f(X[N]) -> (Y) { Y = X; }"), np.ones(3)
+    f.save(tmp_path / "f.tilec", x)
+    package = tilec.load(tmp_path / "f.tilec")
+    with pytest.raises(TypeError, match="stream=: a package takes arrays of the host.*target=\"cuda\""):
+        package(x, stream=5)
+    with pytest.raises(TypeError, match="accumulate=: a package writes its results.*O \\+= package"):
+        package(x, out=x.copy(), accumulate=True)
