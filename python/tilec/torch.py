@@ -3,6 +3,7 @@
     f = tilec.torch.function(program)                # eager: differentiable to any order, torch.func and forward mode
     op = tilec.torch.op(program)                     # the same, and registered: torch.compile(fullgraph=True), torch.export, autocast
     layer = tilec.torch.module(program, K=torch.nn.Parameter(…))
+    print(tilec.torch.replace(model))                # layers of a model that std/ covers become functions of it
 
 `import tilec` does not import PyTorch: this module does, when it is first used.
 """
@@ -16,8 +17,9 @@ from . import Program
 
 from ._torch_function import Function, function
 from ._torch_op import Op, op
+from ._torch_replace import Replacement, replace
 
-__all__ = ["function", "op", "module", "Function", "Op", "Module"]
+__all__ = ["function", "op", "module", "replace", "Function", "Op", "Module", "Replacement"]
 
 
 class Module(torch.nn.Module):

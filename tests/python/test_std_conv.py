@@ -122,6 +122,9 @@ FIRST = [
     ("depthwise_conv2d_nchw", {"P": 1}, (1, 3, 4, 3), (6, 1, 3, 2)), ("conv1d_transpose_ncw", {"S": 3, "D": 2, "P": 1, "E": 2, "G": 2}, (1, 4, 4), (4, 2, 3)),
     ("conv2d_transpose_nchw", {"S": 2, "P": 1, "E": 1}, (1, 2, 3, 2), (2, 2, 3, 3)), ("conv2d_transpose_nchw", {"G": 2}, (1, 2, 2, 3), (2, 2, 2, 1)),
     ("conv3d_transpose_ncdhw", {"S": 2, "P": 1, "E": 1}, (1, 2, 2, 3, 2), (2, 1, 3, 2, 2)),
+    ("conv3d_ncdhw_thw", {"ST": 1, "SH": 2, "SW": 3, "DT": 2, "DH": 1, "DW": 1, "PT": 1, "PH": 0, "PW": 2, "G": 2}, (1, 4, 3, 5, 4), (2, 2, 2, 3, 2)),
+    ("conv2d_transpose_nchw_hw", {"SH": 2, "SW": 3, "DH": 1, "DW": 2, "PH": 1, "PW": 0, "EH": 1, "EW": 0}, (1, 2, 3, 2), (2, 1, 3, 2)),
+    ("conv3d_transpose_ncdhw_thw", {"ST": 1, "SH": 2, "SW": 3, "PT": 0, "PH": 1, "PW": 0, "ET": 0, "EH": 1, "EW": 2}, (1, 2, 2, 3, 2), (2, 1, 2, 3, 2)),
 ]
 ALL = [("conv", *c) for c in LAST] + [("conv_nchw", *c) for c in FIRST]
 names = lambda c: "%s %s" % (c[1], " ".join("%s%g" % item for item in c[2].items())) if isinstance(c, tuple) else str(c)

@@ -79,7 +79,8 @@ CASES = [
     ("global_max_pool2d", "global_max_pool2d_nchw", {}, (2, 3, 5, 2)), ("global_max_pool3d", "global_max_pool3d_ncdhw", {}, (1, 2, 3, 4, 2)),
 ]
 ALL = [("pool", f, define, shape) for f, _, define, shape in CASES] + [
-    ("pool_nchw", f, define, (shape[0], shape[-1], *shape[1:-1])) for _, f, define, shape in CASES if f]
+    ("pool_nchw", f, define, (shape[0], shape[-1], *shape[1:-1])) for _, f, define, shape in CASES if f] + [
+    ("pool_nchw", "%s_pool3d_ncdhw_thw" % which, {"KT": 1, "KH": 2, "KW": 3, "ST": 2, "SH": 2, "SW": 1, "PT": 0, "PH": 1, "PW": 1}, (1, 2, 3, 5, 4)) for which in ("max", "avg")]
 names = lambda c: "%s %s" % (c[1], " ".join("%s%g" % item for item in c[2].items())) if isinstance(c, tuple) else str(c)
 
 

@@ -405,6 +405,15 @@ def test_the_package_is_typed_and_lazy():
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
 
 
+def test_memory_of_tensors_stays_what_pytorch_may_resize(mlp):
+    """Which FSDP does, to free the parameters that it has gathered."""
+    values = draw(*SHAPES, grad=False)
+    mlp(*values)
+    tilec.torch.function(mlp)(*[v.requires_grad_() for v in values]).sum().backward()
+    for value in values:
+        value.untyped_storage().resize_(0)
+
+
 def test_a_numpy_array_beside_tensors(function):
     values = draw(*SHAPES)
     y = function(*values[:3], values[3].detach().numpy())
