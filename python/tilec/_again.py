@@ -19,7 +19,7 @@ class Calls:
     def __init__(self):
         self.handle = _c.python.tilec_python_calls_create()
         self.torch: "Torch | None" = None                     # where tensors of PyTorch are among the arguments
-        self._known: "dict[int, tuple]" = {}                  # what C points to
+        self._known: "dict[int, tuple]" = {}                  # what C points to, or knows by its address: element types too, as another may come to lie there
 
     def __del__(self):
         if _c is not None and getattr(self, "handle", None):
@@ -57,12 +57,12 @@ class Calls:
             self.torch = torch
         number = _c.python.tilec_python_calls_add(self.handle, prepared.handle, tuple(arguments), tuple(out or ()), makers, (c.c_int32 * max(1, len(sources)))(*sources))
         if number >= 0:
-            self._known[number] = prepared, makers
+            self._known[number] = prepared, makers, [value.dtype for value in (*arguments, *(out or ())) if type(value) is np.ndarray]
 
     def in_order_of_use(self) -> "list[Prepared]":
         """The last one was used last."""
         known = sorted(self._known.items(), key=lambda entry: _c.python.tilec_python_calls_used(self.handle, entry[0]))
-        return [prepared for _, (prepared, _) in known]
+        return [prepared for _, (prepared, *_) in known]
 
 
 def _unknown(handle, arguments, out) -> None:

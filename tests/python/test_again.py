@@ -39,6 +39,19 @@ def test_what_a_kind_depends_on():
                 np.testing.assert_array_equal(f(x, y), x + y)
 
 
+def test_an_element_type_that_goes_leaves_its_address_to_none():
+    f = tilec.compile(ADD)
+    for k in range(200):                                      # each array has an element type of its own, which lies where an earlier one lay
+        order = "<" if k % 2 else ">"
+        a = np.frombuffer(np.arange(4, dtype=order + "f4").tobytes(), np.dtype(order + "f4", metadata={"k": k}))
+        if order == "<":
+            assert f(a, a).tolist() == [0, 2, 4, 6]
+        else:
+            with pytest.raises(TypeError, match="big-endian"):
+                f(a, a)
+        del a
+
+
 def test_more_kinds_than_are_kept():
     f = tilec.compile(ADD)
     for _ in range(3):
