@@ -7,6 +7,7 @@
 #include "poly/exact.h"
 #include "runtime/code.h"
 #include "runtime/error.h"
+#include "runtime/hooks.h"
 #include "runtime/module.h"
 #include "runtime/spare.h"
 
@@ -26,7 +27,8 @@ struct Frame {
 class CpuModule final : public Module {
  public:
   CpuModule(const codegen::Package& package, int threads)
-      : buffers_(package.buffers), workspace_(package.workspace), pool_(threads == 1 ? serial_pool() : default_pool()), bytes_((poly::Exact(package.locals) * pool_->workers + workspace_).get()), code_(package.code) {
+      : buffers_(package.buffers), workspace_(package.workspace), host_(threads == 1 ? nullptr : pool_hook().get()), pool_(threads == 1 ? serial_pool() : default_pool()),
+        bytes_((poly::Exact(package.locals) * (host_ != nullptr ? host_->workers : pool_->workers) + workspace_).get()), code_(package.code) {
     name = package.name;
     inputs = package.inputs;
     outputs = package.outputs;
@@ -43,7 +45,7 @@ class CpuModule final : public Module {
   void run(void* const* in, void* const* out) const override {
     std::unique_ptr<Frame> frame = spare_.take();
     if (!frame) frame = new_frame();
-    if (frame->workspace.data == nullptr) {
+    if (bytes_ > 0 && frame->workspace.data == nullptr) {
       frame->workspace = allocate("the workspace of " + name, DType::U8, {bytes_});
       enter(*frame, frame->workspace.data);
     }
@@ -80,11 +82,21 @@ class CpuModule final : public Module {
       if (buffer < ins) frame.views[k] = in[buffer];
       else if (buffer < ins + outs) frame.views[k] = out[buffer - ins];
     }
+    if (host_ != nullptr) return execute_on(*host_, frame);
     for (const Step& step : steps_) step.entry(frame.views.data() + step.first_view, pool_, frame.locals);
+  }
+
+  void execute_on(const HostPool& host, Frame& frame) const {
+    HostTurns turns(host);
+    for (const Step& step : steps_) {
+      step.entry(frame.views.data() + step.first_view, turns.face(), frame.locals);
+      turns.check();                                     // the next step would read what was not written
+    }
   }
 
   std::vector<codegen::Place> buffers_;
   std::int64_t workspace_;
+  const HostPool* host_;                                 // null: our own pool
   const tilec_parallel* pool_;
   std::int64_t bytes_;                                   // of the workspace, with what workers have
   Code code_;

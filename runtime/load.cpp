@@ -43,6 +43,7 @@ class DeviceModule final : public Module {
     spare_.give(std::move(held));
   }
 
+  bool has_device() const override { return true; }
   std::int64_t device_workspace() const override { return buffers_.size() > inputs.size() + outputs.size() ? workspace_ : 0; }
   void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
     if (generation() != generation_) throw device_of_parent(target_);
@@ -118,6 +119,7 @@ class PairModule final : public Module {
     for (const Wire& wire : wires_) taken.push_back(wire.made ? made[wire.position] : in[wire.position]);
     backward_->run(taken.data(), out + shown);
   }
+  bool has_device() const override { return forward_->has_device(); }
 
  private:
   struct Wire { bool made; std::size_t position; };      // an input of backward: what forward made, or an input of both
@@ -139,7 +141,7 @@ std::shared_ptr<const Module> load_half(const codegen::Package& package, int thr
 }  // namespace
 
 void Module::run_on(void* const*, void* const*, void*, void*) const {
-  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel runs on the CPU").hint("`tilec_kernel_run` takes memory of the host");
+  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel does more than run on its device").hint("`tilec_kernel_run` takes memory of the host");
 }
 
 void check_machine(const codegen::Package& package) {

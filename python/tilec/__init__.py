@@ -296,7 +296,7 @@ class Program:
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
         forward, backward = _ctypes.c_void_p(), _ctypes.c_void_p()
-        _check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
+        _check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, None, 0, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
         said = _said()
         pair = _Pair(forward.value, backward.value, self.inputs, self.outputs)
         _refuse_sizes(self.inputs, values, pair.sizes)

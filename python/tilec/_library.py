@@ -89,7 +89,7 @@ def _load() -> c.CDLL:
         "tilec_jvp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_value_and_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_vmap": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(handle)]),
-        "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, c.POINTER(handle), c.POINTER(handle)]),
+        "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, *arguments, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_with_plan": (c.c_int, [handle, text, count, c.POINTER(handle)]),
         "tilec_program_destroy": (None, [handle]),
         "tilec_program_name": (text, [handle]),

@@ -214,7 +214,7 @@ static void names_that_are_given_twice(void) {
     REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, inputs, 3, &made), "E0555", "`wrt`: `A` is given twice");
     REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, outputs, 2, NULL, 0, &made), "E0555", "`of`: `C` is given twice");
   }
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, inputs, 3, NULL, 0, &forward, &backward), "E0555", "`wrt`: `A` is given twice");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, inputs, 3, NULL, 0, NULL, 0, &forward, &backward), "E0555", "`wrt`: `A` is given twice");
   EXPECT(made == NULL && forward == NULL && backward == NULL);
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, inputs, 3, &made), "E0555", "`inputs`: `A` is given twice");
   EXPECT(made == NULL);
@@ -335,11 +335,13 @@ static void arguments_of_every_kind(void) {
   ALL_REFUSE(TILEC_TYPE_ERROR, in, 2, "E0511", "``");
   in[1].name = NULL;
   for (kind = -3; kind < 40; ++kind) {
-    if (kind >= 0 && kind <= TILEC_UNSIGNED) continue;
+    if (kind >= 0 && kind <= TILEC_NONE) continue;
     memcpy(&in[1].kind, &kind, sizeof in[1].kind);
     ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "kind");
   }
   in[1].kind = TILEC_ADD;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "input");
+  in[1].kind = TILEC_NONE;
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "input");
   in[1].kind = TILEC_INTEGER;
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0204", "`B`");
@@ -458,10 +460,15 @@ static void results_of_every_kind(void) {
   BOTH_REFUSE(TILEC_TYPE_ERROR, 2, "E0511", "`A`");
   out[1].name = NULL;
   for (kind = -3; kind < 40; ++kind) {
-    if (kind == TILEC_TENSOR || kind == TILEC_ADD) continue;
+    if (kind == TILEC_TENSOR || kind == TILEC_ADD || kind == TILEC_NONE) continue;
     memcpy(&out[1].kind, &kind, sizeof out[1].kind);
     BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "");
   }
+  out[1].kind = TILEC_NONE;
+  EXPECT(tilec_run(program, in, 2, out, 2) == TILEC_OK);
+  out[0].kind = TILEC_NONE;
+  BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "E0554", "TILEC_NONE");
+  out[0] = argument(&tc);
   out[1] = argument(NULL);
   BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "NULL");
   out[1].kind = TILEC_ADD;
