@@ -543,7 +543,7 @@ codegen::Request pair_request(const runtime::Callable& callable, codegen::Deriva
 
 tilec_status derivative_of(const tilec_program* program, codegen::Derivative derivative, tilec_program** result, const char* function) {
   const runtime::Callable& callable = *need(program, function, "program").callable;
-  static_cast<void>(need(result, function, derivative.batch ? "batched" : derivative.forward ? "tangent" : "gradient"));
+  static_cast<void>(need(result, function, derivative.batch ? "batched" : derivative.forward ? "tangent" : derivative.values ? "both" : "gradient"));
   const codegen::Request request = differentiated(callable, std::move(derivative), function);
   auto made = std::make_unique<tilec_program>();
   made->callable = shared_callable(callable.loaded(), request, callable.kernels(), callable.disk());

@@ -20,10 +20,11 @@
  *    program or kernel may be used from several threads at once. A program outlives its file, a kernel its program.
  *  - Strings given to tilec are copied; strings it returns live as long as the handle they came from, or (errors) until the
  *    thread's next call. All are UTF-8 and end with a zero byte.
- *  - Option structs start with their own size, so that old callers work with a newer library. NULL means all defaults. A size of 0,
+ *  - Option structs start with their own size, so that old callers work with a newer library. A size of 0,
  *    one that ends within a field, and fields that this library does not know yet are TILEC_ARGUMENT_ERROR.
- *  - A pointer that is NULL where this header does not allow it, a count whose list is NULL, a name that is NULL, unknown or given twice, a
- *    value that an enum does not have: each is TILEC_ARGUMENT_ERROR or TILEC_TYPE_ERROR with a message that names it (E0554, E0555, E0559).
+ *  - NULL is allowed for options (all defaults), for a list of which 0 are counted, for a text of length 0, and where a comment here says so. A
+ *    pointer that is NULL elsewhere, a count whose list is NULL, a name that is NULL, unknown or given twice, a value that an enum does not
+ *    have: each is TILEC_ARGUMENT_ERROR or TILEC_TYPE_ERROR with a message that names it (E0554, E0555, E0559), and nothing was done.
  *    A question about a NULL handle that has no status answers 0 or NULL. Pointers that are neither NULL nor right cannot be told.
  *  - tilec never prints, never exits, installs no signal handlers, and lets no C++ exception out.
  *  - Tensors are borrowed: tilec reads and writes caller's memory during a call and keeps no pointer to it afterwards.
@@ -48,11 +49,12 @@
 extern "C" {
 #endif
 
-#define TILEC_VERSION_MAJOR 0
-#define TILEC_VERSION_MINOR 1
+#define TILEC_VERSION_MAJOR 1
+#define TILEC_VERSION_MINOR 0
 #define TILEC_VERSION_PATCH 0
 
-/* The version of the library that is loaded: major * 10000 + minor * 100 + patch. */
+/* The version of the library that is loaded: major * 10000 + minor * 100 + patch. A program runs with the library of its header's major version and
+ * of the same minor version or a later one, which has all that the earlier ones had. */
 TILEC_API int tilec_version(void);
 
 typedef enum tilec_status {
@@ -342,7 +344,8 @@ TILEC_API tilec_status tilec_vjp(const tilec_program* program, const char* const
 /* Bytes of memory that a run needs beside its ports. */
 TILEC_API size_t tilec_kernel_workspace(const tilec_kernel* kernel);
 
-/* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k, aligned to its element (E0556).
+/* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k, aligned to its element (E0556); one is NULL only where the
+ * tensor has no elements (E0559).
  * An input that shares memory with an output is copied first, so the call means what it means with memory apart. Outputs that share
  * memory are refused (E0552), and at tilec_specialize an output whose strides make elements meet (E0553). */
 TILEC_API tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs);
@@ -411,7 +414,7 @@ typedef struct tilec_stage {
   int is_text;
 } tilec_stage;
 
-/* All stages, in the order of work; they live as long as the library. */
+/* All stages, in the order of work; they live as long as the library. `count` may be NULL: it is the same in every call. */
 TILEC_API const tilec_stage* tilec_stages(size_t* count);
 
 /* A stage as text or bytes, by its name. Arguments may be left out as long as the stage needs no numbers. */

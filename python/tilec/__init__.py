@@ -635,7 +635,7 @@ def stages() -> "dict[str, Stage]":
 
 
 def version() -> str:
-    """The version of the library, such as "0.1.0"."""
+    """The version of the library, such as "1.0.0"."""
     number = _c.lib.tilec_version()
     return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
 

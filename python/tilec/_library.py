@@ -5,6 +5,7 @@ import ctypes as c
 import os
 import pathlib
 
+VERSION = 1, 0, 0                                        # of the header that this file repeats
 OK, PROGRAM_ERROR, ARGUMENT_ERROR, DEVICE_ERROR, TYPE_ERROR, INTERNAL_ERROR = 0, 1, 2, 3, 4, 70
 TENSOR, INTEGER, REAL, ADD, UNSIGNED = 0, 1, 2, 3, 4
 
@@ -68,7 +69,12 @@ def _find() -> str:
 
 
 def _load() -> c.CDLL:
-    library = c.CDLL(_find())
+    path = _find()
+    library = c.CDLL(path)
+    number = library.tilec_version()
+    found = number // 10000, number // 100 % 100, number % 100
+    if found[0] != VERSION[0] or found[1] < VERSION[1]:
+        raise ImportError("%s is version %d.%d.%d; this package takes version %d.%d and later ones before %d.0" % (path, *found, *VERSION[:2], VERSION[0] + 1))
     handle, text, count = c.c_void_p, c.c_char_p, c.c_size_t
     arguments = [c.POINTER(Argument), count]
     signatures = {
