@@ -131,10 +131,18 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   return reduce(meaning, until, diagnostics) ? std::optional(std::move(meaning)) : std::nullopt;
 }
 
-std::optional<Meaning> half_of(const Meaning& pair, Half half, Until until, lang::Diagnostics& diagnostics) {
+Request request_of(const Request& request, Half half) {
+  Request own = request;
+  if (request.pair && half == Half::Forward) own.accumulate.clear(), own.output_strides.clear();
+  return own;
+}
+
+std::optional<Meaning> half_of(const Meaning& pair, Half half, const Request& request, Until until, lang::Diagnostics& diagnostics) {
   Meaning meaning;
   meaning.bounded = half == Half::Forward ? pair.split->forward : pair.split->backward;
   for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
+  meaning.bounded = accumulated(*meaning.bounded, request_of(request, half).accumulate);
+  poly::verify(*meaning.bounded, Stage::Bounded);
   if (!pair.checks.empty()) {                          // a half looks at the indices that it reads itself
     meaning.checks = poly::add_index_checks(*meaning.bounded);
     meaning.bounded = poly::bounds(*meaning.bounded, diagnostics);

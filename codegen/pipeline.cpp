@@ -59,8 +59,9 @@ std::optional<Pair> pair_of(const lang::File& file, const Request& request, Unti
   std::optional<Meaning> meaning = parts ? meaning_of(file, request, until, diagnostics) : std::nullopt;
   if (!meaning) return std::nullopt;
   const auto half = [&](Half which) {
-    std::optional<Meaning> own = half_of(*meaning, which, until, diagnostics);
-    return own ? planned(std::move(*own), request, which == Half::Forward ? parts->forward : parts->backward, until, diagnostics) : std::nullopt;
+    const Request asked = request_of(request, which);
+    std::optional<Meaning> own = half_of(*meaning, which, asked, until, diagnostics);
+    return own ? planned(std::move(*own), asked, which == Half::Forward ? parts->forward : parts->backward, until, diagnostics) : std::nullopt;
   };
   std::optional<Stages> forward = half(Half::Forward);
   std::optional<Stages> backward = forward ? half(Half::Backward) : std::nullopt;

@@ -26,6 +26,7 @@
 #include "runtime/file.h"
 #include "runtime/find.h"
 #include "runtime/fork.h"
+#include "runtime/hooks.h"
 #include "runtime/overlap.h"
 #include "runtime/package_file.h"
 #include "runtime/specialise.h"
@@ -69,9 +70,9 @@ struct Last {
 };
 thread_local Last last;
 
-const lang::Source& source_of(const lang::Diagnostic& d) {
+const lang::Source& source_of(const Last& said, const lang::Diagnostic& d) {
   static const lang::Source none{};
-  return d.span.source < last.sources.size() ? last.sources[d.span.source] : none;
+  return d.span.source < said.sources.size() ? said.sources[d.span.source] : none;
 }
 
 lang::Diagnostic plain(std::string code, std::string message) { return {std::move(code), lang::Severity::Error, std::move(message), {}, {}, {}}; }
@@ -82,6 +83,53 @@ void keep(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>&
   last.hints.clear();
   for (const lang::Diagnostic& d : last.diagnostics) last.hints.push_back(fmt::format("{}", fmt::join(d.hints, "; ")));
   last.text = failed ? lang::render(diagnostics, sources) : std::string();
+}
+
+tilec_diagnostic described(const Last& said, std::size_t position) {
+  const lang::Diagnostic& d = said.diagnostics[position];
+  const lang::Source& source = source_of(said, d);
+  lang::Position begin{0, 0}, end{0, 0};
+  if (!d.span.empty()) {
+    begin = lang::position(source, d.span.begin);
+    end = lang::position(source, d.span.end);
+  }
+  return {static_cast<tilec_severity>(d.severity), d.code.c_str(), d.message.c_str(), source.name.c_str(), begin.line, begin.column, end.line, end.column, said.hints[position].c_str()};
+}
+
+std::string rendered(const Last& said, std::size_t position) {
+  lang::Diagnostics one;
+  one.add(said.diagnostics[position]);
+  return lang::render(one, said.sources);
+}
+
+struct Listener {
+  tilec_diagnostic_function hear;
+  void* user;
+  bool operator==(const Listener&) const = default;
+};
+
+runtime::Hook<Listener>& listener_hook() {
+  static auto& hook = *new runtime::Hook<Listener>;
+  return hook;
+}
+
+// Tells the host what a call had to say. What calls of the host's function say is not told to it again, and is forgotten with them.
+void tell_host() noexcept {
+  thread_local bool telling = false;
+  const Listener* const host = telling || last.diagnostics.empty() ? nullptr : listener_hook().get();
+  if (host == nullptr) return;
+  telling = true;
+  Last said = std::exchange(last, {});
+  try {
+    for (std::size_t k = 0; k < said.diagnostics.size(); ++k) {
+      const tilec_diagnostic diagnostic = described(said, k);
+      host->hear(host->user, &diagnostic, rendered(said, k).c_str());
+    }
+  } catch (const std::bad_alloc&) {                      // of what renders; the host's function throws nothing
+    said.text = "out of memory";
+  }
+  last = std::move(said);
+  telling = false;
 }
 
 tilec_status fail(tilec_status status, lang::Diagnostic diagnostic, const std::vector<lang::Source>& sources = {}) {
@@ -131,11 +179,15 @@ template <class F> tilec_status caught(F f) noexcept {
 }
 
 template <class F> tilec_status guarded(F f) noexcept {
-  const runtime::Busy busy;
-  return caught([&] {
-    last = {};
-    return f();
-  });
+  const tilec_status status = [&] {
+    const runtime::Busy busy;
+    return caught([&] {
+      last = {};
+      return f();
+    });
+  }();
+  tell_host();
+  return status;
 }
 
 [[noreturn]] void misuse(const char* function, const std::string& what) { throw runtime::argument_error(messages::bad_call, function, what); }
@@ -352,9 +404,13 @@ runtime::Argument argument_of(const tilec_argument& given, const std::string& na
       argument.add = true;
       [[fallthrough]];
     case TILEC_TENSOR: argument.tensor = tensor_of(given, name); break;
+    case TILEC_NONE:
+      if (side == Side::Input) throw runtime::argument_error(messages::bad_value, name, "it is an input: what is not given is left out");
+      argument.unwanted = true;
+      break;
     default: throw runtime::argument_error(messages::bad_value, name, fmt::format("its kind is {}, which no tilec_argument_kind is", kind));
   }
-  if (side == Side::Output && !argument.tensor) throw runtime::argument_error(messages::bad_value, name, "it is an output, which takes a tensor and no number");
+  if (side == Side::Output && !argument.tensor && !argument.unwanted) throw runtime::argument_error(messages::bad_value, name, "it is an output, which takes a tensor and no number");
   return argument;
 }
 
@@ -367,6 +423,7 @@ std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::si
     if (given[k].name == nullptr && k >= names.size()) throw runtime::argument_error(messages::unknown_argument, fmt::format("{} {}", input ? "input" : "output", k + 1), "this program");
     arguments.push_back(argument_of(given[k], given[k].name != nullptr ? given[k].name : names[k], side));
   }
+  if (const auto unwanted = std::ranges::count(arguments, true, &runtime::Argument::unwanted); unwanted > 0 && static_cast<std::size_t>(unwanted) >= names.size()) misuse(function, "each result is TILEC_NONE: nothing is asked for");
   return arguments;
 }
 
@@ -508,7 +565,7 @@ codegen::Request pair_request(const runtime::Callable& callable, codegen::Deriva
 
 tilec_status derivative_of(const tilec_program* program, codegen::Derivative derivative, tilec_program** result, const char* function) {
   const runtime::Callable& callable = *need(program, function, "program").callable;
-  static_cast<void>(need(result, function, derivative.batch ? "batched" : derivative.forward ? "tangent" : "gradient"));
+  static_cast<void>(need(result, function, derivative.batch ? "batched" : derivative.forward ? "tangent" : derivative.values ? "both" : "gradient"));
   const codegen::Request request = differentiated(callable, std::move(derivative), function);
   auto made = std::make_unique<tilec_program>();
   made->callable = shared_callable(callable.loaded(), request, callable.kernels(), callable.disk());
@@ -534,7 +591,7 @@ std::vector<runtime::Tensor> memory_of(const runtime::Module& module, std::vecto
   std::vector<runtime::Tensor> outputs;
   for (const runtime::Port& port : module.outputs) {
     const auto at = std::ranges::find(results, port.name, &runtime::Argument::name);
-    if (at == results.end()) throw runtime::argument_error(messages::no_result, port.name);
+    if (at == results.end() || !at->tensor) throw runtime::argument_error(messages::no_result, port.name);
     outputs.push_back(*at->tensor);
     results.erase(at);
   }
@@ -644,25 +701,41 @@ size_t tilec_last_diagnostic_count(void) { return last.diagnostics.size(); }
 
 tilec_status tilec_last_diagnostic(size_t position, tilec_diagnostic* diagnostic) {
   if (diagnostic == nullptr || position >= last.diagnostics.size()) return TILEC_ARGUMENT_ERROR;  // leaves the diagnostics as they are
-  const lang::Diagnostic& d = last.diagnostics[position];
-  lang::Position begin{0, 0}, end{0, 0};
-  if (!d.span.empty()) {
-    begin = lang::position(source_of(d), d.span.begin);
-    end = lang::position(source_of(d), d.span.end);
-  }
-  *diagnostic = {static_cast<tilec_severity>(d.severity), d.code.c_str(), d.message.c_str(), source_of(d).name.c_str(), begin.line, begin.column, end.line, end.column, last.hints[position].c_str()};
+  *diagnostic = described(last, position);
   return TILEC_OK;
 }
 
 const char* tilec_last_diagnostic_text(size_t position) {
   if (position >= last.diagnostics.size()) return nullptr;
   const tilec_status status = caught([&] {
-    lang::Diagnostics one;
-    one.add(last.diagnostics[position]);
-    last.shown = lang::render(one, last.sources);
+    last.shown = rendered(last, position);
     return TILEC_OK;
   });
   return status == TILEC_OK ? last.shown.c_str() : nullptr;
+}
+
+tilec_status tilec_set_allocator(tilec_allocate_function allocate, tilec_free_function release, void* user) {
+  return guarded([&] {
+    if ((allocate == nullptr) != (release == nullptr)) misuse("tilec_set_allocator", fmt::format("`{}` is NULL and `{}` is not", allocate == nullptr ? "allocate" : "release", allocate == nullptr ? "release" : "allocate"));
+    runtime::allocator_hook().set(allocate != nullptr ? std::optional(runtime::Allocator{allocate, release, user}) : std::nullopt);
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_set_parallel_for(tilec_parallel_for_function run, int64_t workers, void* user) {
+  return guarded([&] {
+    constexpr int64_t most = 65536;
+    if (run != nullptr && (workers < 1 || workers > most)) misuse("tilec_set_parallel_for", fmt::format("`workers` is {}, where 1 to {} are possible", workers, most));
+    runtime::pool_hook().set(run != nullptr ? std::optional(runtime::HostPool{run, user, workers}) : std::nullopt);
+    return TILEC_OK;
+  });
+}
+
+tilec_status tilec_set_diagnostic_callback(tilec_diagnostic_function hear, void* user) {
+  return guarded([&] {
+    listener_hook().set(hear != nullptr ? std::optional(Listener{hear, user}) : std::nullopt);
+    return TILEC_OK;
+  });
 }
 
 tilec_status tilec_compile(const char* text, size_t length, const tilec_options* given, tilec_program** program) {
@@ -817,7 +890,7 @@ tilec_status tilec_vmap(const tilec_program* program, const char* const* inputs,
 }
 
 tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, const tilec_argument* arguments, size_t argument_count,
-                       tilec_kernel** forward, tilec_kernel** backward) {
+                       const tilec_argument* results, size_t result_count, tilec_kernel** forward, tilec_kernel** backward) {
   return guarded([&] {
     constexpr const char* function = "tilec_vjp";
     const tilec_program& p = need(program, function, "program");
@@ -825,9 +898,12 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
     static_cast<void>(need(backward, function, "backward"));
     const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
     const codegen::Request request = pair_request(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
-    const tilec_program pair{shared_callable(p.callable->loaded(), request, p.callable->kernels(), p.callable->disk()), p.inputs, p.outputs, p.name};
+    tilec_program pair{shared_callable(p.callable->loaded(), request, p.callable->kernels(), p.callable->disk()), {}, {}, {}};
+    lang::Diagnostics diagnostics;
+    if (result_count > 0 && !fill_names(pair, diagnostics)) return failed(diagnostics, p.callable->sources());
+    pair.inputs = p.inputs, pair.name = p.name;          // no cotangents: they come later
     std::shared_ptr<const runtime::Specialisation> made;
-    if (const tilec_status status = specialise(pair, in, {}, made); status != TILEC_OK) return status;
+    if (const tilec_status status = specialise(pair, in, arguments_of(results, result_count, pair, Side::Output, function), made); status != TILEC_OK) return status;
     auto first = kernel_of(made->module), second = kernel_of(made->backward);
     *forward = first.release();
     *backward = second.release();
@@ -975,7 +1051,10 @@ tilec_status tilec_run(const tilec_program* program, const tilec_argument* argum
     out = arguments_of(results, result_count, p, Side::Output, function);
     return specialise(p, in, out, made);
   });
-  return status == TILEC_OK ? caught([&] { return run_on(*made->module, in, out); }) : status;
+  if (status != TILEC_OK) return status;
+  const tilec_status ran = caught([&] { return run_on(*made->module, in, out); });
+  if (ran != TILEC_OK) tell_host();
+  return ran;
 }
 
 tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_kernel** ports) {

@@ -4,10 +4,12 @@
 // nothing is allocated, looked up or checked again. Workspace and blocks are a Frame; concurrent calls each borrow one.
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "poly/exact.h"
 #include "runtime/code.h"
 #include "runtime/error.h"
+#include "runtime/hooks.h"
 #include "runtime/module.h"
 #include "runtime/spare.h"
 
@@ -27,7 +29,8 @@ struct Frame {
 class CpuModule final : public Module {
  public:
   CpuModule(const codegen::Package& package, int threads)
-      : buffers_(package.buffers), workspace_(package.workspace), pool_(threads == 1 ? serial_pool() : default_pool()), bytes_((poly::Exact(package.locals) * pool_->workers + workspace_).get()), code_(package.code) {
+      : buffers_(package.buffers), workspace_(package.workspace), host_(threads == 1 ? nullptr : pool_hook().get()), pool_(threads == 1 ? serial_pool() : default_pool()),
+        bytes_((poly::Exact(package.locals) * (host_ != nullptr ? host_->workers : pool_->workers) + workspace_).get()), code_(package.code) {
     take(package);
     for (const codegen::Launch& launch : package.launches) {
       void* const symbol = code_.symbol(launch.kernel);
@@ -41,29 +44,27 @@ class CpuModule final : public Module {
 
   void run(void* const* in, void* const* out) const override {
     std::unique_ptr<Frame> frame = borrowed();
-    connect(*frame, in, out);
-    for (const Step& step : steps_) start(step, *frame);
+    execute(*frame, in, out, [] {});
     spare_.give(std::move(frame));
   }
 
   void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override {
     using Clock = std::chrono::steady_clock;
     std::unique_ptr<Frame> frame = borrowed();
-    connect(*frame, in, out);
     milliseconds.clear();
-    for (const Step& step : steps_) {
-      const Clock::time_point begin = Clock::now();
-      start(step, *frame);
-      milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
-    }
+    Clock::time_point begin = Clock::now();
+    execute(*frame, in, out, [&] {
+      const Clock::time_point end = Clock::now();
+      milliseconds.push_back(std::chrono::duration<double, std::milli>(end - begin).count());
+      begin = end;
+    });
     spare_.give(std::move(frame));
   }
 
   void run_in(void* const* in, void* const* out, void* workspace) const override {
     const std::unique_ptr<Frame> frame = new_frame();
     enter(*frame, workspace);
-    connect(*frame, in, out);
-    for (const Step& step : steps_) start(step, *frame);
+    execute(*frame, in, out, [] {});
   }
 
  private:
@@ -72,7 +73,7 @@ class CpuModule final : public Module {
   std::unique_ptr<Frame> borrowed() const {
     std::unique_ptr<Frame> frame = spare_.take();
     if (!frame) frame = new_frame();
-    if (frame->workspace.data == nullptr) {
+    if (bytes_ > 0 && frame->workspace.data == nullptr) {
       frame->workspace = allocate("the workspace of " + name, DType::U8, {bytes_});
       enter(*frame, frame->workspace.data);
     }
@@ -92,19 +93,26 @@ class CpuModule final : public Module {
       if (const auto buffer = static_cast<std::size_t>(buffer_of_[k]); buffer >= first) frame.views[k] = static_cast<char*>(workspace) + buffers_[buffer].offset;
   }
 
-  void connect(Frame& frame, void* const* in, void* const* out) const {
+  // `done` is called after each step.
+  template <class Done> void execute(Frame& frame, void* const* in, void* const* out, Done done) const {
     const int ins = static_cast<int>(inputs.size()), outs = static_cast<int>(outputs.size());
     for (std::size_t k = 0; k < buffer_of_.size(); ++k) {
       const int buffer = buffer_of_[k];
       if (buffer < ins) frame.views[k] = in[buffer];
       else if (buffer < ins + outs) frame.views[k] = out[buffer - ins];
     }
+    std::optional<HostTurns> turns;
+    if (host_ != nullptr) turns.emplace(*host_);
+    for (const Step& step : steps_) {
+      step.entry(frame.views.data() + step.first_view, turns ? turns->face() : pool_, frame.locals);
+      if (turns) turns->check();                         // the next step would read what was not written
+      done();
+    }
   }
-
-  void start(const Step& step, Frame& frame) const { step.entry(frame.views.data() + step.first_view, pool_, frame.locals); }
 
   std::vector<codegen::Place> buffers_;
   std::int64_t workspace_;
+  const HostPool* host_;                                 // null: our own pool
   const tilec_parallel* pool_;
   std::int64_t bytes_;                                   // of the workspace, with what workers have
   Code code_;

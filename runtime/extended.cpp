@@ -69,6 +69,7 @@ class Extended final : public Module {
     spare_.give(std::move(held));
     for (std::size_t k = 0; k < checks_.size(); ++k) look_at(checks_[k], found[2 * k], found[2 * k + 1]);
   }
+  bool has_device() const override { return inner_->has_device(); }
 
   static void copy(const Port& port, void* data, const Tensor& to) {
     const Tensor tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr};

@@ -32,6 +32,7 @@ class DeviceModule final : public Module {
   void run(void* const* in, void* const* out) const override { run_on_copies(in, out, nullptr); }
   void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override { run_on_copies(in, out, &milliseconds); }
 
+  bool has_device() const override { return true; }
   std::int64_t device_workspace() const override { return buffers_.size() > inputs.size() + outputs.size() ? workspace_ : 0; }
   void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
     if (generation() != generation_) throw device_of_parent(target_);
@@ -131,6 +132,7 @@ class PairModule final : public Module {
     backward_->run_timed(taken.data(), out + shown, of_backward);
     milliseconds->insert(milliseconds->end(), of_backward.begin(), of_backward.end());
   }
+  bool has_device() const override { return forward_->has_device(); }
 
   std::shared_ptr<const Module> forward_, backward_;
   std::size_t kept_;
@@ -163,7 +165,7 @@ void Module::take_launches(const Module& inner) {
 }
 
 void Module::run_on(void* const*, void* const*, void*, void*) const {
-  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel runs on the CPU").hint("`tilec_kernel_run` takes memory of the host");
+  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel does more than run on its device").hint("`tilec_kernel_run` takes memory of the host");
 }
 
 void check_machine(const codegen::Package& package) {

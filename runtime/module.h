@@ -36,7 +36,8 @@ class Module {
   virtual std::int64_t workspace() const { return 0; }
   virtual void run_in(void* const* inputs, void* const* outputs, void*) const { run(inputs, outputs); }
   // On row-major tensors in the memory of the module's device, and device_workspace() bytes there: started on `stream` (a CUstream; null: the
-  // default one), not waited for.
+  // default one), not waited for. Not where has_device() is false: the host's memory is all there is.
+  virtual bool has_device() const { return false; }
   virtual std::int64_t device_workspace() const { return 0; }
   virtual void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 

@@ -175,6 +175,10 @@ void Caller::check_on_device(const Port& port, const Layout& layout, const void*
 }
 
 void Caller::run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const {
+  if (!module_.has_device()) {
+    if (stream != nullptr) throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel runs on the CPU, which has no streams").hint("let `stream` be NULL: the call waits for its results");
+    return run(inputs, outputs, workspace);
+  }
   const std::int64_t bytes = module_.device_workspace();
   if (bytes > 0 && !workspace) throw argument_error(messages::bad_tensor, "workspace", fmt::format("it is NULL, and the kernel needs {} bytes", bytes));
   if (bytes > 0) check_workspace(inputs, outputs, workspace, bytes);

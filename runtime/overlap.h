@@ -37,7 +37,8 @@ class Caller {
   explicit Caller(const Module& module);
   void run(void* const* inputs, void* const* outputs, void* workspace = nullptr) const;  // workspace: Module::run_in; null: the module's own
   void run_timed(void* const* inputs, void* const* outputs, std::vector<double>& milliseconds) const;  // Module::run_timed
-  // Module::run_on. Nothing is copied there: an input that shares memory with an output is refused, as are strides (E0559).
+  // Module::run_on. Nothing is copied there: an input that shares memory with an output is refused, as are strides (E0559). Without a device: run,
+  // of no stream.
   void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 
  private:

@@ -40,8 +40,6 @@ int thread_count() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-using Turn = void (*)(void* arguments, std::int64_t i, std::int64_t worker);
-
 class Pool {  // NOLINT(clang-analyzer-optin.performance.Padding)
  public:
   explicit Pool(int threads) : threads_(threads) {

@@ -17,6 +17,8 @@ struct tilec_parallel {
 
 namespace tilec::runtime {
 
+using Turn = void (*)(void* arguments, std::int64_t i, std::int64_t worker);
+
 const tilec_parallel* default_pool();                  // TILEC_THREADS or the number of cores; spin, then sleep
 const tilec_parallel* serial_pool();
 

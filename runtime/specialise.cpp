@@ -13,6 +13,7 @@
 #include "runtime/batches.h"
 #include "runtime/error.h"
 #include "runtime/extended.h"
+#include "runtime/hooks.h"
 #include "runtime/numbers.h"
 #include "runtime/overlap.h"
 
@@ -90,6 +91,17 @@ bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::s
   }
   if (!same) diagnostics.report(tensor.span, messages::wrong_shape, without_mark(tensor.name), wanted.empty() ? "a scalar" : fmt::format("{}", fmt::join(wanted, " by ")), describe(shape));
   return same;
+}
+
+// The outputs that a caller does not leave out, by name.
+std::vector<std::string> wanted(const poly::Program& program, const std::vector<Argument>& results) {
+  std::vector<std::string> names;
+  for (const poly::TensorId id : program.outputs) {
+    const std::string name = without_mark(program.tensor(id).name);
+    const Argument* result = find(results, name);
+    if (result == nullptr || !result->unwanted) names.push_back(name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -289,7 +301,8 @@ bool Callable::is_cotangent(const std::string& name) const {
 
 std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
-  const std::optional<poly::Program> program = outline(arguments, request, diagnostics);
+  std::optional<poly::Program> program = outline(arguments, request, diagnostics);
+  if (program && std::ranges::any_of(results, &Argument::unwanted)) program = codegen::restricted(*program, request.outputs = wanted(*program, results));
   if (!program || !have_extents(*this, request, diagnostics)) return std::nullopt;
   if (!bind_scalars(*program, arguments, request, diagnostics)) return std::nullopt;
   bool fits = true;
@@ -344,9 +357,9 @@ bool Callable::check_result(const poly::Tensor& tensor, const Argument& result, 
 }
 
 std::string Callable::key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const {
-  std::string key;
+  std::string key = fmt::format("{}|", fmt::ptr(pool_hook().get()));  // a module keeps the pool that it was loaded with
   const auto add = [&](const Argument& a) {
-    if (!a.tensor) key += fmt::format("{}:{}", a.name, a.large ? "large" : a.is_integer ? "integer" : "real");
+    if (!a.tensor) key += fmt::format("{}:{}", a.name, a.unwanted ? "unwanted" : a.large ? "large" : a.is_integer ? "integer" : "real");
     else key += fmt::format("{}:{}[{}|{}]", a.name, lang::name(a.tensor->dtype), fmt::join(a.tensor->shape, ","), fmt::join(a.tensor->strides, ","));
     if (a.add) key += "+=";
     const bool scalar = a.tensor ? a.tensor->shape.empty() && !lang::is_float(a.tensor->dtype) : a.is_integer;
@@ -382,7 +395,7 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   if (!loads) return nullptr;
   made->said = std::move(said);
   made->module = loads->module, made->backward = loads->backward;
-  if (!ports_fit(made->module->inputs, arguments, diagnostics) || !ports_fit(made->module->outputs, results, diagnostics)) return nullptr;
+  if (!ports_fit(made->module->inputs, arguments, diagnostics) || !ports_fit((made->backward ? made->backward : made->module)->outputs, results, diagnostics)) return nullptr;
   std::vector<std::shared_ptr<const Specialisation>> gone;  // destroyed when the lock is open again
   {
     const std::lock_guard lock(mutex_);
@@ -414,11 +427,14 @@ std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Reques
   if (!whole) return std::nullopt;
   stages = std::move(*whole);
   if (request.target.family == Family::Reference) {
-    const auto interpreted = [&](const codegen::Stages& s) { return extended(load_reference(*s.bounded, request), {request.accumulate, s.outputs, s.checks}, sources()); };
-    return Loads{interpreted(stages), backward ? interpreted(*backward) : nullptr};
+    const auto interpreted = [&](const codegen::Stages& s, codegen::Half half) {
+      const codegen::Request own = request_of(request, half);
+      return extended(load_reference(*s.bounded, own), {own.accumulate, s.outputs, s.checks}, sources());
+    };
+    return Loads{interpreted(stages, codegen::Half::Forward), backward ? interpreted(*backward, codegen::Half::Backward) : nullptr};
   }
-  Compiled compiled{{half_of(stages, request)}, {}};
-  if (backward) compiled.halves.push_back(half_of(*backward, request));
+  Compiled compiled{{half_of(stages, request_of(request, codegen::Half::Forward))}, {}};
+  if (backward) compiled.halves.push_back(half_of(*backward, request_of(request, codegen::Half::Backward)));
   if (lasts) {
     compiled.said = said.all();
     disk_->keep(text, compiled, diagnostics);
@@ -427,8 +443,8 @@ std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Reques
 }
 
 Callable::Loads Callable::loaded(const Compiled& compiled, const codegen::Request& request) const {
-  const auto module = [&](const Half& half) { return extended(load(half.package, request), {request.accumulate, half.outputs, half.checks}, sources()); };
-  return {module(compiled.halves.front()), compiled.halves.size() > 1 ? module(compiled.halves.back()) : nullptr};
+  const auto module = [&](const Half& half, codegen::Half which) { return extended(load(half.package, request), {request_of(request, which).accumulate, half.outputs, half.checks}, sources()); };
+  return {module(compiled.halves.front(), codegen::Half::Forward), compiled.halves.size() > 1 ? module(compiled.halves.back(), codegen::Half::Backward) : nullptr};
 }
 
 // What is kept has no stages: they are many times larger than the machine code.

@@ -32,6 +32,7 @@ struct Argument {
   double real = 0;                                     // its value, always
   bool large = false;                                  // an integer from 2^63 on: `integer` holds its bits
   bool add = false;                                    // of a result: the call adds to what the tensor holds
+  bool unwanted = false;                               // of a result: it is not computed
 };
 
 struct Specialisation {

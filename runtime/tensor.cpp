@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 
 #include "poly/no_memory.h"
 #include "runtime/error.h"
+#include "runtime/hooks.h"
 
 namespace tilec::runtime {
 
@@ -159,11 +161,20 @@ std::int64_t byte_count(std::string_view name, DType dtype, const std::vector<st
 }
 
 Tensor allocate(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape) {
-  const std::int64_t bytes = byte_count(name, dtype, shape);
-  const std::size_t rounded = (static_cast<std::size_t>(bytes) + 64) / 64 * 64;  // at least one line, so that data is never null
-  void* data = poly::has_room(rounded) ? std::aligned_alloc(64, rounded) : nullptr;
+  constexpr std::size_t aligned = 64;
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(byte_count(name, dtype, shape), 1));  // data is never null
+  const auto tensor = [&](void* data, auto release) { return Tensor{data, dtype, shape, row_major(shape), {kDLCPU, 0}, std::shared_ptr<void>(data, release)}; };
+  if (const Allocator* host = allocator_hook().get()) {
+    void* const data = host->allocate(host->user, bytes, aligned);
+    if (data == nullptr) throw machine_error(messages::out_of_memory, name, fmt::format("the allocator of the host gave NULL for {} bytes", bytes));
+    Tensor given = tensor(data, [host, bytes](void* memory) { host->release(host->user, memory, bytes, aligned); });
+    if (reinterpret_cast<std::uintptr_t>(data) % aligned == 0) return given;
+    throw machine_error(messages::out_of_memory, name, fmt::format("the allocator of the host gave address {} for {} bytes aligned to {}", data, bytes, aligned));
+  }
+  const std::size_t rounded = (bytes + aligned - 1) / aligned * aligned;
+  void* const data = poly::has_room(rounded) ? std::aligned_alloc(aligned, rounded) : nullptr;
   if (data == nullptr) throw machine_error(messages::out_of_memory, name, fmt::format("{} bytes", bytes));
-  return Tensor{data, dtype, shape, row_major(shape), {kDLCPU, 0}, std::shared_ptr<void>(data, std::free)};
+  return tensor(data, std::free);
 }
 
 DLDataType dl_type(DType dtype) {

@@ -20,10 +20,11 @@
  *    program or kernel may be used from several threads at once. A program outlives its file, a kernel its program.
  *  - Strings given to tilec are copied; strings it returns live as long as the handle they came from, or (errors) until the
  *    thread's next call. All are UTF-8 and end with a zero byte.
- *  - Option structs start with their own size, so that old callers work with a newer library. NULL means all defaults. A size of 0,
+ *  - Option structs start with their own size, so that old callers work with a newer library. A size of 0,
  *    one that ends within a field, and fields that this library does not know yet are TILEC_ARGUMENT_ERROR.
- *  - A pointer that is NULL where this header does not allow it, a count whose list is NULL, a name that is NULL, unknown or given twice, a
- *    value that an enum does not have: each is TILEC_ARGUMENT_ERROR or TILEC_TYPE_ERROR with a message that names it (E0554, E0555, E0559).
+ *  - NULL is allowed for options (all defaults), for a list of which 0 are counted, for a text of length 0, and where a comment here says so. A
+ *    pointer that is NULL elsewhere, a count whose list is NULL, a name that is NULL, unknown or given twice, a value that an enum does not
+ *    have: each is TILEC_ARGUMENT_ERROR or TILEC_TYPE_ERROR with a message that names it (E0554, E0555, E0559), and nothing was done.
  *    A question about a NULL handle that has no status answers 0 or NULL. Pointers that are neither NULL nor right cannot be told.
  *  - tilec never prints, never exits, installs no signal handlers, and lets no C++ exception out.
  *  - Tensors are borrowed: tilec reads and writes caller's memory during a call and keeps no pointer to it afterwards.
@@ -48,11 +49,12 @@
 extern "C" {
 #endif
 
-#define TILEC_VERSION_MAJOR 0
-#define TILEC_VERSION_MINOR 1
+#define TILEC_VERSION_MAJOR 1
+#define TILEC_VERSION_MINOR 0
 #define TILEC_VERSION_PATCH 0
 
-/* The version of the library that is loaded: major * 10000 + minor * 100 + patch. */
+/* The version of the library that is loaded: major * 10000 + minor * 100 + patch. A program runs with the library of its header's major version and
+ * of the same minor version or a later one, which has all that the earlier ones had. */
 TILEC_API int tilec_version(void);
 
 typedef enum tilec_status {
@@ -87,6 +89,37 @@ TILEC_API size_t tilec_last_diagnostic_count(void);
 TILEC_API tilec_status tilec_last_diagnostic(size_t position, tilec_diagnostic* diagnostic);
 /* The same as text, with source lines and carets; NULL past the end. */
 TILEC_API const char* tilec_last_diagnostic_text(size_t position);
+
+/* ---- The host's own ------------------------------------------------------------------------------------------------------------ */
+
+/* What a process has already may be used instead of tilec's own: memory, threads, a log. Each is set for the whole process, at any time and from any
+ * thread; NULL gives back tilec's own. The functions may be called from every thread that calls tilec, several at once. They return: no exception, no
+ * longjmp. `user` is passed on as it is, and it and the functions stay usable as long as anything that may call them: see each. */
+
+/* Memory of data: workspaces of runs, copies of inputs that lie under outputs, what outputs held that are added to, packed copies for devices. Not that
+ * of a device, of the interpreter (target reference) or of programs and kernels. `bytes` is 1 and more, `alignment` 64. NULL, or an address that is not
+ * aligned, makes the call that asked TILEC_DEVICE_ERROR (E0512), which says for what and how many bytes. A kernel keeps workspaces for its next
+ * runs (tilec_kernel_run_in needs none), and frees them when it goes, and its program: what came from `allocate` goes to the `release` that was set with it, with
+ * the same `bytes` and `alignment`. One of both NULL is TILEC_ARGUMENT_ERROR. */
+typedef void* (*tilec_allocate_function)(void* user, size_t bytes, size_t alignment);
+typedef void (*tilec_free_function)(void* user, void* memory, size_t bytes, size_t alignment);
+TILEC_API tilec_status tilec_set_allocator(tilec_allocate_function allocate, tilec_free_function release, void* user);
+
+/* Threads of the cpu target: calls turn(arguments, i, worker) once for every 0 <= i < count, on any threads and in any order, and returns 0 when all are done.
+ * Turns that run at one time have different workers, 0 <= worker < workers; the second `workers` is that of tilec_set_parallel_for, or count where that is
+ * less. An object file of `tilec build` asks for the same (tilec_parallel_for of its header). A turn takes no lock and may have a loop of its own, for which the
+ * function is called again, from the thread of the turn. Another answer than 0, a turn left out, and an `i` or `worker` out of range are TILEC_DEVICE_ERROR
+ * (E0554) of the run, whose outputs then hold anything. Kernels have the threads that were set when they were specialised or loaded, as long as they
+ * live: set it first. `workers`: 1 to 65536; some kernels have memory for each in their workspace. options.threads 1 asks for no threads. */
+typedef void (*tilec_turn)(void* arguments, int64_t i, int64_t worker);
+typedef int (*tilec_parallel_for_function)(void* user, int64_t count, int64_t workers, tilec_turn turn, void* arguments);
+TILEC_API tilec_status tilec_set_parallel_for(tilec_parallel_for_function run, int64_t workers, void* user);
+
+/* Hears what tilec_last_diagnostic would tell, of each call that has something to say, on its thread and before it returns: errors, warnings and remarks in order,
+ * with the text of tilec_last_diagnostic_text. Both arguments live until it returns. It may call tilec: what those calls say it is not told, and
+ * tilec_last_error() behind the first call is the first call's. */
+typedef void (*tilec_diagnostic_function)(void* user, const tilec_diagnostic* diagnostic, const char* text);
+TILEC_API tilec_status tilec_set_diagnostic_callback(tilec_diagnostic_function hear, void* user);
 
 /* ---- Programs ---------------------------------------------------------------------------------------------------------------- */
 
@@ -265,14 +298,15 @@ typedef enum tilec_argument_kind {
                         in a derivative it is a real */
   TILEC_REAL = 2,
   TILEC_ADD = 3,     /* of a result: `tensor`, and the call adds to what it holds instead of writing it */
-  TILEC_UNSIGNED = 4 /* a plain number from 0 to 2^64 - 1: `integer` holds its bits */
-  /* a result is TILEC_TENSOR or TILEC_ADD */
+  TILEC_UNSIGNED = 4, /* a plain number from 0 to 2^64 - 1: `integer` holds its bits */
+  TILEC_NONE = 5     /* of a result: nobody wants it. It is not computed, nor what only it needs, and an input that only it reads may be missing */
+  /* a result is TILEC_TENSOR, TILEC_ADD or TILEC_NONE */
 } tilec_argument_kind;
 
 typedef struct tilec_argument {
   const char* name; /* NULL: by position, which is that in the list */
   tilec_argument_kind kind;
-  const DLTensor* tensor;
+  const DLTensor* tensor; /* of TILEC_TENSOR and TILEC_ADD; NULL there is TILEC_ARGUMENT_ERROR. Else not looked at */
   int64_t integer;
   double real;
 } tilec_argument;
@@ -292,7 +326,8 @@ typedef struct tilec_kernel tilec_kernel;
 
 /* Compiles, or finds what an equal call compiled. `results` are outputs whose memory the caller chose, for their strides; others
  * are row-major. A result of kind TILEC_ADD is added to by every run (O = O + what the program computes, rounded once to O's type), as
- * when gradients are accumulated. The tensors are looked at during the call only. */
+ * when gradients are accumulated; one of kind TILEC_NONE is no output of the kernel. All of them TILEC_NONE is TILEC_ARGUMENT_ERROR. The tensors are
+ * looked at during the call only, and the `data` of results not at all. */
 TILEC_API tilec_status tilec_specialize(const tilec_program* program, const tilec_argument* arguments, size_t argument_count,
                                         const tilec_argument* results, size_t result_count, tilec_kernel** kernel);
 TILEC_API void tilec_kernel_destroy(tilec_kernel* kernel);
@@ -306,14 +341,19 @@ TILEC_API tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t po
 /* Forward and backward as two kernels, for when cotangents come later. `forward` takes the program's inputs and gives its outputs, then what
  * backward needs of the values in between; `backward` takes, by name, some of the inputs, outputs and kept values, then the cotangents (row-major),
  * and gives the gradients. What is kept and what is computed again is decided from exact counts ([[save]] and [[recompute]] in the text decide for
- * their tensor). Ports tell names, types and shapes; memory that goes from one to the other must not change in between. */
+ * their tensor). Ports tell names, types and shapes; memory that goes from one to the other must not change in between. `results` are gradients, by
+ * name or in the order of the outputs of tilec_gradient, as tilec_specialize takes them: TILEC_ADD where backward adds to what dX holds, TILEC_NONE
+ * where dX is not wanted, as if `wrt` did not name it. Forward mode has no pair: what a tangent needs is computed where it is needed, so tilec_jvp is one kernel; for many
+ * tangents at one point tilec_vmap of it, by the inputs `tX`, computes what does not depend on them once. */
 TILEC_API tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count,
-                                 const tilec_argument* arguments, size_t argument_count, tilec_kernel** forward, tilec_kernel** backward);
+                                 const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count,
+                                 tilec_kernel** forward, tilec_kernel** backward);
 
 /* Bytes of memory that a run needs beside its ports. */
 TILEC_API size_t tilec_kernel_workspace(const tilec_kernel* kernel);
 
-/* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k, aligned to its element (E0556).
+/* Runs on host memory and waits: inputs[k] and outputs[k] point at element 0 of the tensor of port k, aligned to its element (E0556); one is NULL only where the
+ * tensor has no elements (E0559).
  * An input that shares memory with an output is copied first, so the call means what it means with memory apart. Outputs that share
  * memory are refused (E0552), and at tilec_specialize an output whose strides make elements meet (E0553). */
 TILEC_API tilec_status tilec_kernel_run(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs);
@@ -335,7 +375,9 @@ TILEC_API tilec_status tilec_kernel_run_timed(const tilec_kernel* kernel, const 
  * GPU's memory (CUdeviceptr, in its primary context, aligned to 16). The work starts behind what `stream` has to do (a CUstream or cudaStream_t;
  * NULL: the default stream); what is behind it on that stream finds the results. `workspace`: tilec_kernel_device_workspace(kernel) bytes of the
  * GPU's, aligned to 64, for one run at a time; NULL where that is 0. Nothing is copied: an input that shares memory with an output is refused, as
- * are other strides (E0559), and kernels of other targets. An address that is none of the GPU's is found by the driver, later. */
+ * are other strides (E0559), and kernels of target opencl. An address that is none of the GPU's is found by the driver, later.
+ *
+ * A kernel of the CPU (cpu, reference) has no streams: `stream` is NULL, and the call is tilec_kernel_run_in, which is done when it returns. */
 TILEC_API size_t tilec_kernel_device_workspace(const tilec_kernel* kernel);
 TILEC_API tilec_status tilec_kernel_run_on(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, void* workspace, void* stream);
 
@@ -345,7 +387,8 @@ TILEC_API tilec_status tilec_kernel_run_on(const tilec_kernel* kernel, const voi
 TILEC_API tilec_status tilec_call(const tilec_kernel* kernel, const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs, size_t output_count, void* workspace,
                                   void* stream);
 
-/* Specialises and runs in one call. */
+/* Specialises and runs in one call, and waits. Every output is in `results`: memory to write, to add to, or TILEC_NONE; one that is not is
+ * TILEC_ARGUMENT_ERROR (E0558). */
 TILEC_API tilec_status tilec_run(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results,
                                  size_t result_count);
 
@@ -445,7 +488,7 @@ typedef struct tilec_stage {
   int is_text;
 } tilec_stage;
 
-/* All stages, in the order of work; they live as long as the library. */
+/* All stages, in the order of work; they live as long as the library. `count` may be NULL: it is the same in every call. */
 TILEC_API const tilec_stage* tilec_stages(size_t* count);
 
 /* A stage as text or bytes, by its name. Arguments may be left out as long as the stage needs no numbers. */

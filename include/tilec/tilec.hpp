@@ -15,7 +15,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <memory_resource>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -88,6 +90,58 @@ inline std::vector<const char*> pointers(const std::vector<std::string>& names) 
 inline const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
 }  // namespace detail
+
+// ---- The host's own ---------------------------------------------------------------------------------------------------------------
+
+// For the whole process, as in tilec.h. What is pointed to is borrowed, for as long as anything that may call it; null gives back tilec's own. What it
+// throws does not get further: no memory, a run that fails.
+inline void set_allocator(std::pmr::memory_resource* const resource) {
+  const auto allocate = [](void* user, const std::size_t bytes, const std::size_t alignment) -> void* {
+    try {
+      return static_cast<std::pmr::memory_resource*>(user)->allocate(bytes, alignment);
+    } catch (...) {
+      return nullptr;
+    }
+  };
+  const auto release = [](void* user, void* memory, const std::size_t bytes, const std::size_t alignment) { static_cast<std::pmr::memory_resource*>(user)->deallocate(memory, bytes, alignment); };
+  detail::check(resource != nullptr ? tilec_set_allocator(allocate, release, resource) : tilec_set_allocator(nullptr, nullptr, nullptr));
+}
+
+// turn(i, worker), once for every 0 <= i < count.
+class Turn {
+ public:
+  Turn(const tilec_turn turn, void* arguments) noexcept : turn_(turn), arguments_(arguments) {}
+  void operator()(const std::int64_t i, const std::int64_t worker) const { turn_(arguments_, i, worker); }
+
+ private:
+  tilec_turn turn_;
+  void* arguments_;
+};
+using ParallelFor = std::function<void(std::int64_t count, std::int64_t workers, Turn turn)>;
+
+inline void set_parallel_for(ParallelFor* const run, const std::int64_t workers) {
+  const auto call = [](void* user, const std::int64_t count, const std::int64_t most, const tilec_turn turn, void* arguments) {
+    try {
+      (*static_cast<ParallelFor*>(user))(count, most, Turn(turn, arguments));
+      return 0;
+    } catch (...) {
+      return 1;
+    }
+  };
+  detail::check(run != nullptr ? tilec_set_parallel_for(call, workers, run) : tilec_set_parallel_for(nullptr, 0, nullptr));
+}
+
+using Listener = std::function<void(const Diagnostic&)>;
+
+inline void set_diagnostic_callback(Listener* const listener) {
+  const auto hear = [](void* user, const tilec_diagnostic* one, const char* text) {
+    try {
+      (*static_cast<Listener*>(user))({one->severity, one->code, one->message, one->file, one->hint, one->line, one->column, one->end_line, one->end_column, text});
+    } catch (...) {                                      // NOLINT(bugprone-empty-catch): the call has its own error
+    }
+  };
+  detail::check(listener != nullptr ? tilec_set_diagnostic_callback(hear, listener) : tilec_set_diagnostic_callback(nullptr, nullptr));
+}
 
 // ---- Tensors --------------------------------------------------------------------------------------------------------------------
 
@@ -175,17 +229,24 @@ inline Argument named(std::string name, Argument value) {
   return value;
 }
 
-// An output: a tensor to write, or to add to: tilec::add(dK).
+// An output: a tensor to write, one to add to (tilec::add(dK)), or nothing: tilec::none is not computed. By position, or by name: tilec::named("dK", add(dK)).
+struct None {};
+inline constexpr None none{};
+
 class Result : public Argument {
  public:
   Result(Tensor tensor) : Argument(TILEC_TENSOR, std::move(tensor)) {}
+  Result(None) : Argument(TILEC_NONE, Tensor(nullptr, TILEC_F32, {})) {}
 
  private:
   friend Result add(Tensor tensor);
+  friend Result named(std::string name, Result value);
+  explicit Result(Argument value) : Argument(std::move(value)) {}
   Result(const tilec_argument_kind kind, Tensor tensor) : Argument(kind, std::move(tensor)) {}
 };
 
 inline Result add(Tensor tensor) { return {TILEC_ADD, std::move(tensor)}; }
+inline Result named(std::string name, Result value) { return Result(named(std::move(name), static_cast<Argument&&>(value))); }
 
 // A list as C takes it, for one call.
 class Arguments {
@@ -246,7 +307,7 @@ class Kernel {
     detail::check(tilec_kernel_run_in(get(), in.data(), out.data(), workspace));
   }
 
-  // A kernel of target cuda, where its tensors are: tilec_kernel_run_on.
+  // A kernel of target cuda, where its tensors are; one of the CPU as run, of no stream: tilec_kernel_run_on.
   void run_on(const std::vector<const void*>& in, const std::vector<void*>& out, void* workspace, void* stream) const {
     counted(in.size(), out.size());
     detail::check(tilec_kernel_run_on(get(), in.data(), out.data(), workspace, stream));
@@ -372,6 +433,13 @@ class Program {
   Program gradient(const Names& wrt = {}, const Names& of = {}) const { return derived(tilec_gradient, wrt, of); }
   Program jvp(const Names& wrt = {}, const Names& of = {}) const { return derived(tilec_jvp, wrt, of); }
   Program value_and_gradient(const Names& wrt = {}, const Names& of = {}) const { return derived(tilec_value_and_gradient, wrt, of); }
+  // The program for a batch of these inputs (none: all): tilec_vmap.
+  Program vmap(const Names& inputs = {}) const {
+    const auto names = detail::pointers(inputs);
+    tilec_program* program = nullptr;
+    detail::check(tilec_vmap(get(), names.data(), names.size(), &program));
+    return Program(program);
+  }
   Program with_plan(const std::string_view plan) const {
     tilec_program* program = nullptr;
     detail::check(tilec_with_plan(get(), plan.data(), plan.size(), &program));
@@ -400,11 +468,12 @@ class Program {
     return Kernel(ports).outputs();
   }
 
-  Pair vjp(const Inputs& in, const Names& wrt = {}, const Names& of = {}) const {
-    const Arguments arguments(in);
+  // `gradients`: which of them are added to, have strides of their own, or are not wanted.
+  Pair vjp(const Inputs& in, const Names& wrt = {}, const Names& of = {}, const Results& gradients = {}) const {
+    const Arguments arguments(in), results(gradients);
     const auto from = detail::pointers(of), to = detail::pointers(wrt);
     tilec_kernel *forward = nullptr, *backward = nullptr;
-    detail::check(tilec_vjp(get(), from.data(), from.size(), to.data(), to.size(), arguments.data(), arguments.size(), &forward, &backward));
+    detail::check(tilec_vjp(get(), from.data(), from.size(), to.data(), to.size(), arguments.data(), arguments.size(), results.data(), results.size(), &forward, &backward));
     return {Kernel(forward), Kernel(backward)};
   }
 

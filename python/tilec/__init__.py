@@ -365,7 +365,7 @@ class Program:
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
         forward, backward = _ctypes.c_void_p(), _ctypes.c_void_p()
-        _check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
+        _check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, None, 0, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
         said = _said()
         pair = _Pair(forward.value, backward.value, self.inputs, self.outputs)
         _refuse_sizes(self.inputs, values, pair.sizes)
@@ -788,7 +788,7 @@ def stages() -> "dict[str, Stage]":
 
 
 def version() -> str:
-    """The version of the library, such as "0.1.0"."""
+    """The version of the library, such as "1.0.0"."""
     number = _c.lib.tilec_version()
     return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
 

@@ -5,6 +5,7 @@ import ctypes as c
 import os
 import pathlib
 
+VERSION = 1, 0, 0                                        # of the header that this file repeats
 OK, PROGRAM_ERROR, ARGUMENT_ERROR, DEVICE_ERROR, TYPE_ERROR, INTERNAL_ERROR = 0, 1, 2, 3, 4, 70
 TENSOR, INTEGER, REAL, ADD, UNSIGNED = 0, 1, 2, 3, 4
 
@@ -85,6 +86,11 @@ def _declared(library: c.CDLL, signatures: dict) -> c.CDLL:
 
 
 def _load() -> c.CDLL:
+    library = c.CDLL(_path)
+    number = library.tilec_version()
+    found = number // 10000, number // 100 % 100, number % 100
+    if found[0] != VERSION[0] or found[1] < VERSION[1]:
+        raise ImportError("%s is version %d.%d.%d; this package takes version %d.%d and later ones before %d.0" % (_path, *found, *VERSION[:2], VERSION[0] + 1))
     handle, text, count = c.c_void_p, c.c_char_p, c.c_size_t
     arguments = [c.POINTER(Argument), count]
     signatures = {
@@ -108,7 +114,7 @@ def _load() -> c.CDLL:
         "tilec_jvp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_value_and_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_vmap": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(handle)]),
-        "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, c.POINTER(handle), c.POINTER(handle)]),
+        "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, *arguments, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_with_plan": (c.c_int, [handle, text, count, c.POINTER(handle)]),
         "tilec_program_destroy": (None, [handle]),
         "tilec_program_name": (text, [handle]),
@@ -144,7 +150,7 @@ def _load() -> c.CDLL:
         "tilec_buffer_size": (count, [handle]),
         "tilec_buffer_destroy": (None, [handle]),
     }
-    return _declared(c.CDLL(_path), signatures)
+    return _declared(library, signatures)
 
 
 def _load_python() -> c.PyDLL:

@@ -276,7 +276,7 @@ static void forward_and_backward_are_a_pair(void) {
   double sum = 0;
   for (k = 0; k < 5; ++k) memory_of("X")[k] = 0.1f * (float)k, sum += exp(0.4 * k);
   arguments[0] = argument(&tx);
-  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, arguments, 1, &forward, &backward) == TILEC_OK);
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, arguments, 1, NULL, 0, &forward, &backward) == TILEC_OK);
   run_by_name(forward);
   EXPECT(fabs((double)memory_of("L")[0] - sum) < 1e-4);
   memory_of("dL")[0] = 3;
@@ -290,11 +290,161 @@ static void forward_and_backward_are_a_pair(void) {
   run_by_name(kernel);
   EXPECT(fabs((double)memory_of("L")[0] - sum) < 1e-4 && fabs((double)memory_of("dX")[4] - 12 * exp(1.6)) < 1e-3);
   EXPECT(tilec_gradient(both, NULL, 0, NULL, 0, &again) == TILEC_ARGUMENT_ERROR && again == NULL);
-  EXPECT(tilec_vjp(NULL, NULL, 0, NULL, 0, arguments, 1, &forward, &backward) == TILEC_ARGUMENT_ERROR);
-  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, arguments, 1, NULL, &backward) == TILEC_ARGUMENT_ERROR);
-  EXPECT(tilec_vjp(program, NULL, 1, NULL, 0, arguments, 1, &forward, &backward) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_vjp(NULL, NULL, 0, NULL, 0, arguments, 1, NULL, 0, &forward, &backward) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, arguments, 1, NULL, 0, NULL, &backward) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_vjp(program, NULL, 1, NULL, 0, arguments, 1, NULL, 0, &forward, &backward) == TILEC_ARGUMENT_ERROR);
   tilec_kernel_destroy(forward), tilec_kernel_destroy(backward), tilec_kernel_destroy(kernel);
   tilec_program_destroy(both), tilec_program_destroy(program);
+}
+
+static tilec_argument none(const char* name) {
+  tilec_argument a;
+  memset(&a, 0, sizeof a);
+  a.name = name, a.kind = TILEC_NONE;
+  return a;
+}
+
+/* What nobody wants is no port, and neither it nor what only it needs is computed. */
+static void results_can_be_left_out(const char* target) {
+  static const char text[] = "function f(A[N], B[N], i64 I[N]) -> (C, D, E) { C = A + B; S = exp(A); D = S * B; E = gather(A, I); }";
+  tilec_options options = {.size = sizeof options, .target = target, .checked = 1};
+  tilec_program *program = NULL, *both = NULL;
+  tilec_kernel* kernel = NULL;
+  tilec_port port;
+  static int64_t six[1] = {6};
+  int64_t far[6] = {0, 1, 2, 3, 4, 6};                           /* which the gather of E is told of */
+  float c[6] = {0}, db[6] = {1, 1, 1, 1, 1, 1}, ones[6] = {1, 1, 1, 1, 1, 1};
+  DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, NULL), ti = tilec_tensor(far, TILEC_I64, 1, six, NULL), tc = tensor(c, 1, six, NULL), tdb = tensor(db, 1, six, NULL), tone = tensor(ones, 1, six, NULL);
+  tilec_argument in[6], out[4];
+  const void* from[3] = {a, b, far};
+  void* to[1] = {c};
+  int k;
+  EXPECT(tilec_compile(text, strlen(text), &options, &program) == TILEC_OK);
+  in[0] = argument(&ta), in[1] = argument(&tb), in[2] = argument(&ti);
+  out[0] = argument(&tc), out[1] = none(NULL), out[2] = none("E");
+  EXPECT(tilec_run(program, in, 3, out, 3) == TILEC_OK && c[0] == a[0] + b[0] && c[5] == a[5] + b[5]);
+  out[1] = argument(&tdb);
+  out[2] = argument(&tone);
+  EXPECT(tilec_run(program, in, 3, out, 3) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "E0540") != NULL);
+  out[0] = argument(&tc), out[1] = none("E"), out[2] = none("D");
+  EXPECT(tilec_specialize(program, in, 2, out, 3, &kernel) == TILEC_OK);  /* nothing reads I */
+  EXPECT(tilec_kernel_output_count(kernel) == 1 && tilec_kernel_output(kernel, 0, &port) == TILEC_OK && strcmp(port.name, "C") == 0);
+  EXPECT(tilec_kernel_input_count(kernel) == 3);
+  memset(c, 0, sizeof c);
+  EXPECT(tilec_kernel_run(kernel, from, to) == TILEC_OK && c[5] == a[5] + b[5]);
+  tilec_kernel_destroy(kernel);
+  for (k = 0; k < 6; ++k) ones[k] = 1, db[k] = 1;
+
+  /* Of values and gradients in one: one gradient, added to, and nothing else. */
+  EXPECT(tilec_value_and_gradient(program, NULL, 0, NULL, 0, &both) == TILEC_OK && tilec_output_count(both) == 5);
+  in[2] = argument(&tone), in[2].name = "dC";
+  in[3] = argument(&tone), in[3].name = "dD";
+  in[4] = argument(&tone), in[4].name = "dE";
+  in[5] = argument(&ti), in[5].name = "I";
+  out[0] = none("C"), out[1] = none("D"), out[2] = none("E"), out[3] = none("dA");
+  EXPECT(tilec_run(both, in, 6, out, 4) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`dB` has no memory") != NULL);
+  out[2] = argument(&tdb), out[2].name = "dB", out[2].kind = TILEC_ADD;
+  EXPECT(tilec_specialize(both, in, 6, out, 4, &kernel) == TILEC_OK && tilec_kernel_output_count(kernel) == 2); /* E is not mentioned, so it is one */
+  tilec_kernel_destroy(kernel);
+  {
+    tilec_argument some[5] = {out[0], out[1], out[2], out[3], none("E")};
+    EXPECT(tilec_run(both, in, 4, some, 5) == TILEC_OK);
+    for (k = 0; k < 6; ++k) EXPECT(fabs((double)db[k] - (2 + exp((double)a[k]))) < 1e-3);
+    some[2] = none("dB");
+    EXPECT(tilec_run(both, in, 6, some, 5) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "TILEC_NONE") != NULL);
+  }
+  tilec_program_destroy(both);
+  tilec_program_destroy(program);
+}
+
+/* Backward adds to gradients, in memory of any strides, and leaves out what nobody wants. */
+static void gradients_of_a_pair_accumulate(const char* target) {
+  static const char text[] = "function f(X[N, M], W[M]) -> (Y) { Z[i: N] = +(X[i, j] * W[j]); Y = exp(Z); }";
+  tilec_options options = {.size = sizeof options, .target = target};
+  tilec_program* program = NULL;
+  tilec_kernel *forward = NULL, *backward = NULL, *plain = NULL, *plain_forward = NULL;
+  tilec_port port;
+  static int64_t shape_x[2] = {2, 3}, shape_w[1] = {3}, transposed[2] = {1, 2}, two[1] = {2};
+  float x[6] = {0.1f, 0.2f, 0.3f, -0.1f, -0.2f, 0.5f}, w[3] = {1, 2, -1}, dx[6], dw[3], y[2], dy[2] = {1, 3};
+  DLTensor tx = tensor(x, 2, shape_x, NULL), tw = tensor(w, 1, shape_w, NULL), tdx = tensor(NULL, 2, shape_x, transposed), tdw = tensor(NULL, 1, shape_w, NULL), wrong = tensor(NULL, 1, two, NULL);
+  tilec_argument in[2], out[2];
+  const void* from[8];
+  void* to[8];
+  const char* wanted;
+  double z[2];
+  size_t k;
+  int i, j, round;
+  in[0] = argument(&tx), in[1] = argument(&tw), out[0] = argument(&tdx), out[1] = argument(&tdw);
+  out[0].kind = out[1].kind = TILEC_ADD;
+  EXPECT(tilec_compile(text, strlen(text), &options, &program) == TILEC_OK);
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, in, 2, out, 2, &forward, &backward) == TILEC_OK);
+  EXPECT(tilec_kernel_output_count(backward) == 2 && tilec_kernel_output(backward, 0, &port) == TILEC_OK && strcmp(port.name, "dX") == 0 && port.strides[0] == 1 && port.strides[1] == 2);
+  EXPECT(tilec_kernel_output(forward, 0, &port) == TILEC_OK && strcmp(port.name, "Y") == 0);
+  for (i = 0; i < 2; ++i) z[i] = exp((double)(x[3 * i] * w[0] + x[3 * i + 1] * w[1] + x[3 * i + 2] * w[2]));
+  for (k = 0; k < 6; ++k) dx[k] = 10;
+  for (k = 0; k < 3; ++k) dw[k] = 20;
+  for (k = 0; k < tilec_kernel_input_count(forward); ++k) {
+    EXPECT(tilec_kernel_input(forward, k, &port) == TILEC_OK);
+    from[k] = strcmp(port.name, "X") == 0 ? (const void*)x : w;
+  }
+  for (k = 0; k < tilec_kernel_output_count(forward); ++k) {
+    EXPECT(tilec_kernel_output(forward, k, &port) == TILEC_OK);
+    to[k] = strcmp(port.name, "Y") == 0 ? y : memory_of(port.name);
+  }
+  EXPECT(tilec_kernel_run(forward, from, to) == TILEC_OK && fabs((double)y[1] - z[1]) < 1e-5);
+  for (k = 0; k < tilec_kernel_input_count(backward); ++k) {
+    EXPECT(tilec_kernel_input(backward, k, &port) == TILEC_OK);
+    from[k] = strcmp(port.name, "X") == 0 ? (const void*)x : strcmp(port.name, "W") == 0 ? w : strcmp(port.name, "Y") == 0 ? y : strcmp(port.name, "dY") == 0 ? dy : memory_of(port.name);
+  }
+  to[0] = dx, to[1] = dw;
+  for (round = 1; round < 4; ++round) {
+    EXPECT(tilec_kernel_run(backward, from, to) == TILEC_OK);
+    for (i = 0; i < 2; ++i)
+      for (j = 0; j < 3; ++j) EXPECT(fabs((double)dx[i + 2 * j] - (10 + round * z[i] * (double)(dy[i] * w[j]))) < 1e-4);
+    for (j = 0; j < 3; ++j) EXPECT(fabs((double)dw[j] - (20 + round * (z[0] * (double)(dy[0] * x[j]) + z[1] * (double)(dy[1] * x[3 + j])))) < 1e-4);
+  }
+  tilec_kernel_destroy(forward), tilec_kernel_destroy(backward);
+
+  /* One gradient alone: the kernels that `wrt` gives for it. */
+  out[0] = none("dX"), out[1] = argument(&tdw), out[1].name = "dW";
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, in, 2, out, 2, &forward, &backward) == TILEC_OK);
+  wanted = "W";
+  EXPECT(tilec_vjp(program, NULL, 0, &wanted, 1, in, 2, NULL, 0, &plain_forward, &plain) == TILEC_OK);
+  EXPECT(tilec_kernel_output_count(backward) == 1 && tilec_kernel_output(backward, 0, &port) == TILEC_OK && strcmp(port.name, "dW") == 0);
+  EXPECT(tilec_kernel_output_count(forward) == tilec_kernel_output_count(plain_forward));
+  tilec_kernel_destroy(forward), tilec_kernel_destroy(backward), tilec_kernel_destroy(plain_forward), tilec_kernel_destroy(plain);
+
+  forward = backward = NULL;
+  out[1] = none("dW");
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, in, 2, out, 2, &forward, &backward) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "TILEC_NONE") != NULL);
+  out[1] = argument(&wrong), out[1].name = "dW", out[1].kind = TILEC_ADD;
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, in, 2, out, 2, &forward, &backward) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`dW`") != NULL);
+  out[1] = argument(&tdw), out[1].name = "Y";
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, in, 2, out, 2, &forward, &backward) == TILEC_TYPE_ERROR && strstr(tilec_last_error(), "`Y`") != NULL);
+  EXPECT(tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 2, &forward, &backward) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`results` is NULL") != NULL);
+  EXPECT(forward == NULL && backward == NULL);
+  tilec_program_destroy(program);
+}
+
+/* Many tangents at one point: a batch of the tangents alone, in one kernel. */
+static void tangents_are_a_batch(void) {
+  tilec_program *program = compiled("function f(X[N]) -> (Y) { E = exp(X); Y[i: N] = +(E[i] * X[j]); }", NULL), *tangent = NULL, *many = NULL;
+  const char* name = "tX";
+  static int64_t three[1] = {3}, four_by_three[2] = {4, 3};
+  float x[3] = {0.5f, -1, 2}, tx[12], ty[12];
+  DLTensor at = tensor(x, 1, three, NULL), along = tensor(tx, 2, four_by_three, NULL), to = tensor(ty, 2, four_by_three, NULL);
+  tilec_argument in[2], out = argument(&to);
+  int b, i;
+  for (i = 0; i < 12; ++i) tx[i] = 0.1f * (float)(i * i % 7);
+  in[0] = argument(&at), in[1] = argument(&along);
+  EXPECT(tilec_jvp(program, NULL, 0, NULL, 0, &tangent) == TILEC_OK && tilec_vmap(tangent, &name, 1, &many) == TILEC_OK);
+  EXPECT(tilec_run(many, in, 2, &out, 1) == TILEC_OK);
+  for (b = 0; b < 4; ++b)
+    for (i = 0; i < 3; ++i) {
+      const float* t = tx + 3 * b;
+      EXPECT(fabs((double)ty[3 * b + i] - exp((double)x[i]) * (double)(t[i] * (x[0] + x[1] + x[2]) + t[0] + t[1] + t[2])) < 1e-4);
+    }
+  tilec_program_destroy(many), tilec_program_destroy(tangent), tilec_program_destroy(program);
 }
 
 static void a_run_may_be_given_its_memory(void) {
@@ -326,7 +476,11 @@ static void a_run_may_be_given_its_memory(void) {
   out[0] = got;
   EXPECT(tilec_kernel_run_in(kernel, in, out, NULL) == TILEC_OK);
   EXPECT(tilec_kernel_device_workspace(kernel) == 0 && tilec_kernel_device_workspace(NULL) == 0);
-  EXPECT(tilec_kernel_run_on(kernel, in, out, NULL, NULL) != TILEC_OK && strstr(tilec_last_error(), "runs on the CPU") != NULL);
+  memset(got, 0, sizeof got);
+  EXPECT(tilec_kernel_run_on(kernel, in, out, NULL, NULL) == TILEC_OK && memcmp(got, wanted, sizeof got) == 0); /* the CPU has no streams: it waits */
+  memset(got, 0, sizeof got);
+  EXPECT(tilec_kernel_run_on(kernel, in, out, memory, NULL) == TILEC_OK && memcmp(got, wanted, sizeof got) == 0);
+  EXPECT(tilec_kernel_run_on(kernel, in, out, NULL, memory) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "runs on the CPU, which has no streams") != NULL);
   EXPECT(tilec_kernel_run_on(NULL, in, out, NULL, NULL) == TILEC_ARGUMENT_ERROR);
   free(memory);
   tilec_kernel_destroy(kernel);
@@ -509,6 +663,11 @@ int main(void) {
   what_a_run_takes_is_told("cpu");
   what_a_run_takes_is_told("reference");
   texts_travel();
+  results_can_be_left_out("cpu");
+  results_can_be_left_out("reference");
+  gradients_of_a_pair_accumulate("cpu");
+  gradients_of_a_pair_accumulate("reference");
+  tangents_are_a_batch();
   mistakes_are_named();
   printf("%d expectations failed\n", failures);
   return failures != 0;

@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <memory_resource>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -72,7 +75,7 @@ void a_kernel_knows_what_it_takes() {
   EXPECT(error_of([&] { kernel({B, B}, {C}); }).status() == TILEC_ARGUMENT_ERROR);
   EXPECT(error_of([&] { kernel({A, B}, {T}); }).status() == TILEC_ARGUMENT_ERROR);
   EXPECT(error_of([&] { kernel.run({a.data()}, {c.data()}); }).status() == TILEC_ARGUMENT_ERROR);
-  EXPECT(error_of([&] { kernel.run_on({a.data(), b.data()}, {c.data()}, nullptr, nullptr); }).status() == TILEC_ARGUMENT_ERROR);  // it is the CPU's
+  EXPECT(error_of([&] { kernel.run_on({a.data(), b.data()}, {c.data()}, nullptr, c.data()); }).status() == TILEC_ARGUMENT_ERROR);  // the CPU has no streams
   EXPECT(error_of([&] { kernel({tilec::tensor(wide.data(), {2, 3}), B}, {C}); }).status() == TILEC_TYPE_ERROR);
   const std::vector<tilec::Port> ports = matmul.infer({A, B});
   EXPECT(ports.size() == 1 && ports[0].shape == std::vector<std::int64_t>({2, 2}));
@@ -162,6 +165,86 @@ void an_error_says_all_that_tilec_said() {
   EXPECT(error_of([&] { tilec::tensor(c.data(), {2, 2}, {1}); }).status() == TILEC_ARGUMENT_ERROR);
 }
 
+void results_may_be_left_out() {
+  const tilec::Program both("function f(X[N]) -> (Y, Z) { Y = exp(X); Z = X + 1; }");
+  std::vector<float> x{0, 1}, z(2), dx{5, 5};
+  const std::vector<float> one{1, 1};
+  const auto X = tilec::tensor(x.data(), {2}), Z = tilec::tensor(z.data(), {2}), dX = tilec::tensor(dx.data(), {2});
+  both({X}, {tilec::none, Z});
+  EXPECT(z == std::vector<float>({1, 2}));
+  both({X}, {tilec::named("Z", tilec::add(Z)), tilec::named("Y", tilec::none)});
+  EXPECT(z == std::vector<float>({2, 4}));
+  EXPECT(both.specialize({X}, {tilec::none}).outputs().size() == 1);
+  EXPECT(error_of([&] { both({X}, {tilec::none, tilec::none}); }).status() == TILEC_ARGUMENT_ERROR);
+  const tilec::Program line("function f(X[N], W[N]) -> (Y) { Y = X * W; }");
+  const tilec::Pair pair = line.vjp({X, tilec::tensor(one.data(), {2})}, {}, {}, {tilec::add(dX), tilec::none});
+  EXPECT(pair.backward.outputs().size() == 1 && pair.backward.inputs().size() == 2);
+  for (int round = 0; round < 2; ++round) pair.backward.run({one.data(), one.data()}, {dx.data()});
+  EXPECT(dx == std::vector<float>({7, 7}));
+}
+
+void a_batch_is_a_program() {
+  const tilec::Program matmul(matmul_text);
+  std::vector<float> c(8);
+  const std::vector<float> batch{1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1};
+  matmul.vmap({"A"})({tilec::tensor(batch.data(), {2, 2, 3}), tilec::tensor(b.data(), {3, 2})}, {tilec::tensor(c.data(), {2, 2, 2})});
+  EXPECT(c == std::vector<float>({4, 5, 10, 11, 10, 9, 4, 3}));
+}
+
+// Counts, and has no memory when told so.
+class Counted final : public std::pmr::memory_resource {
+ public:
+  int asked = 0, live = 0;
+  bool full = false;
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    ++asked;
+    if (full) throw std::bad_alloc();
+    ++live;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+    --live;
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+
+void a_host_has_memory_threads_and_ears() {
+  constexpr char chain[] = "function f(A[N, N]) -> (C) { B[i, j: N, N] = +(A[i, k] * A[k, j]); C[i, j: N, N] = +(B[i, k] * A[k, j]); }";
+  constexpr std::int64_t side = 160;
+  std::vector<float> in(side * side, 1), out(side * side);
+  const auto A = tilec::tensor(in.data(), {side, side}), C = tilec::tensor(out.data(), {side, side});
+  Counted memory;
+  std::vector<std::string> codes;
+  std::int64_t turns = 0;
+  bool broken = false;
+  tilec::ParallelFor run = [&](std::int64_t count, std::int64_t workers, tilec::Turn turn) {
+    if (broken) throw std::runtime_error("no threads");
+    for (std::int64_t i = 0; i < count; ++i, ++turns) turn(i, i % workers);
+  };
+  tilec::Listener listener = [&](const tilec::Diagnostic& one) { codes.push_back(one.code); };
+  tilec::set_allocator(&memory);
+  tilec::set_parallel_for(&run, 2);
+  tilec::set_diagnostic_callback(&listener);
+  {
+    const tilec::Program program(chain);
+    memory.full = true;
+    EXPECT(error_of([&] { program({A}, {C}); }).status() == TILEC_DEVICE_ERROR && codes == std::vector<std::string>({"E0512"}) && memory.asked == 1);
+    memory.full = false;
+    program({A}, {C});
+    EXPECT(out[side + 1] == side * side && turns > 1 && memory.live == 1);
+    broken = true;
+    EXPECT(error_of([&] { program({A}, {C}); }).status() == TILEC_DEVICE_ERROR && codes.back() == "E0554");
+  }
+  EXPECT(memory.live == 0);
+  EXPECT(error_of([&] { tilec::set_parallel_for(&run, 0); }).status() == TILEC_ARGUMENT_ERROR);
+  tilec::set_allocator(nullptr);
+  tilec::set_parallel_for(nullptr, 0);
+  tilec::set_diagnostic_callback(nullptr);
+}
+
 void types_are_those_of_tile() {
   static_assert(tilec::dtype_of<bool>() == TILEC_BOOL && tilec::dtype_of<char>() == TILEC_I8 && tilec::dtype_of<long long>() == TILEC_I64);
   static_assert(tilec::dtype_of<std::uint16_t>() == TILEC_U16 && tilec::dtype_of<float>() == TILEC_F32 && tilec::dtype_of<double>() == TILEC_F64);
@@ -181,6 +264,9 @@ int main(int, char** argv) {
   a_file_has_functions();
   what_is_saved_can_be_loaded(argv[1]);
   an_error_says_all_that_tilec_said();
+  results_may_be_left_out();
+  a_batch_is_a_program();
+  a_host_has_memory_threads_and_ears();
   types_are_those_of_tile();
   std::printf("%d failed\n", failures);
   return failures == 0 ? 0 : 1;

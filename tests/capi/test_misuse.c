@@ -214,7 +214,7 @@ static void names_that_are_given_twice(void) {
     REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, inputs, 3, &made), "E0555", "`wrt`: `A` is given twice");
     REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, outputs, 2, NULL, 0, &made), "E0555", "`of`: `C` is given twice");
   }
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, inputs, 3, NULL, 0, &forward, &backward), "E0555", "`wrt`: `A` is given twice");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, inputs, 3, NULL, 0, NULL, 0, &forward, &backward), "E0555", "`wrt`: `A` is given twice");
   EXPECT(made == NULL && forward == NULL && backward == NULL);
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, inputs, 3, &made), "E0555", "`inputs`: `A` is given twice");
   EXPECT(made == NULL);
@@ -335,11 +335,13 @@ static void arguments_of_every_kind(void) {
   ALL_REFUSE(TILEC_TYPE_ERROR, in, 2, "E0511", "``");
   in[1].name = NULL;
   for (kind = -3; kind < 40; ++kind) {
-    if (kind >= 0 && kind <= TILEC_UNSIGNED) continue;
+    if (kind >= 0 && kind <= TILEC_NONE) continue;
     memcpy(&in[1].kind, &kind, sizeof in[1].kind);
     ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "kind");
   }
   in[1].kind = TILEC_ADD;
+  ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "input");
+  in[1].kind = TILEC_NONE;
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "`B`", "input");
   in[1].kind = TILEC_INTEGER;
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, in, 2, "E0204", "`B`");
@@ -458,10 +460,15 @@ static void results_of_every_kind(void) {
   BOTH_REFUSE(TILEC_TYPE_ERROR, 2, "E0511", "`A`");
   out[1].name = NULL;
   for (kind = -3; kind < 40; ++kind) {
-    if (kind == TILEC_TENSOR || kind == TILEC_ADD) continue;
+    if (kind == TILEC_TENSOR || kind == TILEC_ADD || kind == TILEC_NONE) continue;
     memcpy(&out[1].kind, &kind, sizeof out[1].kind);
     BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "");
   }
+  out[1].kind = TILEC_NONE;
+  EXPECT(tilec_run(program, in, 2, out, 2) == TILEC_OK);
+  out[0].kind = TILEC_NONE;
+  BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "E0554", "TILEC_NONE");
+  out[0] = argument(&tc);
   out[1] = argument(NULL);
   BOTH_REFUSE(TILEC_ARGUMENT_ERROR, 2, "`D`", "NULL");
   out[1].kind = TILEC_ADD;
@@ -542,6 +549,89 @@ static void null_pointers_of_kernels(void) {
   tilec_program_destroy(program);
 }
 
+/* Every pointer of every function that is not looked at above. */
+static void null_pointers_of_pairs_and_packages(void) {
+  tilec_program *program = compiled(text, NULL), *made = NULL;
+  tilec_kernel *kernel = NULL, *forward = NULL, *backward = NULL;
+  tilec_buffer* buffer = NULL;
+  DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, NULL);
+  tilec_argument in[2];
+  const void* from[2] = {a, b};
+  void* to[2] = {c, d};
+  int k;
+  in[0] = argument(&ta), in[1] = argument(&tb);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(NULL, NULL, 0, NULL, 0, &made), "tilec_value_and_gradient", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(program, NULL, 0, NULL, 0, NULL), "tilec_value_and_gradient", "`both` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(program, NULL, 1, NULL, 0, &made), "tilec_value_and_gradient", "`of` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(NULL, NULL, 0, NULL, 0, in, 2, NULL, 0, &forward, &backward), "tilec_vjp", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 1, NULL, 0, in, 2, NULL, 0, &forward, &backward), "tilec_vjp", "`of` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 1, in, 2, NULL, 0, &forward, &backward), "tilec_vjp", "`wrt` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, NULL, 2, NULL, 0, &forward, &backward), "tilec_vjp", "`arguments` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 1, &forward, &backward), "tilec_vjp", "`results` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 0, NULL, &backward), "tilec_vjp", "`forward` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 0, &forward, NULL), "tilec_vjp", "`backward` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_with_plan(NULL, "", 0, &made), "tilec_with_plan", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_with_plan(program, NULL, 1, &made), "tilec_with_plan", "`text` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_with_plan(program, "", 0, NULL), "tilec_with_plan", "`planned` is NULL");
+  EXPECT(tilec_with_plan(program, NULL, 0, &made) == TILEC_OK); /* of which nothing is said */
+  tilec_program_destroy(made);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save(NULL, "/tmp/none.tilec", in, 2), "tilec_save", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save(program, NULL, in, 2), "tilec_save", "`path` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save(program, "/tmp/none.tilec", NULL, 2), "tilec_save", "`arguments` is NULL");
+  REFUSES(TILEC_DEVICE_ERROR, tilec_save(program, "", in, 2), "E0", "");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(NULL, NULL, 0, NULL, 0, "/tmp/none.tilec", in, 2), "tilec_save_vjp", "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 0, NULL, in, 2), "tilec_save_vjp", "`path` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 1, NULL, 0, "/tmp/none.tilec", in, 2), "tilec_save_vjp", "`of` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 1, "/tmp/none.tilec", in, 2), "tilec_save_vjp", "`wrt` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 0, "/tmp/none.tilec", NULL, 2), "tilec_save_vjp", "`arguments` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_load(NULL, 0, 0, &kernel), "tilec_load", "`bytes` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_load("", 0, 0, NULL), "tilec_load", "`kernel` is NULL");
+  REFUSES(TILEC_DEVICE_ERROR, tilec_load("", 0, 0, &kernel), "E0534", "package");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_load_vjp(NULL, 0, 0, &forward, &backward), "tilec_load_vjp", "`bytes` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_load_vjp("", 0, 0, NULL, &backward), "tilec_load_vjp", "`forward` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_load_vjp("", 0, 0, &forward, NULL), "tilec_load_vjp", "`backward` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_load_vjp("", 0, -2, &forward, &backward), "tilec_load_vjp", "`threads` is -2");
+  EXPECT(tilec_emit(program, "package", in, 2, &buffer) == TILEC_OK);
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_load_vjp(tilec_buffer_data(buffer), tilec_buffer_size(buffer), 0, &forward, &backward), "E0539", "`add`");
+  tilec_buffer_destroy(buffer);
+  EXPECT(kernel == NULL && forward == NULL && backward == NULL);
+  EXPECT(tilec_specialize(program, in, 2, NULL, 0, &kernel) == TILEC_OK);
+  EXPECT(tilec_kernel_workspace(NULL) == 0 && tilec_kernel_device_workspace(NULL) == 0);
+  for (k = 0; k < 2; ++k) {
+    const char* name = k == 0 ? "tilec_kernel_run_in" : "tilec_kernel_run_on";
+#define ANY_RUN(kernel, in, out) (k == 0 ? tilec_kernel_run_in(kernel, in, out, NULL) : tilec_kernel_run_on(kernel, in, out, NULL, NULL))
+    REFUSES(TILEC_ARGUMENT_ERROR, ANY_RUN(NULL, from, to), name, "`kernel` is NULL");
+    REFUSES(TILEC_ARGUMENT_ERROR, ANY_RUN(kernel, NULL, to), name, "`inputs` is NULL");
+    REFUSES(TILEC_ARGUMENT_ERROR, ANY_RUN(kernel, from, NULL), name, "`outputs` is NULL");
+    EXPECT(ANY_RUN(kernel, from, to) == TILEC_OK);
+  }
+  EXPECT(tilec_xla_keep(kernel, NULL) == TILEC_ARGUMENT_ERROR && tilec_stages(NULL) != NULL);
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program);
+}
+
+/* A tensor without elements has no memory, nor has a list of none. */
+static void null_pointers_where_there_is_nothing(void) {
+  static const char nothing[] = "function () -> (Y) { Y[i: 3] = =(7); }";
+  tilec_program *program = compiled(text, NULL), *constant = compiled(nothing, NULL);
+  tilec_kernel* kernel = NULL;
+  int64_t none[1] = {0};
+  double y[3] = {0}; /* room for any type */
+  DLTensor empty = tensor(NULL, 1, none, NULL);
+  tilec_argument in[2], out[2];
+  const void* from[2] = {NULL, NULL};
+  void* to[2] = {NULL, NULL};
+  in[0] = in[1] = out[0] = out[1] = argument(&empty);
+  EXPECT(tilec_run(program, in, 2, out, 2) == TILEC_OK);
+  EXPECT(tilec_specialize(program, in, 2, NULL, 0, &kernel) == TILEC_OK && tilec_kernel_run(kernel, from, to) == TILEC_OK);
+  tilec_kernel_destroy(kernel);
+  EXPECT(tilec_specialize(constant, NULL, 0, NULL, 0, &kernel) == TILEC_OK && tilec_kernel_input_count(kernel) == 0);
+  to[0] = y;
+  EXPECT(tilec_kernel_run(kernel, NULL, to) == TILEC_OK);
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program), tilec_program_destroy(constant);
+}
+
 /* The result is that of memory apart, wherever an input lies. */
 static void an_input_may_lie_under_an_output(const char* target) {
   static const char running[] = "function (X[N]) -> (Y) { Y[i: N] = +(X[j]), j <= i; }";
@@ -609,6 +699,8 @@ int main(void) {
   numbers_of_every_type();
   results_of_every_kind();
   null_pointers_of_kernels();
+  null_pointers_of_pairs_and_packages();
+  null_pointers_where_there_is_nothing();
   an_input_may_lie_under_an_output("cpu");
   an_input_may_lie_under_an_output("reference");
   warnings_of_a_call_that_succeeds();

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tilec
+from tilec import _library
 from std_errors import ROOT
 
 
@@ -57,7 +58,17 @@ def test_files_of_the_working_folder_are_not_taken(tmp_path, monkeypatch):
 
 
 def test_names_of_the_package():
-    assert tilec.__version__ == tilec.version() and re.fullmatch(r"\d+\.\d+\.\d+", tilec.__version__)
+    assert tilec.__version__ == tilec.version() == re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1] == "%d.%d.%d" % _library.VERSION
     assert (ROOT / "python/tilec/py.typed").exists()
     with pytest.raises(AttributeError, match="'tilec' has no attribute 'spd'"):
         tilec.spd
+
+
+@pytest.mark.parametrize("wanted, fits", [((1, 0, 7), True), ((1, 99, 0), False), ((2, 0, 0), False), ((0, 1, 0), False)])
+def test_a_library_of_another_version_is_refused(monkeypatch, wanted, fits):
+    monkeypatch.setattr(_library, "VERSION", wanted)
+    if fits:
+        assert _library._load().tilec_version() == _library.lib.tilec_version()
+        return
+    with pytest.raises(ImportError, match=r"libtilec.so is version %s; this package takes version %d.%d and" % (re.escape(tilec.version()), *wanted[:2])):
+        _library._load()
