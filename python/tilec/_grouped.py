@@ -48,7 +48,7 @@ def has_groups(arguments: typing.Iterable) -> bool:
     return any(map(_is_group, arguments))
 
 
-def by_position(title: str, names: "tuple[str, ...]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: bool = False,
+def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: bool = False,
                 usual: "typing.Mapping[str, typing.Any]" = {}, options: "tuple[str, ...]" = ()) -> list:
     """A value for each name. None: not given, which is a fault unless `optional`; `usual` has the values of some that are not. `options` are names that
     a call gives another meaning.

@@ -140,3 +140,9 @@ def _load() -> c.CDLL:
 
 
 lib = _load()
+
+
+def made(handle: c.c_void_p) -> int:
+    """The handle that a call wrote, which it does where it says that all is well."""
+    assert handle.value is not None
+    return handle.value

@@ -59,6 +59,7 @@ class Stats:
 
 
 class Launch(typing.NamedTuple):
+    """One launch of a run: its kernel's name in the code, and how long it took."""
     name: str
     milliseconds: float
 
