@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes as _ctypes
 import functools as _functools
-import hashlib as _hashlib
 import importlib as _importlib
 import itertools as _itertools
 import os as _os
@@ -21,6 +20,7 @@ import pathlib as _pathlib
 import sys as _sys
 import typing as _typing
 import warnings as _warnings
+import zlib as _zlib
 
 import numpy as _np
 
@@ -30,7 +30,6 @@ from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_
 from ._device import Call as _GpuCall, Placed as _Placed, on_gpu as _on_gpu, refuse_stream as _refuse_stream
 from ._grouped import by_position as _in_order, has_groups as _has_groups, nearest as _nearest
 from ._libraries import Torch as _Torch, note_written as _note_written, library_of_call as _library_of_call, torch_if_met as _torch_if_met
-from ._notebook import cell_magic as _cell_magic, module_html as _module_html, program_html as _program_html
 from ._options import chosen as _chosen, options
 from ._pair import Backward, Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
@@ -133,7 +132,7 @@ class Program:
 
     def _repr_html_(self) -> str:
         """For notebooks: signature, target, and the text in colours, of a derivative that of the derivative."""
-        return _program_html(self)
+        return _for_notebooks().program_html(self)
 
     def __call__(self, /, *arguments: _typing.Any, out: _typing.Any = None, accumulate: "bool | str | _typing.Sequence[str]" = False,
                  stream: _typing.Any = None, **named: _typing.Any) -> _typing.Any:
@@ -597,7 +596,7 @@ class Module:
         return "<tilec.Module of %s: %s>" % (self._file.name, ", ".join(self._file.names))
 
     def _repr_html_(self) -> str:
-        return _module_html(self)
+        return _for_notebooks().module_html(self)
 
     def __dir__(self) -> "list[str]":
         return sorted(self._names)
@@ -733,10 +732,10 @@ def load(path: "str | _os.PathLike[str]", *, function: "str | None" = None, targ
     read = _File.parsed(text, str(path), folders)
     plan = None if plan is None else _plan_text(plan).decode()
     place = (_os.path.abspath(path), str(path), plan, recipe.key())
-    digest = _hashlib.sha256(read.texts()).digest()
+    texts = _zlib.compress(read.texts(), 1)                   # equal where the texts are
     known = _loaded.pop(place, None)                          # and in again, so that the first is the one not asked for longest
-    if known is None or known[0] != digest:
-        known = (digest, _made(read, recipe, plan))
+    if known is None or known[0] != texts:
+        known = (texts, _made(read, recipe, plan))
     _loaded[place] = known
     for old in list(_loaded)[:-_MOST_LOADED]:
         _loaded.pop(old, None)
@@ -770,9 +769,13 @@ def version() -> str:
     return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
 
 
+def _for_notebooks() -> _typing.Any:
+    return _importlib.import_module("._notebook", __name__)   # few are in one
+
+
 def load_ipython_extension(ipython: _typing.Any) -> None:
     """`%load_ext tilec` in a notebook: gives it the cell magic `%%tile VARIABLE OPTION=VALUE …`; `%%tile?` says how it is written."""
-    ipython.register_magic_function(_cell_magic(ipython, compile), "cell", "tile")
+    ipython.register_magic_function(_for_notebooks().cell_magic(ipython, compile), "cell", "tile")
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -54,10 +54,12 @@ def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Seq
     a call gives another meaning.
     """
     twice: "list[str]" = []
+    tuples = any(map(_in_order, arguments))
     if has_groups(arguments):
         arguments, named, twice = _apart(title, arguments, named)
     if len(arguments) > len(names):
-        raise TypeError("%s takes %s (%s) but %d were given" % (title, counted(len(names), "argument"), ", ".join(names), len(arguments)))
+        hint = "; a tuple of arrays gives several, and np.stack makes one of them" if tuples else ""
+        raise TypeError("%s takes %s (%s) but %d were given%s" % (title, counted(len(names), "argument"), ", ".join(names), len(arguments), hint))
     unexpected = [n for n in named if n not in names]
     twice += [n for n in names[: len(arguments)] if n in named]
     values = list(arguments) + [named.get(n, usual.get(n)) for n in names[len(arguments):]]
