@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes as _ctypes
 import functools as _functools
-import hashlib as _hashlib
 import importlib as _importlib
 import itertools as _itertools
 import os as _os
@@ -21,6 +20,7 @@ import pathlib as _pathlib
 import sys as _sys
 import typing as _typing
 import warnings as _warnings
+import zlib as _zlib
 
 import numpy as _np
 
@@ -31,20 +31,22 @@ from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_
 from ._device import Call as _GpuCall, Placed as _Placed, on_gpu as _on_gpu, refuse_stream as _refuse_stream
 from ._grouped import by_position as _in_order, has_groups as _has_groups, nearest as _nearest
 from ._libraries import Torch as _Torch, note_written as _note_written, library_of_call as _library_of_call, torch_if_met as _torch_if_met
-from ._notebook import cell_magic as _cell_magic, module_html as _module_html, program_html as _program_html
 from ._options import chosen as _chosen, options
-from ._pair import Pair as _Pair
+from ._pair import Backward, Pair as _Pair
 from ._package import MAGIC as _MAGIC, Package, row_major as _row_major
 from ._recipe import Recipe as _Recipe
 from ._stats import Launch, Profile, Stats, profile_of as _profile_of, stats_of as _stats_of
 from .errors import (ArgumentTypeError, DeviceError, Diagnostic, Error, InternalError, OptionError, ProgramError, ProgramWarning, ShapeError, check as _check,
                      said as _said)
 
-__all__ = ["compile", "load", "options", "Program", "Module", "Package", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
+__all__ = ["compile", "load", "options", "Program", "Module", "Package", "Backward", "Error", "ProgramError", "ShapeError", "ArgumentTypeError", "DeviceError", "InternalError",
            "OptionError", "ProgramWarning", "Diagnostic", "Stage", "stages", "Stats", "Profile", "Launch", "version"]
 
 _LARGE = 2**63
 _BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp", "runs", "stream")      # of calls, so inputs of these names are given by position
+if _typing.TYPE_CHECKING:
+    from . import std as std
+
 _ONE = float("1")                                          # of no caller: the cotangent that was left out
 _Names = _typing.Union[str, _typing.Sequence[str], None]
 
@@ -133,9 +135,10 @@ class Program:
 
     def _repr_html_(self) -> str:
         """For notebooks: signature, target, and the text in colours, of a derivative that of the derivative."""
-        return _program_html(self)
+        return _for_notebooks().program_html(self)
 
-    def __call__(self, /, *arguments, out=None, accumulate: "bool | str | _typing.Sequence[str]" = False, stream=None, **named):
+    def __call__(self, /, *arguments: _typing.Any, out: _typing.Any = None, accumulate: "bool | str | _typing.Sequence[str]" = False,
+                 stream: _typing.Any = None, **named: _typing.Any) -> _typing.Any:
         if stream is not None:
             return self._run_on_gpu(self._by_position(arguments, named), out, accumulate, stream)
         if named or len(arguments) != len(self.inputs):
@@ -146,8 +149,8 @@ class Program:
                 return made
         return self._run(arguments, out, accumulate, None)
 
-    __call__._torchdynamo_disable = True                      # torch.compile breaks its graph here, and does not look at what calls C
-    __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"
+    __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # torch.compile breaks its graph here, and does not look at what calls C
+    __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"  # type: ignore[attr-defined]
 
     def _run(self, arguments: _typing.Sequence, out, accumulate, library):
         """A call whose results are made by `library` (None: NumPy)."""
@@ -330,7 +333,7 @@ class Program:
         both._ones = frozenset(both.inputs[len(self.inputs):])
         return both
 
-    def vjp(self, /, *arguments, wrt: _Names = None, of: _Names = None, **named):
+    def vjp(self, /, *arguments: _typing.Any, wrt: _Names = None, of: _Names = None, **named: _typing.Any) -> "tuple[_typing.Any, Backward]":
         """Calls the program and gives what backward needs along: `O, backward = f.vjp(I, K); dI, dK = backward(dO)`.
 
         The first result is what the call f(I, K) gives. `backward` takes the cotangents of the outputs `of` (default: all float ones), by
@@ -367,7 +370,7 @@ class Program:
         forward, backward = _ctypes.c_void_p(), _ctypes.c_void_p()
         _check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, None, 0, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
         said = _said()
-        pair = _Pair(forward.value, backward.value, self.inputs, self.outputs)
+        pair = _Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
         _refuse_sizes(self.inputs, values, pair.sizes)
         self._hear(said)
         return pair
@@ -387,7 +390,7 @@ class Program:
         self._check_differentiable()
         handle = _ctypes.c_void_p()
         _check(function(self._handle, *_derivative_names(of, wrt), _ctypes.byref(handle)), self._heard())
-        return Program(_address(handle), self._recipe.then(method, _name_list(wrt), _name_list(of)), self)
+        return Program(_c.made(handle), self._recipe.then(method, _name_list(wrt), _name_list(of)), self)
 
     def vmap(self, inputs: _Names = None) -> "Program":
         """The program for a batch: the inputs named (default: all) have one dimension more, in front, and so has every output. Element b of
@@ -399,7 +402,7 @@ class Program:
         names = _name_list(inputs)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_vmap(self._handle, (_ctypes.c_char_p * max(1, len(names)))(*[_encoded("inputs=", n) for n in names]), len(names), _ctypes.byref(handle)), self._heard())
-        batched = Program(_address(handle), self._recipe.then("vmap", names), self)
+        batched = Program(_c.made(handle), self._recipe.then("vmap", names), self)
         batched._derived, batched._ones = self._derived, self._ones
         return batched
 
@@ -411,11 +414,11 @@ class Program:
         text = _plan_text(plan)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_with_plan(self._handle, text, len(text), _ctypes.byref(handle)), self._heard())
-        planned = Program(_address(handle), self._recipe.then("with_plan", text.decode()), self)
+        planned = Program(_c.made(handle), self._recipe.then("with_plan", text.decode()), self)
         planned._derived, planned._ones = self._derived, self._ones
         return planned
 
-    def emit(self, /, stage: str, *arguments, **named) -> "str | bytes":
+    def emit(self, /, stage: str, *arguments: _typing.Any, **named: _typing.Any) -> "str | bytes":
         """A stage of the compiler by its name (tilec.stages()), as text, or as bytes where it is not text.
         Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.
         """
@@ -428,7 +431,8 @@ class Program:
         self._hear(said)
         return data.decode() if stages()[stage].is_text else data
 
-    def save(self, /, path: "str | _os.PathLike[str]", *arguments, vjp: bool = False, wrt: _Names = None, of: _Names = None, **named) -> None:
+    def save(self, /, path: "str | _os.PathLike[str]", *arguments: _typing.Any, vjp: bool = False, wrt: _Names = None,
+             of: _Names = None, **named: _typing.Any) -> None:
         """Writes a package: what a call with arguments of these shapes and types runs, compiled for the program's target. tilec.load(path)
         gives it back in a process that need not compile anything, as does `tilec run`. Arrays are taken as row-major.
         With `vjp=True` the package has the backward pass too: `tilec.load(path).vjp(…)`; `wrt` and `of` as in vjp().
@@ -445,7 +449,7 @@ class Program:
             _check(_c.lib.tilec_save(self._handle, _os.fsencode(path), block.structs, block.count), self._heard())
         self._hear(_said())
 
-    def explain(self, /, *arguments, **named) -> str:
+    def explain(self, /, *arguments: _typing.Any, **named: _typing.Any) -> str:
         """A compilation in words, as `tilec explain` gives them: of each statement its indices, residue classes and work; the plan, what it was weighed against,
         and what it should take. It needs numbers, as stages after `gradient` do: pass the arguments of a call, or give `size=` when compiling.
         """
@@ -453,13 +457,13 @@ class Program:
         assert isinstance(text, str)
         return text
 
-    def plan(self, /, *arguments, **named) -> str:
+    def plan(self, /, *arguments: _typing.Any, **named: _typing.Any) -> str:
         """What is chosen for a call with these arguments: launches, blocks, lanes. The same as emit("plan", …); with_plan() takes it, edited or as it is."""
         text = self.emit("plan", *arguments, **named)
         assert isinstance(text, str)
         return text
 
-    def stats(self, /, *arguments, **named) -> Stats:
+    def stats(self, /, *arguments: _typing.Any, **named: _typing.Any) -> Stats:
         """What a call with these arguments takes: launches, bytes of code, workspace and memory, operations, and the time that the compiler expects. It is
         compiled for them, or found compiled, and not run. print() shows it in words.
         """
@@ -470,7 +474,7 @@ class Program:
         _check(_c.lib.tilec_estimate(self._handle, block.structs, block.count, _ctypes.byref(cost)), self._heard())
         return _stats_of(self._prepare(values, None), cost)
 
-    def profile(self, /, *arguments, runs: int = 10, **named) -> Profile:
+    def profile(self, /, *arguments: _typing.Any, runs: int = 10, **named: _typing.Any) -> Profile:
         """Calls the program `runs` times, and once before that, and gives the median time of each launch. Results are thrown away. print() shows a table."""
         values = self._as_arguments(self._by_position(arguments, named))
         prepared = self._prepare(values, None)
@@ -501,7 +505,7 @@ class Program:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_infer(self._handle, block.structs, block.count, _ctypes.byref(handle)), self._heard())
-        return _Prepared(handle.value, self.inputs)
+        return _Prepared(_c.made(handle), self.inputs)
 
     def _prepare(self, arguments: _typing.Sequence, out, add: _typing.Sequence[str] = ()) -> _Prepared:
         block = _Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None], stand_in=True)
@@ -519,7 +523,7 @@ class Program:
             given = ", ".join("%s is %s" % (name, array.dtype) for name, array in zip(self.outputs, out))
             raise ArgumentTypeError("out= for %s: %s" % (given, fault), fault.diagnostics) from None
         said = _said()
-        prepared = _Prepared(handle.value, self.inputs)
+        prepared = _Prepared(_c.made(handle), self.inputs)
         _refuse_sizes(self.inputs, arguments, prepared.sizes)
         self._hear(said)
         return prepared
@@ -566,11 +570,6 @@ def _taken(buffer: _ctypes.c_void_p) -> bytes:
         _c.lib.tilec_buffer_destroy(buffer)
 
 
-def _address(handle: _ctypes.c_void_p) -> int:
-    assert handle.value is not None                           # C writes one where it says that all is well
-    return handle.value
-
-
 class _File:
     """A text with its imports, parsed and checked once for all its functions."""
 
@@ -584,14 +583,14 @@ class _File:
         data = text.encode(errors="surrogateescape")          # bytes of a file that are no UTF-8: the compiler says where
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_parse(data, len(data), _encoded("name=", name), (_ctypes.c_char_p * max(1, len(include)))(*include), len(include), _ctypes.byref(handle)))
-        return _File(_address(handle), name)
+        return _File(_c.made(handle), name)
 
     @staticmethod
     def again(texts: bytes, name: str) -> "_File":
         """Of what texts() gave, in this process or another."""
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_parse_saved(texts, len(texts), _ctypes.byref(handle)))
-        return _File(_address(handle), name)
+        return _File(_c.made(handle), name)
 
     def __del__(self):
         if _c is not None and getattr(self, "_handle", None):
@@ -605,7 +604,7 @@ class _File:
     def compile(self, recipe: _Recipe, heard: "tuple[Diagnostic, ...]") -> Program:
         handle, options = _ctypes.c_void_p(), recipe.as_c()
         _check(_c.lib.tilec_file_compile(self._handle, _ctypes.byref(options), _ctypes.byref(handle)))
-        return Program(_address(handle), recipe, heard=heard)
+        return Program(_c.made(handle), recipe, heard=heard)
 
 
 class Module:
@@ -620,9 +619,9 @@ class Module:
         return "<tilec.Module of %s: %s>" % (self._file.name, ", ".join(self._file.names))
 
     def _repr_html_(self) -> str:
-        return _module_html(self)
+        return _for_notebooks().module_html(self)
 
-    def __dir__(self):
+    def __dir__(self) -> "list[str]":
         return sorted(self._names)
 
     def __getattr__(self, name: str) -> Program:
@@ -632,7 +631,7 @@ class Module:
             raise AttributeError("no function `%s`%s" % (name, there))
         return self.__dict__.setdefault(name, self._file.compile(self._recipe.of(name), self._heard))  # another thread may have been faster
 
-    def __call__(self, /, *arguments, **named):
+    def __call__(self, /, *arguments: _typing.Any, **named: _typing.Any) -> _typing.NoReturn:
         raise TypeError("the text has several functions: %s; call one of them by name" % ", ".join(self._file.names))
 
     def __copy__(self) -> "Module":
@@ -756,10 +755,10 @@ def load(path: "str | _os.PathLike[str]", *, function: "str | None" = None, targ
     read = _File.parsed(text, str(path), folders)
     plan = None if plan is None else _plan_text(plan).decode()
     place = (_os.path.abspath(path), str(path), plan, recipe.key())
-    digest = _hashlib.sha256(read.texts()).digest()
+    texts = _zlib.compress(read.texts(), 1)                   # equal where the texts are
     known = _loaded.pop(place, None)                          # and in again, so that the first is the one not asked for longest
-    if known is None or known[0] != digest:
-        known = (digest, _made(read, recipe, plan))
+    if known is None or known[0] != texts:
+        known = (texts, _made(read, recipe, plan))
     _loaded[place] = known
     for old in list(_loaded)[:-_MOST_LOADED]:
         _loaded.pop(old, None)
@@ -793,12 +792,16 @@ def version() -> str:
     return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
 
 
+def _for_notebooks() -> _typing.Any:
+    return _importlib.import_module("._notebook", __name__)   # few are in one
+
+
 def load_ipython_extension(ipython: _typing.Any) -> None:
     """`%load_ext tilec` in a notebook: gives it the cell magic `%%tile VARIABLE OPTION=VALUE …`; `%%tile?` says how it is written."""
-    ipython.register_magic_function(_cell_magic(ipython, compile), "cell", "tile")
+    ipython.register_magic_function(_for_notebooks().cell_magic(ipython, compile), "cell", "tile")
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> _typing.Any:
     """tilec.torch and tilec.jax need PyTorch and JAX: they are imported when they are asked for."""
     if name in ("torch", "jax", "std"):
         return _importlib.import_module("." + name, __name__)

@@ -9,6 +9,7 @@ import ctypes as c
 import functools
 import sys
 import threading
+import typing
 
 import numpy as np
 
@@ -118,7 +119,7 @@ def fits(number: int, dtype: np.dtype) -> bool:
 class Prepared:
     """One specialised kernel and the ctypes blocks of a call to it."""
 
-    def __init__(self, handle: int, names: "list[str] | None" = None):  # None: those of the kernel, in its order
+    def __init__(self, handle: int, names: "typing.Sequence[str] | None" = None):  # None: those of the kernel, in its order
         self.handle = handle
         lib, port = _c.lib, _c.Port()
         self.sources, self.outputs = [], []  # (position of the argument, dtype, shape) per kernel input; (name, dtype, shape) per output

@@ -17,7 +17,7 @@ import numpy as np
 from . import _library as _c
 from ._arguments import check_type, counted
 from ._call import Prepared, dl_type, number_as, plain_number, refuse_sizes
-from ._libraries import library_of
+from ._libraries import of_torch
 from .errors import check
 
 
@@ -73,7 +73,7 @@ class Place:
 
 class TorchPlace(Place):
     def __init__(self, like):
-        self.torch, self.library, self.device, self.name = sys.modules["torch"], library_of(like), like.device, "PyTorch"
+        self.torch, self.library, self.device, self.name = sys.modules["torch"], of_torch(), like.device, "PyTorch"
 
     def see(self, name: str, value) -> Seen:
         self.library.check_no_graph(name, value)
@@ -218,8 +218,7 @@ class Call:
         handle = ctypes.c_void_p()
         check(_c.lib.tilec_specialize(program, structs, count, None, 0, ctypes.byref(handle)), heard)
         del keep
-        assert handle.value is not None
-        prepared = Prepared(handle.value, list(self.inputs))
+        prepared = Prepared(_c.made(handle), self.inputs)
         refuse_sizes(self.inputs, self.values, prepared.sizes)
         return Placed(prepared)
 

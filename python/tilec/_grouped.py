@@ -48,16 +48,18 @@ def has_groups(arguments: typing.Iterable) -> bool:
     return any(map(_is_group, arguments))
 
 
-def by_position(title: str, names: "tuple[str, ...]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: bool = False,
+def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: bool = False,
                 usual: "typing.Mapping[str, typing.Any]" = {}, options: "tuple[str, ...]" = ()) -> list:
     """A value for each name. None: not given, which is a fault unless `optional`; `usual` has the values of some that are not. `options` are names that
     a call gives another meaning.
     """
     twice: "list[str]" = []
+    tuples = any(map(_in_order, arguments))
     if has_groups(arguments):
         arguments, named, twice = _apart(title, arguments, named)
     if len(arguments) > len(names):
-        raise TypeError("%s takes %s (%s) but %d were given" % (title, counted(len(names), "argument"), ", ".join(names), len(arguments)))
+        hint = "; a tuple of arrays gives several, and np.stack makes one of them" if tuples else ""
+        raise TypeError("%s takes %s (%s) but %d were given%s" % (title, counted(len(names), "argument"), ", ".join(names), len(arguments), hint))
     unexpected = [n for n in named if n not in names]
     twice += [n for n in names[: len(arguments)] if n in named]
     values = list(arguments) + [named.get(n, usual.get(n)) for n in names[len(arguments):]]

@@ -172,3 +172,9 @@ lib = _load()
 python = _load_python()
 capsule_pointer = c.pythonapi.PyCapsule_GetPointer
 capsule_pointer.restype, capsule_pointer.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
+
+
+def made(handle: c.c_void_p) -> int:
+    """The handle that a call wrote, which it does where it says that all is well."""
+    assert handle.value is not None
+    return handle.value

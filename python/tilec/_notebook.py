@@ -88,7 +88,8 @@ def _value(text: str) -> "float | str":
 
 def options_of(line: str) -> "tuple[str | None, dict[str, typing.Any]]":
     """The variable and the options of compile() in a line of %%tile: those of the command, `define=S=2,F=relu checked=on include=lib`."""
-    variable, options = None, {}
+    variable: "str | None" = None
+    options: "dict[str, typing.Any]" = {}
     for k, word in enumerate(shlex.split(line)):
         name, equals, text = word.partition("=")
         if not equals:

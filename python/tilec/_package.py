@@ -12,7 +12,7 @@ from ._arguments import as_argument, as_outputs, as_written, fit
 from ._call import Prepared, as_compiled, spelled
 from ._grouped import by_position
 from ._libraries import library_of_call, note_written
-from ._pair import Pair
+from ._pair import Backward, Pair
 from ._stats import Profile, Stats, profile_of, stats_of
 from .errors import check
 
@@ -29,8 +29,10 @@ class Package:
     def __init__(self, data: bytes, threads: int = 0):
         handle = c.c_void_p()
         check(_c.lib.tilec_load(data, len(data), threads, c.byref(handle)))
-        self._prepared = Prepared(handle.value)
-        self._source, self._pair, self._calls = (data, threads), None, Calls()
+        self._prepared = Prepared(_c.made(handle))
+        self._source = (data, threads)
+        self._pair: "Pair | None" = None
+        self._calls = Calls()
         self.inputs: "tuple[str, ...]" = tuple(self._prepared.port_names)
         self.outputs: "tuple[str, ...]" = tuple(name for name, _, _ in self._prepared.outputs)
 
@@ -50,20 +52,20 @@ class Package:
         """What a call takes: launches, bytes of code, workspace, inputs and outputs. Operations are not known: a package has no text."""
         return stats_of(self._prepared)
 
-    def profile(self, /, *arguments, runs: int = 10, **named) -> Profile:
+    def profile(self, /, *arguments: typing.Any, runs: int = 10, **named: typing.Any) -> Profile:
         """Calls the package `runs` times, and once before that, and gives the median time of each launch. Results are thrown away."""
         return profile_of(self._prepared, self._taken(by_position("the package", self.inputs, arguments, named))[0], fit("runs=", "", runs, 1, 2**31))
 
-    def vjp(self, /, *arguments, **named):
+    def vjp(self, /, *arguments: typing.Any, **named: typing.Any) -> "tuple[typing.Any, Backward]":
         """Outputs and `backward`, as Program.vjp gives them, of a package that was saved with `vjp=True` or built with --vjp."""
         if self._pair is None:
             forward, backward = c.c_void_p(), c.c_void_p()
             data, threads = self._source
             check(_c.lib.tilec_load_vjp(data, len(data), threads, c.byref(forward), c.byref(backward)))
-            self._pair = Pair(forward.value, backward.value, self.inputs, self.outputs)
+            self._pair = Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
         return self._pair(*self._taken(by_position("the package", self.inputs, arguments, named)))
 
-    def __call__(self, /, *arguments, out=None, accumulate=False, stream=None, **named):
+    def __call__(self, /, *arguments: typing.Any, out: typing.Any = None, accumulate: object = False, stream: object = None, **named: typing.Any) -> typing.Any:
         if accumulate is not False:
             raise TypeError("accumulate=: a package writes its results, and adding to them is compiled in. Add what the package gives (O += package(…)), or call the "
                             "program of the text, f(…, out=O, accumulate=True), which rounds once")
@@ -106,7 +108,7 @@ class Package:
     def __deepcopy__(self, memo: dict) -> "Package":
         return self
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return Package, self._source
 
 

@@ -1,6 +1,8 @@
 """Forward and backward of one call, with what goes from one to the other."""
 from __future__ import annotations
 
+import typing
+
 from ._arguments import as_argument
 from ._call import Prepared, as_compiled
 from ._grouped import by_position
@@ -30,12 +32,14 @@ class Pair:
 
 
 class Backward:
-    """The backward pass of one call."""
+    """The backward pass of one call: the second of what vjp() gives. Called with the cotangents of outputs, in order or by name, it gives the gradients: one as
+    its array, several as a tuple, in the library of the call. It may be called more than once; arrays of the call must not have changed. Not pickled.
+    """
 
     def __init__(self, pair: Pair, held: dict, library=None):
         self._pair, self._held, self._library = pair, held, library
 
-    def __reduce__(self):
+    def __reduce__(self) -> typing.NoReturn:
         raise TypeError("backward is not pickled: it holds the values of a call in this process")
 
     @property
@@ -46,7 +50,7 @@ class Backward:
     def __repr__(self) -> str:
         return "<tilec.Backward (%s) -> (%s), keeps %d bytes>" % (", ".join(self._pair.cotangents), ", ".join(name for name, _, _ in self._pair.backward.outputs), sum(self.kept.values()))
 
-    def __call__(self, /, *cotangents, **named):
+    def __call__(self, /, *cotangents: typing.Any, **named: typing.Any) -> typing.Any:
         pair = self._pair
         given = dict(zip(pair.cotangents, by_position("backward", pair.cotangents, cotangents, named)))
         library = library_of_call(given, given.values())

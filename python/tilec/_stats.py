@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import statistics
 import time
 import typing
 
@@ -59,6 +58,7 @@ class Stats:
 
 
 class Launch(typing.NamedTuple):
+    """One launch of a run: its kernel's name in the code, and how long it took."""
     name: str
     milliseconds: float
 
@@ -103,5 +103,5 @@ def profile_of(prepared: Prepared, values: typing.Sequence, runs: int) -> Profil
         begin = time.perf_counter()
         check(_c.lib.tilec_kernel_run_timed(prepared.handle, ins, outs, times))
         samples.append([1000 * (time.perf_counter() - begin), *times[:len(names)]])
-    whole, *each = [statistics.median(sample) for sample in zip(*samples[1:])]   # the first warmed up
+    whole, *each = map(float, np.median(samples[1:], axis=0))  # the first warmed up
     return Profile(tuple(map(Launch, names, each)), whole, runs)
