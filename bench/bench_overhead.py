@@ -21,13 +21,13 @@ def microseconds(call, turns=5, calls=5000):
     return sorted(best)[turns // 2]
 
 
-@rows.add("call of 4 elements from Python", goal=20)
+@rows.add("call of 4 elements from Python", goal=2)
 def _():
     a = rand(4)
     return Value(microseconds(lambda: one(a)), "µs")
 
 
-@rows.add("call of 4 elements from Python, out=", goal=20)
+@rows.add("call of 4 elements from Python, out=", goal=2)
 def _():
     a, out = rand(4), np.empty(4, "f")
     return Value(microseconds(lambda: one(a, out=out)), "µs")

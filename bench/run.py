@@ -2,7 +2,7 @@
 or random contractions against the roof of one core (scan.py): bench/run.py --scan [--seed N] [--count N] [--quick] [--busy] [--json FILE]
 or predicted against measured times (model.py): bench/run.py --model [WORD…] [--seed N] [--count N] [--quick] [--busy] [--json FILE]
 
-A WORD selects a group (gemm convolution gradients elementwise rows compile overhead points) or every row whose title contains it.
+A WORD selects a group (gemm convolution gradients elementwise rows compile overhead embedding points) or every row whose title contains it.
 Exit status 1 when a result was wrong; goals that were missed are shown, not an error.
 """
 import argparse
@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import harness
 
-GROUPS = ["gemm", "convolution", "gradients", "elementwise", "rows", "compile", "overhead", "points"]
+GROUPS = ["gemm", "convolution", "gradients", "elementwise", "rows", "compile", "overhead", "embedding", "points"]
 
 
 def machine() -> str:
