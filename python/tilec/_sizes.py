@@ -39,8 +39,8 @@ class SizeFormulas:
         inputs = {name: _split(sizes) for name, sizes in re.findall(r"(\S+)\[([^\]]*)\]", header[1])}
         outputs = []
         for name in self._program.outputs:
-            written = re.search(r"^  %s\[[^:\]]*: ([^\]]*)\] = " % re.escape(name), text, re.M)
-            scalar = re.search(r"^  %s\[\] = " % re.escape(name), text, re.M)
+            written = re.search(r"^  (?:\[\[.*?\]\] )?%s\[[^:\]]*: ([^\]]*)\] = " % re.escape(name), text, re.M)
+            scalar = re.search(r"^  (?:\[\[.*?\]\] )?%s\[\] = " % re.escape(name), text, re.M)
             if written is None and scalar is None:
                 return None, None
             outputs.append(_split(written[1]) if written else [])
@@ -92,20 +92,19 @@ def _value(node, values, larger, smaller):
 
 
 def _followed(shapes, hints, expected, infer) -> "list[tuple] | None":
-    """Sizes of outputs that are sizes of inputs: told by changing those that are symbols to primes, twice."""
-    symbols = {}
-    for shape in shapes.values():
-        for size in shape:
-            if not isinstance(size, int):
-                symbols.setdefault(str(size), size)
+    """Sizes of outputs that are sizes of inputs: told by changing the symbols in these to primes, twice."""
+    made_of = [size for shape in shapes.values() for size in shape if not isinstance(size, int)]
+    symbols = sorted({symbol for size in made_of for symbol in size.node.expr.free_symbols}, key=str)
     if len(symbols) > len(_PRIMES[0]):
         return None
     trials = []
     for primes in _PRIMES:
         chosen = dict(zip(symbols, primes))
-        sizes = {name: [size if isinstance(size, int) else chosen[str(size)] for size in shape] for name, shape in shapes.items()}
+
+        def value(size):
+            return size if isinstance(size, int) else int(size.node.expr.xreplace(chosen))
         try:
-            trials.append((chosen, infer(sizes)))
+            trials.append(([value(size) for size in made_of], infer({name: [value(size) for size in shape] for name, shape in shapes.items()})))
         except Error:                                         # sizes that cannot be apart
             return None
     result = []
@@ -115,9 +114,9 @@ def _followed(shapes, hints, expected, infer) -> "list[tuple] | None":
             if all(len(found[k]) > d and found[k][d] == size for _, found in trials):
                 made.append(size)
                 continue
-            same = [symbol for symbol in symbols if all(len(found[k]) > d and found[k][d] == chosen[symbol] for chosen, found in trials)]
+            same = [each for j, each in enumerate(made_of) if all(len(found[k]) > d and found[k][d] == values[j] for values, found in trials)]
             if not same:
                 return None
-            made.append(symbols[same[0]])
+            made.append(same[0])
         result.append(tuple(made))
     return result

@@ -1,6 +1,6 @@
 """A program as a differentiable function of PyTorch's tensors, by torch.autograd.Function on the pair of kernels that vjp() makes.
 
-    Y = f(X, W)            forward kernel; X, W, Y and what it kept are saved
+    Y = f(X, W)            forward kernel; X, W, and what backward reads of its results and of what it kept, are saved
     Y.backward(dY)         backward kernel of the pair
     with create_graph=True the gradient is the function of program.grad(…), which is differentiated in turn
 """
@@ -12,6 +12,9 @@ from torch.autograd import forward_ad
 from . import Program
 from ._arguments import as_argument
 from ._libraries import of_torch, one_library
+
+
+Tensor, grad_enabled = torch.Tensor, torch.is_grad_enabled
 
 
 def refuse_other(program) -> None:
@@ -64,16 +67,16 @@ class Function:
             arguments = program._by_position(arguments, named)
         transformed = is_transformed()
         if transformed or forward_ad._current_level >= 0:
-            wrt = tuple(name for name, v in zip(program.inputs, arguments) if is_tensor(v) and v.is_floating_point())
-        elif torch.is_grad_enabled():
-            wrt = tuple(name for name, v in zip(program.inputs, arguments) if is_tensor(v) and v.requires_grad)
-        else:
-            wrt = ()
-        if not wrt and not (transformed and any(map(is_tensor, arguments))):
-            return program(*arguments)
-        kind = _Apply if transformed or forward_ad._current_level >= 0 else _Eager
-        results = kind.apply(_Call(self, wrt), *arguments)[: len(program.outputs)]
-        return results[0] if len(results) == 1 else tuple(results)
+            if not any(is_tensor(v) and (transformed or v.is_floating_point()) for v in arguments):
+                return program(*arguments)
+            results = _Transformed.apply(self, *arguments)
+            return results[0] if len(results) == 1 else results
+        wrt = ()
+        if grad_enabled():
+            for k, v in enumerate(arguments):
+                if isinstance(v, Tensor) and v.requires_grad:
+                    wrt += (k,)
+        return _Recorded.apply(self, wrt, *arguments) if wrt else program(*arguments)
 
     __call__._torchdynamo_disable = True                      # torch.compile breaks its graph here: in one graph, it is op()
     __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"
@@ -91,8 +94,8 @@ class Function:
             self._derived["vmap", names] = Function(self.program.vmap(list(names)))
         return self._derived["vmap", names]
 
-    def pair(self, values, wrt: "tuple[str, ...]"):
-        """Forward and backward of a call with these, and values that kernels take. None: no output is a float."""
+    def pair(self, values, wrt: "tuple[int, ...]"):
+        """Kernels of a call with these, differentiated by inputs at these positions; and values that they take."""
         library = of_torch()
         key = library.key(values, None)
         kept = None
@@ -101,60 +104,118 @@ class Function:
         if kept is None:
             one_library(self.program.inputs, values)
             plain = self.program._as_arguments(values)
-            if key is None or any(library.differs(a, b) for a, b in zip(values, plain)):
-                values, key = plain, None
-            kept = _MadePair(self.program, plain, wrt)
-            if key is not None:
-                self._pairs[(wrt, self.program._with_sizes(key, values))] = kept
-                for old in list(self._pairs)[: -self.program._kernels]:
-                    self._pairs.pop(old, None)
-        return kept, library, values
+            direct = key is not None and not any(library.differs(a, b) for a, b in zip(values, plain))
+            kept = _Kernels(self.program, values, plain, wrt, direct)
+            if not direct:
+                return kept, plain
+            self._pairs[(wrt, self.program._with_sizes(key, values))] = kept
+            for old in list(self._pairs)[: -self.program._kernels]:
+                self._pairs.pop(old, None)
+        return kept, values
 
 
-class _MadePair:
-    """Kernels of a call: forward and backward where it is differentiated, else forward alone."""
+class _Kernels:
+    """Those of a kind of call, and which values go where. `direct`: the tensors of the call are taken as they lie."""
 
-    def __init__(self, program: Program, values: list, wrt: "tuple[str, ...]"):
-        floats = tuple(name for name, dtype, _ in program._ports(values).outputs if dtype.kind not in "biu") if wrt else ()
-        self.pair = program._pair(values, floats, wrt) if floats else None
-        self.forward = self.pair.forward if self.pair is not None else program._prepare(values, None)
+    def __init__(self, program: Program, values, plain: list, wrt: "tuple[int, ...]", direct: bool):
+        self.direct, self.library = direct, of_torch()
+        self.wrt = tuple(program.inputs[k] for k in wrt)
+        self.tensors = [k for k, v in enumerate(values) if is_tensor(v)]
+        dtypes = [dtype for _, dtype, _ in program._ports(plain).outputs]
+        self.floats = tuple(k for k, dtype in enumerate(dtypes) if dtype.kind not in "biu")
+        self.others = [k for k in range(len(dtypes)) if k not in self.floats]
+        pair = program._pair(plain, [program.outputs[k] for k in self.floats], self.wrt) if self.floats else None
+        self.forward = pair.forward if pair is not None else program._prepare(plain, None)
         program._sizes = program._sizes | self.forward.sizes  # the key of the call has their values
+        if pair is None:
+            return
+        self.backward, self.names = pair.backward, pair.wanted
+        self.saved = [k for k, name in enumerate(pair.names) if name in pair.wanted and name not in program.inputs]  # of what forward gives
+        known = [*program.inputs, *[pair.names[k] for k in self.saved], *pair.cotangents]
+        self.wanted = [known.index(name) for name in pair.wanted]
+        self.gradients = [2 + k for k in wrt]                 # where backward puts them
 
 
-class _Call:
-    """One call of a function: what its forward made goes with it to its backward."""
+class _Recorded(torch.autograd.Function):
+    """A call that autograd records: forward and backward are the pair of kernels."""
 
-    def __init__(self, function: Function, wrt: "tuple[str, ...]"):
-        self.function, self.wrt = function, wrt
-        self.made = self.library = None
-
-    def forward(self, values):
-        self.made, self.library, values = self.function.pair(values, self.wrt)
-        return as_tuple(self.library.run(self.made.forward, values))
-
-
-class _Apply(torch.autograd.Function):
     @staticmethod
-    def forward(call: _Call, *values):
-        return call.forward(values)
+    def forward(ctx, function: Function, wrt: "tuple[int, ...]", *values):
+        made, taken = function.pair(values, wrt)
+        results = made.library.run(made.forward, taken)
+        if not made.floats:
+            ctx.mark_non_differentiable(*as_tuple(results))
+            return results
+        results = as_tuple(results)
+        ctx.function, ctx.made = function, made
+        if len(made.tensors) == len(values):
+            ctx.values = None
+            ctx.save_for_backward(*values, *[results[k] for k in made.saved])
+        else:
+            ctx.values = [None if is_tensor(v) else v for v in values]
+            ctx.save_for_backward(*[values[k] for k in made.tensors], *[results[k] for k in made.saved])
+        count = len(function.program.outputs)
+        if count == 1:
+            return results[0]
+        ctx.set_materialize_grads(False)
+        if made.others:
+            ctx.mark_non_differentiable(*[results[k] for k in made.others])
+        return results[:count]
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        made, saved = ctx.made, ctx.saved_tensors
+        found = [None] * (2 + len(ctx.function.program.inputs))
+        if ctx.values is None:
+            known = list(saved)
+        else:
+            known = list(ctx.values)
+            for place, tensor in zip(made.tensors, saved):
+                known[place] = tensor
+            known += saved[len(made.tensors):]
+        seeds = [cotangents[k] for k in made.floats]
+        if any(seed is None for seed in seeds):
+            if all(seed is None for seed in seeds):
+                return tuple(found)
+            ports = [made.forward.outputs[k] for k in made.floats]
+            seeds = [torch.zeros(shape, dtype=made.library.type_of(dtype), device=made.library.host) if seed is None else seed for seed, (_, dtype, shape) in zip(seeds, ports)]
+        if grad_enabled() or is_transformed():
+            program = ctx.function.program
+            gradients = ctx.function.derivative("grad", tuple(program.outputs[k] for k in made.floats), made.wrt)(*known[: len(program.inputs)], *seeds)
+        else:
+            known += [seed.contiguous().resolve_neg() for seed in seeds]
+            wanted = [known[k] for k in made.wanted]
+            if not made.direct or any(type(seed) is not Tensor for seed in seeds):
+                wanted = [as_argument(name, value) for name, value in zip(made.names, wanted)]
+            gradients = made.library.run(made.backward, wanted)
+        for place, gradient in zip(made.gradients, as_tuple(gradients)):
+            found[place] = gradient
+        return tuple(found)
+
+
+class _Transformed(torch.autograd.Function):
+    """A call that transforms of torch.func or forward mode look on: every rule is a program."""
+
+    @staticmethod
+    def forward(function: Function, *values):
+        return as_tuple(function.program(*values))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.call, *values = inputs
+        ctx.function, *values = inputs
         ctx.set_materialize_grads(False)
         ctx.values = [None if is_tensor(v) else v for v in values]
         ctx.places = [k for k, v in enumerate(values) if is_tensor(v)]
-        names = ctx.call.function.program.outputs
+        names = ctx.function.program.outputs
         ctx.floats = tuple(name for name, v in zip(names, output) if v.is_floating_point())
-        ctx.count = len(output)
-        ctx.mark_non_differentiable(*[v for k, v in enumerate(output) if k >= len(names) or not v.is_floating_point()])
+        ctx.mark_non_differentiable(*[v for v in output if not v.is_floating_point()])
         tensors = [values[k] for k in ctx.places]
         ctx.save_for_backward(*tensors, *output)
         ctx.save_for_forward(*tensors)
 
     @staticmethod
     def saved(ctx) -> "tuple[list, tuple]":
-        """The values of the call, and its results with what is kept."""
+        """The values of the call, and its results."""
         saved, values = ctx.saved_tensors, list(ctx.values)
         for place, tensor in zip(ctx.places, saved):
             values[place] = tensor
@@ -162,61 +223,32 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *cotangents):
-        call, program = ctx.call, ctx.call.function.program
-        values, results = _Apply.saved(ctx)
-        given = dict(zip(program.outputs, cotangents))
-        if not call.wrt or all(given[name] is None for name in ctx.floats):
+        program = ctx.function.program
+        values, results = _Transformed.saved(ctx)
+        wrt = tuple(name for name, needed, v in zip(program.inputs, ctx.needs_input_grad[1:], values) if needed and v.is_floating_point())
+        given, made = dict(zip(program.outputs, cotangents)), dict(zip(program.outputs, results))
+        if not wrt or all(given[name] is None for name in ctx.floats):
             return (None,) * (1 + len(values))
-        made = dict(zip(program.outputs, results))
         seeds = [torch.zeros_like(made[name]) if given[name] is None else given[name] for name in ctx.floats]
-        if call.made is None or torch.is_grad_enabled() or is_transformed():
-            gradients = as_tuple(call.function.derivative("grad", ctx.floats, call.wrt)(*values, *seeds))
-        else:
-            gradients = _run_backward(call, values, results, seeds)
-        found = dict(zip(call.wrt, gradients))
+        found = dict(zip(wrt, as_tuple(ctx.function.derivative("grad", ctx.floats, wrt)(*values, *seeds))))
         return None, *[found.get(name) for name in program.inputs]
 
     @staticmethod
     def jvp(ctx, _, *tangents):
-        call, program = ctx.call, ctx.call.function.program
-        values, _ = _Apply.saved(ctx)
+        program = ctx.function.program
+        values, _ = _Transformed.saved(ctx)
         wrt = tuple(name for name, tangent in zip(program.inputs, tangents) if tangent is not None)
         if not ctx.floats or not wrt:
-            return (None,) * ctx.count
-        tangent = call.function.derivative("jvp", ctx.floats, wrt)
+            return (None,) * len(program.outputs)
+        tangent = ctx.function.derivative("jvp", ctx.floats, wrt)
         found = dict(zip(ctx.floats, as_tuple(tangent(*values, *[t for t in tangents if t is not None]))))
-        return tuple(found.get(name) for name in program.outputs) + (None,) * (ctx.count - len(program.outputs))
+        return tuple(found.get(name) for name in program.outputs)
 
     @staticmethod
-    def vmap(info, dims, call: _Call, *values):
-        names = names_of_batch(call.function.program.inputs, dims[1:])
-        results = as_tuple(call.function.batched(names)(*batch_in_front(dims[1:], values)))
+    def vmap(info, dims, function: Function, *values):
+        names = names_of_batch(function.program.inputs, dims[1:])
+        results = as_tuple(function.batched(names)(*batch_in_front(dims[1:], values)))
         return results, (0,) * len(results)
-
-
-class _Eager(torch.autograd.Function):
-    """The same where no transform looks on: PyTorch calls a Function that sets up its context itself in less time."""
-
-    @staticmethod
-    def forward(ctx, call: _Call, *values):
-        output = call.forward(values)
-        _Apply.setup_context(ctx, (call, *values), output)
-        return output
-
-    backward = staticmethod(_Apply.backward)
-
-
-def _run_backward(call: _Call, values: list, results: tuple, seeds: list) -> tuple:
-    """The backward kernel of the pair, on what autograd kept for it."""
-    pair = call.made.pair
-    known = dict(zip(call.function.program.inputs, values))
-    known.update(zip(pair.names, results))
-    known.update(zip(pair.cotangents, [seed.contiguous().resolve_neg() for seed in seeds]))
-    library = call.library
-    wanted = [known[name] for name in pair.wanted]
-    if library.key(wanted, None) is None:
-        wanted = [as_argument(name, value) for name, value in zip(pair.wanted, wanted)]
-    return as_tuple(library.run(pair.backward, wanted))
 
 
 def function(program: Program) -> Function:

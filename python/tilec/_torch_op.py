@@ -1,15 +1,21 @@
 """A program as an operator that PyTorch registers, so that torch.compile, torch.export and autocast know it.
 
-    op(conv)   ⇒   tilec::conv(Tensor I, Tensor K) -> Tensor
-    gradient   ⇒   tilec::derivative("tilec::conv; grad I K of O", [I, K, dO], []) -> Tensor[]
+    op(conv)         ⇒   tilec::conv(Tensor I, Tensor K) -> Tensor
+    differentiated   ⇒   O, kept = tilec::forward("tilec::conv", "I K", …, [I, K], [])
+                         dI, dK = tilec::backward("tilec::conv", "I K", …, [I, K, kept, dO], [])
+    its derivative   ⇒   tilec::derivative("tilec::conv; grad I K of O", [I, K, dO], []) -> Tensor[]
 
 An operator has one schema, and an input of any rank may be a tensor or a number: it becomes two parameters, `Tensor? S, Scalar? S_number`, of which
-one is given. Its fake kernel gives the results' types and sizes, symbolic ones as the program's text writes them. All derivatives, to any order, are
-one operator that is told which: a graph that PyTorch reads from its cache on disk, in a process that has made tilec::conv only, finds it.
-Eager calls do not go through PyTorch's dispatcher at all: they are those of function().
+one is given. Its fake kernel gives the results' types and sizes, symbolic ones as the program's text writes them.
+
+Where autograd records, forward and backward are the pair of kernels of vjp(), as in function(): forward gives what it keeps as results of its own. What is
+kept is known for sizes that are numbers; where sizes are symbols, and under transforms of torch.func, backward is the gradient program, which computes
+it again, and so is backward of backward. All pairs, and all derivatives, are one operator each that is told which: a graph that PyTorch reads from its
+cache on disk, in a process that has made tilec::conv only, finds them. Eager calls do not go through PyTorch's dispatcher at all: they are those of function().
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import keyword
 import re
@@ -20,7 +26,7 @@ import torch
 from . import Program
 from ._libraries import of_torch
 from ._sizes import SizeFormulas
-from ._torch_function import Function, as_tuple, batch_in_front, is_tensor, names_of_batch, refuse_other
+from ._torch_function import Function, as_tuple, batch_in_front, is_tensor, is_transformed, names_of_batch, refuse_other
 from .errors import ShapeError
 
 _REGISTERED: "dict[str, Op]" = {}                             # by qualified name; PyTorch keeps operators as long as the process lives
@@ -100,21 +106,32 @@ class Op:
     def _register(self) -> None:
         results = ["Tensor"] * len(self.outputs)
         schema = "(%s) -> %s" % (", ".join("%s %s" % each for each in self._parameters()), results[0] if len(results) == 1 else "(%s)" % ", ".join(results))
-        made = torch.library.custom_op(self.name, self._run, mutates_args=(), device_types="cpu", schema=schema)
-        made.register_fake(self._fake)
-        made.register_autograd(self._backward, setup_context=self._save)
-        made.register_vmap(self._vmap)
+        torch.library.define(self.name, schema, tags=(torch.Tag.pt2_compliant_tag,))
         space, short = self.name.split("::")
         library = _SPACES.get(space)
         if library is None:
             library = _SPACES[space] = torch.library.Library(space, "FRAGMENT")
         self.overload = getattr(getattr(torch.ops, space), short).default
+        library.impl(short, self._run, "CPU")
+        library.impl(short, self._under_autograd, "Autograd", with_keyset=True)
+        torch.library.register_fake(self.name, self._fake)
+        torch.library.register_vmap(self.name, self._vmap)
         for key in ("AutocastCPU", "AutocastCUDA"):
             library.impl(short, self._under_autocast(getattr(torch._C.DispatchKey, key)), key)
 
     def _run(self, *flat):
         with torch.no_grad():
             return self.program(*[v.detach() if is_tensor(v) else v for v in self._gather(flat)])
+
+    def _under_autograd(self, keyset, *flat):
+        if torch.is_grad_enabled() and any(is_tensor(v) and v.requires_grad for v in flat):
+            results = _Recorded.apply(self, keyset, *flat)
+            return results[0] if len(results) == 1 else results
+        with torch._C._AutoDispatchBelowAutograd():
+            return self._below_autograd(keyset, flat)
+
+    def _below_autograd(self, keyset, flat):
+        return self.overload.redispatch(keyset & torch._C._after_autograd_keyset, *flat)
 
     def _under_autocast(self, key):
         def cast(*flat):
@@ -133,25 +150,6 @@ class Op:
                 wanted = torch.promote_types(wanted, value.dtype)
         return [v.to(wanted) if is_tensor(v) and v.is_floating_point() else v for v in values]
 
-    def _save(self, ctx, inputs, output) -> None:
-        ctx.values = [None if is_tensor(v) else v for v in inputs]
-        ctx.places = [k for k, v in enumerate(inputs) if is_tensor(v)]
-        ctx.floats = tuple(name for name, v in zip(self.outputs, as_tuple(output)) if v.is_floating_point())
-        ctx.save_for_backward(*[inputs[k] for k in ctx.places])
-
-    def _backward(self, ctx, *cotangents):
-        flat = list(ctx.values)
-        for place, tensor in zip(ctx.places, ctx.saved_tensors):
-            flat[place] = tensor
-        places = self._places()
-        wrt = [name for name, place in zip(self.inputs, places) if ctx.needs_input_grad[place] and flat[place].is_floating_point()]
-        result = [None] * len(flat)
-        if wrt and ctx.floats:
-            seeds = [seed for name, seed in zip(self.outputs, cotangents) if name in ctx.floats]
-            for name, value in zip(wrt, _gradients(self.name, wrt, ctx.floats, self._gather(flat) + seeds)):
-                result[places[self.inputs.index(name)]] = value
-        return tuple(result)
-
     def _places(self) -> "list[int]":
         """Where in the schema each input's tensor is."""
         widths = [1 if name in self._tensors else 2 for name in self.inputs]
@@ -164,6 +162,52 @@ class Op:
     def _fake(self, *flat):
         results = self._traced.results(self._gather(flat))
         return results[0] if len(results) == 1 else tuple(results)
+
+
+class _Recorded(torch.autograd.Function):
+    """A call of an operator that autograd records."""
+
+    @staticmethod
+    def forward(ctx, op: Op, keyset, *flat):
+        values, places = op._gather(flat), op._places()
+        ctx.op, ctx.places = op, places
+        ctx.wrt = [name for name, place in zip(op.inputs, places) if is_tensor(flat[place]) and flat[place].requires_grad and flat[place].is_floating_point()]
+        ctx.layout = _layout(values) if ctx.wrt else None
+        with torch._C._AutoDispatchBelowAutograd():
+            if ctx.layout is None:
+                results = as_tuple(op._below_autograd(keyset, flat))
+            else:
+                tensors, numbers = _separated(values)
+                wrt = " ".join(ctx.wrt)
+                results = torch.ops.tilec.forward(op.name, wrt, ctx.layout, _kept(op.name, _pair(op.name, wrt, ctx.layout, numbers)), tensors, numbers)
+        ctx.values, ctx.tensors = [None if is_tensor(v) else v for v in values], [k for k, v in enumerate(values) if is_tensor(v)]
+        outputs = tuple(results[: len(op.outputs)])
+        ctx.floats = [name for name, v in zip(op.outputs, outputs) if v.is_floating_point()]
+        ctx.mark_non_differentiable(*[v for v in outputs if not v.is_floating_point()])
+        ctx.save_for_backward(*[values[k] for k in ctx.tensors], *(results if ctx.layout is not None else ()))
+        return outputs
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        op, values, saved = ctx.op, list(ctx.values), ctx.saved_tensors
+        for place, tensor in zip(ctx.tensors, saved):
+            values[place] = tensor
+        found = [None] * len(ctx.needs_input_grad)
+        if not ctx.wrt or not ctx.floats:
+            return tuple(found)
+        seeds = [seed for name, seed in zip(op.outputs, cotangents) if name in ctx.floats]
+        if ctx.layout is None or torch.is_grad_enabled():
+            gradients = _gradients(op.name, ctx.wrt, ctx.floats, values + seeds)
+        else:
+            wrt, numbers = " ".join(ctx.wrt), _separated(values)[1]
+            pair = _pair(op.name, wrt, ctx.layout, numbers)
+            known = dict(zip(op.inputs, values))
+            known.update(zip(pair.names, saved[len(ctx.tensors):]))
+            known.update(zip(pair.cotangents, seeds))
+            gradients = torch.ops.tilec.backward(op.name, wrt, ctx.layout, [known[name] if is_tensor(known[name]) else None for name in pair.wanted], numbers)
+        for name, value in zip(ctx.wrt, gradients):
+            found[2 + ctx.places[op.inputs.index(name)]] = value
+        return tuple(found)
 
 
 class _Traced:
@@ -214,17 +258,20 @@ def _derived(path: str) -> _Traced:
     return found
 
 
+def _separated(values) -> "tuple[list, list]":
+    """Tensors, None where a number is; and the numbers."""
+    return [v if is_tensor(v) else None for v in values], [_concrete(v) for v in values if not is_tensor(v)]
+
+
 def _batched(path: str, inputs, dims, values: list) -> "list[torch.Tensor]":
     """The program of a path, for a batch: torch.func.vmap. `dims` are where the values have it."""
     values = batch_in_front(dims, values)
-    return torch.ops.tilec.derivative("%s; vmap %s" % (path, " ".join(names_of_batch(inputs, dims))), [v if is_tensor(v) else None for v in values], [_concrete(v) for v in values if not is_tensor(v)])
+    return torch.ops.tilec.derivative("%s; vmap %s" % (path, " ".join(names_of_batch(inputs, dims))), *_separated(values))
 
 
 def _gradients(path: str, wrt, of, values: list) -> "list[torch.Tensor]":
     """By the inputs `wrt`, of the program of a path: `values` are its inputs and the cotangents of `of`."""
-    tensors = [v if is_tensor(v) else None for v in values]
-    numbers = [_concrete(v) for v in values if not is_tensor(v)]
-    return torch.ops.tilec.derivative("%s; grad %s of %s" % (path, " ".join(wrt), " ".join(of)), tensors, numbers)
+    return torch.ops.tilec.derivative("%s; grad %s of %s" % (path, " ".join(wrt), " ".join(of)), *_separated(values))
 
 
 def _with_numbers(tensors, numbers) -> list:
@@ -270,6 +317,112 @@ def _(info, dims, path, tensors, numbers):
     held = dims[1] if isinstance(dims[1], (list, tuple)) else [dims[1]] * len(tensors)
     results = _batched(path, _derived(path).program.inputs, held, _with_numbers(tensors, numbers))
     return results, [0] * len(results)
+
+
+# ---- forward and backward with what is kept in between ----------------------------------------------------------------------
+
+def _layout(values) -> "str | None":
+    """What a pair of kernels is compiled for: type, sizes and strides of each tensor, "-" for a number. None: they are not known, or a transform wants
+    the operator itself. A tensor with gaps or repeats is row-major there, a copy.
+    """
+    if is_transformed():
+        return None
+    parts = []
+    for value in values:
+        if not is_tensor(value):
+            if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                return None
+            parts.append("-")
+            continue
+        if any(isinstance(size, torch.SymInt) for size in (*value.shape, *value.stride())) or value.dtype not in of_torch().taken:
+            return None
+        if not value.dim() and not value.is_floating_point():
+            return None                                       # it may be a size, whose value is not known
+        parts.append(":".join([str(value.dtype)[len("torch."):], *(",".join(map(str, each)) for each in (value.shape, _dense_strides(value)))]))
+    return " ".join(parts)
+
+
+def _dense_strides(tensor) -> "list[int]":
+    """Those of the tensor, if it has neither gaps nor repeats; else row-major ones."""
+    sizes, order = tensor.shape, range(tensor.dim() - 1, -1, -1)
+    for dims in (sorted(order, key=lambda d: (tensor.stride(d), sizes[d])), order):
+        strides, step = [0] * tensor.dim(), 1
+        for d in dims:
+            strides[d], step = step, step * max(1, sizes[d])
+        if all(size == 1 or a == b for size, a, b in zip(sizes, strides, tensor.stride())):
+            break
+    return strides
+
+
+@functools.lru_cache(maxsize=1024)
+def _described(layout: str) -> list:
+    """(sizes, strides, array without contents) for each tensor of a layout, None for a number."""
+    found = []
+    for part in layout.split(" "):
+        if part == "-":
+            found.append(None)
+            continue
+        dtype, sizes, strides = part.split(":")
+        sizes, strides = (tuple(map(int, each.split(","))) if each else () for each in (sizes, strides))
+        kind = of_torch().numpy_type(getattr(torch, dtype))
+        memory = np.empty(1 + sum((size - 1) * stride for size, stride in zip(sizes, strides)) if 0 not in sizes else 1, kind)
+        found.append((sizes, strides, np.ndarray(sizes, kind, memory, strides=[stride * kind.itemsize for stride in strides])))
+    return found
+
+
+def _pair(path: str, wrt: str, layout: str, numbers):
+    """The pair of kernels of vjp() for values laid out so."""
+    rest = iter(numbers)
+    return _derived(path).program._pair([next(rest) if each is None else each[2] for each in _described(layout)], (), wrt.split())
+
+
+def _kept(path: str, pair) -> str:
+    """Names of what forward gives besides the outputs."""
+    return " ".join(pair.names[len(_derived(path).program.outputs):])
+
+
+def _laid_out(tensor, sizes, strides):
+    """A tensor with these strides; those of a dimension of one element do not matter."""
+    tensor = tensor.detach().resolve_neg()
+    if tensor.stride() == strides or all(size == 1 or a == b for size, a, b in zip(sizes, tensor.stride(), strides)):
+        return tensor
+    return torch.empty_strided(sizes, strides, dtype=tensor.dtype).copy_(tensor)
+
+
+@torch.library.custom_op("tilec::forward", mutates_args=(), device_types="cpu", schema="(str path, str wrt, str layout, str kept, Tensor?[] tensors, Scalar[] numbers) -> Tensor[]")
+def _forward(path, wrt, layout, kept, tensors, numbers):
+    pair = _pair(path, wrt, layout, numbers)
+    if _kept(path, pair) != kept:
+        raise RuntimeError("the graph was made where forward of %s keeps (%s) for backward, and this tilec keeps (%s): empty PyTorch's cache of compiled graphs" % (path, kept, _kept(path, pair)))
+    values = [v if v is None else _laid_out(v, sizes, strides) for v, (sizes, strides, _) in zip(tensors, (each or (None,) * 3 for each in _described(layout)))]
+    return list(as_tuple(of_torch().run(pair.forward, _with_numbers(values, numbers))))
+
+
+@_forward.register_fake
+def _(path, wrt, layout, kept, tensors, numbers):
+    return _new(tensors, _pair(path, wrt, layout, numbers).forward)
+
+
+@torch.library.custom_op("tilec::backward", mutates_args=(), device_types="cpu", schema="(str path, str wrt, str layout, Tensor?[] wanted, Scalar[] numbers) -> Tensor[]")
+def _backward(path, wrt, layout, wanted, numbers):
+    pair, described = _pair(path, wrt, layout, numbers), dict(zip(_derived(path).program.inputs, _described(layout)))
+    rest = iter(numbers)
+    known = {name: next(rest) for name, each in described.items() if each is None}
+    for name, value in zip(pair.wanted, wanted):
+        if value is not None:
+            known[name] = _laid_out(value, *described[name][:2]) if name in described else value.detach().contiguous().resolve_neg()
+    return list(as_tuple(of_torch().run(pair.backward, [known[name] for name in pair.wanted])))
+
+
+@_backward.register_fake
+def _(path, wrt, layout, wanted, numbers):
+    return _new(wanted, _pair(path, wrt, layout, numbers).backward)
+
+
+def _new(tensors, prepared) -> list:
+    """Results of a kernel without a run."""
+    some = next(v for v in tensors if v is not None)
+    return [some.new_empty(shape, dtype=of_torch().type_of(dtype)) for _, dtype, shape in prepared.outputs]
 
 
 # ---- values that are traced -------------------------------------------------------------------------------------------------

@@ -208,6 +208,66 @@ def test_compiled_as_one_graph(op, dynamic, backend):
         torch.testing.assert_close(torch.autograd.grad(y.sum(), values), torch.autograd.grad(wanted.sum(), values))
 
 
+def graphs_of(call, values, dynamic=False):
+    """The operators of the forward and the backward graph that torch.compile makes of a call, its value and its gradients."""
+    from torch._dynamo.backends.common import aot_autograd
+    found = []
+
+    def record(graph, inputs):
+        found.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function" and "tilec" in str(node.target)])
+        return graph.forward
+
+    torch._dynamo.reset()
+    y = torch.compile(call, fullgraph=True, dynamic=dynamic, backend=aot_autograd(fw_compiler=record))(*values)
+    gradients = torch.autograd.grad(y.sin().sum(), [v for v in values if v.requires_grad])
+    return found, y, gradients
+
+
+@pytest.mark.parametrize("name", ["softmax", "attention", "layer_norm", "conv2d", "cross_entropy"])
+def test_what_forward_keeps_goes_to_backward_in_a_graph(name):
+    program, values = torch_cases.program(name), torch_cases.inputs(name)
+    op, plain = tilec.torch.op(program), tilec.torch.function(program)
+    expected = plain(*values)
+    wanted = torch.autograd.grad(expected.sin().sum(), [v for v in values if v.requires_grad])
+    for dynamic, operators in ((False, [["tilec.forward.default"], ["tilec.backward.default"]]), (True, [[str(op.overload)], ["tilec.derivative.default"]])):
+        found, y, gradients = graphs_of(op, values, dynamic)
+        assert found == operators
+        torch.testing.assert_close(y, expected)
+        torch.testing.assert_close(gradients, wanted)
+
+
+LAYOUTS = {"transposed": lambda t: t.mT.contiguous().mT if t.ndim > 1 else t, "with gaps": lambda t: torch.stack([t, t], -1)[..., 1], "repeated": lambda t: t[:1].expand(t.shape),
+           "one row": lambda t: t[:1], "empty": lambda t: t[:0]}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_in_a_graph(layout):
+    op, reference = tilec.torch.op(tilec.compile("function twice(X, Y) -> (Z) { T = exp(X); Z = T * T * Y; }")), lambda x, y: torch.exp(x) ** 2 * y
+    for change in (LAYOUTS[layout], lambda t: LAYOUTS[layout](t).detach().clone(memory_format=torch.contiguous_format)):
+        values = [change(v).detach().requires_grad_() for v in draw((4, 3), (4, 3))]
+        found, y, gradients = graphs_of(op, values)
+        assert found == [["tilec.forward.default"], ["tilec.backward.default"]]
+        torch.testing.assert_close(y, reference(*values))
+        torch.testing.assert_close(gradients, torch.autograd.grad(reference(*values).sin().sum(), values))
+
+
+def test_a_graph_is_called_with_other_strides_than_it_was_traced_with(op):
+    values = draw(*SHAPES, grad=False)
+    kept = [v.mT.contiguous().mT if v.ndim > 1 else v for v in values]
+    layout = tilec._torch_op._layout(values)
+    assert layout.split()[0] == "float64:3,4:4,1" and tilec._torch_op._layout(kept).split()[0] == "float64:3,4:1,3"
+    pair = tilec._torch_op._pair(op.name, "X W", layout, [])
+    results = [torch.ops.tilec.forward(op.name, "X W", layout, " ".join(pair.names[1:]), each, []) for each in (values, kept)]
+    torch.testing.assert_close(*results)
+    with pytest.raises(RuntimeError, match=r"keeps \(Q\) for backward.*empty PyTorch's cache"):
+        torch.ops.tilec.forward(op.name, "X W", layout, "Q", values, [])
+    gradients = []
+    for each, made in zip((values, kept), results):
+        known = {**dict(zip(op.inputs, each)), **dict(zip(pair.names, made)), **{name: torch.ones(2, 3, dtype=torch.float64).mT for name in pair.cotangents}}
+        gradients.append(torch.ops.tilec.backward(op.name, "X W", layout, [known[name] for name in pair.wanted], []))
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("make", [lambda program: program, lambda program: tilec.torch.function(program)], ids=["program", "function"])
 def test_what_is_no_operator_breaks_the_graph(mlp, make):

@@ -34,7 +34,7 @@ CASES = {
 
 def inputs(name: str, seed: int = 0) -> list:
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(each, dtype=torch.float64, generator=generator, requires_grad=True) if isinstance(each, tuple) else each for each in CASES[name][1]]
+    return [torch.randn(each, dtype=torch.float64, generator=generator, requires_grad=True) if isinstance(each, tuple) else each.clone() for each in CASES[name][1]]
 
 
 def program(name: str):
