@@ -25,12 +25,14 @@ struct Frame {
 
 class CpuModule final : public Module {
  public:
-  CpuModule(const codegen::Package& package, int threads)
-      : buffers_(package.buffers), workspace_(package.workspace), pool_(threads == 1 ? serial_pool() : default_pool()), bytes_((poly::Exact(package.locals) * pool_->workers + workspace_).get()), code_(package.code) {
-    name = package.name;
-    inputs = package.inputs;
-    outputs = package.outputs;
-    for (const codegen::Launch& launch : package.launches) {
+  CpuModule(const codegen::Package& from, int for_threads)
+      : buffers_(from.buffers), workspace_(from.workspace), pool_(for_threads == 1 ? serial_pool() : default_pool()), bytes_((poly::Exact(from.locals) * pool_->workers + workspace_).get()), code_(from.code) {
+    name = from.name;
+    inputs = from.inputs;
+    outputs = from.outputs;
+    package = std::make_shared<const codegen::Package>(from);
+    threads = for_threads;
+    for (const codegen::Launch& launch : from.launches) {
       void* const symbol = code_.symbol(launch.kernel);
       if (symbol == nullptr) throw lang::InternalError("kernel `" + launch.kernel + "` is not in its object");
       steps_.push_back({reinterpret_cast<EntryPoint>(symbol), buffer_of_.size()});

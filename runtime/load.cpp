@@ -17,11 +17,12 @@ namespace {
 // Host tensors go to the device and back in every call; buffers stay for the next one.
 class DeviceModule final : public Module {
  public:
-  explicit DeviceModule(const codegen::Package& package)
-      : target_(package.target), buffers_(package.buffers), workspace_(package.workspace), device_(open_device(package.target)), kernels_(device_->load(package)) {
-    name = package.name;
-    inputs = package.inputs;
-    outputs = package.outputs;
+  explicit DeviceModule(const codegen::Package& from)
+      : target_(from.target), buffers_(from.buffers), workspace_(from.workspace), device_(open_device(from.target)), kernels_(device_->load(from)) {
+    name = from.name;
+    inputs = from.inputs;
+    outputs = from.outputs;
+    package = std::make_shared<const codegen::Package>(from);
   }
 
   // After fork() the device belongs to the parent: its memory is not ours to release.

@@ -26,6 +26,8 @@ class Module {
   virtual ~Module() = default;
   std::string name;
   std::vector<Port> inputs, outputs;                   // in the program's order
+  std::shared_ptr<const codegen::Package> package;     // that it was loaded from and which says all of it; null: there is none
+  int threads = 0;                                     // it was loaded for
   virtual void run(void* const* inputs, void* const* outputs) const = 0;
   // The same in memory of the caller's, workspace() bytes aligned to 64, of which each call that runs at one time has its own: nothing is
   // allocated. 0: a run needs none, or has it where the caller cannot give it (a device).

@@ -205,6 +205,7 @@ TILEC_API void tilec_program_destroy(tilec_program* program);
 /* Names in order: of inputs (a gradient's cotangents last) and of outputs. No two are the same: `C` and `C_1` for `-> (C, C)`, `A_1` for
  * `(A) -> (A)`. NULL past the end. */
 TILEC_API const char* tilec_program_name(const tilec_program* program);
+TILEC_API const char* tilec_program_target(const tilec_program* program);  /* as it was asked for: "cpu", "cuda:sm_90a" */
 TILEC_API size_t tilec_input_count(const tilec_program* program);
 TILEC_API const char* tilec_input_name(const tilec_program* program, size_t position);
 TILEC_API size_t tilec_output_count(const tilec_program* program);
@@ -346,19 +347,6 @@ TILEC_API tilec_status tilec_save_vjp(const tilec_program* program, const char* 
                                       const char* path, const tilec_argument* arguments, size_t argument_count);
 TILEC_API tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward);
 
-/* ---- XLA, as JAX calls it ------------------------------------------------------------------------------------------------------ */
-
-/* Gives a kernel a number by which XLA calls it. The kernel is XLA's from then on and lives as long as the process: an executable keeps numbers
- * only, and may outlive whoever made it. TILEC_ARGUMENT_ERROR: `kernel` is ports only; it stays the caller's, as on any failure. */
-TILEC_API tilec_status tilec_xla_keep(tilec_kernel* kernel, int64_t* number);
-
-/* The handler of XLA's typed FFI (version 0.3 of its C API) on the platform "Host", for stage `execute`: takes an XLA_FFI_CallFrame*, gives an
- * XLA_FFI_Error* or NULL. A call's operands and results are the kernel's inputs and outputs in their order, row-major, and its attribute `kernel` is
- * the number, an i64. May be called from several threads at once. Only XLA calls it:
- *
- *     jax.ffi.register_ffi_target("tilec_call", jax.ffi.pycapsule(library.tilec_xla_call), platform="cpu") */
-TILEC_API void* tilec_xla_call(void* call_frame);
-
 /* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct tilec_buffer tilec_buffer;
@@ -380,6 +368,25 @@ TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stag
 TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);
 TILEC_API size_t tilec_buffer_size(const tilec_buffer* buffer);
 TILEC_API void tilec_buffer_destroy(tilec_buffer* buffer);
+
+/* ---- XLA, as JAX calls it ------------------------------------------------------------------------------------------------------ */
+
+/* The text by which XLA calls a kernel: the attribute `kernel`, a string of any bytes, of a call of the handlers below. It is the kernel's package and
+ * may go to disk and to other processes, wherever the package runs; of a kernel that no package says (target "reference", options.checked) it is a
+ * name that means something in this process, as long as the kernel, another handle of it or an executable lives. Destroy it with
+ * tilec_buffer_destroy. TILEC_ARGUMENT_ERROR: `kernel` is ports only. */
+TILEC_API tilec_status tilec_xla_text(const tilec_kernel* kernel, tilec_buffer** text);
+
+/* Handlers of XLA's typed FFI (version 0.3 of its C API): they take an XLA_FFI_CallFrame*, and give an XLA_FFI_Error* or NULL. `tilec_xla_instantiate`
+ * is for stage `instantiate`: the executable holds the kernel from then on. The others are for stage `execute`: `tilec_xla_call` on the platform
+ * "Host"; `tilec_xla_call_on` on "CUDA", where it starts the kernel, one of target "cuda…", on XLA's stream. A call's operands and results are the
+ * kernel's inputs and outputs in their order, row-major. They may be called from several threads at once. Only XLA calls them:
+ *
+ *     handlers = {"instantiate": jax.ffi.pycapsule(library.tilec_xla_instantiate), "execute": jax.ffi.pycapsule(library.tilec_xla_call)}
+ *     jax.ffi.register_ffi_target("tilec_call", handlers, platform="cpu") */
+TILEC_API void* tilec_xla_instantiate(void* call_frame);
+TILEC_API void* tilec_xla_call(void* call_frame);
+TILEC_API void* tilec_xla_call_on(void* call_frame);
 
 #ifdef __cplusplus
 }
