@@ -28,13 +28,27 @@ void refuse_options(const Options& options) {
   if (options.vjp && !options.dump_to.empty()) throw UsageError{"--dump-to shows one program, and a pair is two", fmt::format("write `tilec {} --grad --dump-to={}`: its stages `forward` and `backward` are the halves", only_file(options), options.dump_to)};
   if (!options.multi_target) return;
   if (options.target_given) throw UsageError{"--multi-target chooses the CPUs, and --target another one", "leave one of them out"};
-  if (!options.plan.empty()) throw UsageError{"--plan is for one CPU, and --multi-target compiles for two", "leave one of them out"};
-  if (!options.dump_to.empty()) throw UsageError{"--dump-to shows one program, and --multi-target makes two", "write `--target cpu:x86-64-v3` or `cpu:x86-64-v4` instead"};
 }
 
+// What belongs to one target.
+void refuse_for_several(const Options& options) {
+  if (!options.plan.empty()) throw UsageError{"--plan is for one target, and this compiles for several", "leave one of them out"};
+  if (!options.dump_to.empty()) throw UsageError{"--dump-to shows one program, and this makes several", "write `--target` with one of them"};
+}
+
+// `cuda:sm_80,sm_90a` is two.
 std::vector<codegen::Target> targets_of(const Options& options) {
-  if (!options.multi_target) return {target_of(options.target)};
-  return {target_of("cpu:x86-64-v3"), target_of("cpu:x86-64-v4")};
+  if (options.multi_target) return {target_of("cpu:x86-64-v3"), target_of("cpu:x86-64-v4")};
+  constexpr std::string_view cuda = "cuda:";
+  if (!options.target.starts_with(cuda)) return {target_of(options.target)};
+  std::vector<codegen::Target> targets;
+  for (std::size_t at = cuda.size(), end = 0; end != std::string::npos; at = end + 1) {
+    end = options.target.find(',', at);
+    targets.push_back(target_of(std::string(cuda) + options.target.substr(at, end - at)));
+    for (std::size_t k = 0; k + 1 < targets.size(); ++k)
+      if (targets[k].arch == targets.back().arch) throw UsageError{fmt::format("--target names {} twice", targets[k].arch), "write each architecture once"};
+  }
+  return targets;
 }
 
 // What the text calls it, else the file.
@@ -58,10 +72,10 @@ void check_names(const std::vector<std::string>& names, bool given) {
 }
 
 // Nothing where the program is at fault.
-std::vector<Part> compiled_parts(Session& session, const std::string& name, std::vector<codegen::Timing>& timings) {
+std::vector<Part> compiled_parts(Session& session, const std::vector<codegen::Target>& targets, const std::string& name, std::vector<codegen::Timing>& timings) {
   const Options& options = session.options;
   std::vector<Part> parts(options.vjp ? 2 : 1);
-  for (const codegen::Target& target : targets_of(options)) {
+  for (const codegen::Target& target : targets) {
     codegen::Request request = session.request();
     request.target = target;
     const auto hear = [&](const std::vector<codegen::Timing>& more) { timings.insert(timings.end(), more.begin(), more.end()); };
@@ -71,15 +85,15 @@ std::vector<Part> compiled_parts(Session& session, const std::string& name, std:
       hear(pair->meaning.timings), hear(pair->forward.timings), hear(pair->backward.timings);
       const auto made = static_cast<std::size_t>(pair->forward.lowered->outputs) - 2 * pair->forward.checks.size();
       parts[0].kept = static_cast<std::int64_t>(made - pair->meaning.split->forward_outputs);
-      parts[0].cpus.push_back({request, std::move(pair->forward)});
-      parts[1].cpus.push_back({request, std::move(pair->backward)});
+      parts[0].versions.push_back({request, std::move(pair->forward)});
+      parts[1].versions.push_back({request, std::move(pair->backward)});
     } else {
       request.split = !options.dump_to.empty();
       std::optional<codegen::Stages> stages = codegen::compile(*session.file, request, codegen::Until::Lowered, session.diagnostics);
       if (!stages || session.failed()) return {};
       if (!options.dump_to.empty()) dump(session, *stages, request);
       hear(stages->timings);
-      parts[0].cpus.push_back({request, std::move(*stages)});
+      parts[0].versions.push_back({request, std::move(*stages)});
     }
   }
   parts[0].name = options.vjp ? name + "_forward" : name;
@@ -98,13 +112,18 @@ bool is_ahead(const std::string& output) {
   const Path path = path_of(output);
   const std::optional<runtime::Container> container = runtime::container_named(path.suffix);
   if (!container && !path.suffix.empty() && path.suffix != ".tilec")
-    throw UsageError{fmt::format("`{}` is no suffix of what `tilec build` writes", path.suffix), "f.tilec is a package; f.o, f.a and f.so are for a program in C"};
+    throw UsageError{fmt::format("`{}` is no suffix of what `tilec build` writes", path.suffix), "f.tilec is a package; f.o, f.a and f.so are for a program in C, and f.c is one for GPUs"};
   if (container && path.stem.empty()) throw UsageError{fmt::format("`{}` has no name in front of its suffix", output), fmt::format("write `-o f{}`", path.suffix)};
   return container.has_value();
 }
 
-int build_ahead(const Options& options) {
-  refuse_options(options);
+int build_ahead(const Options& given) {
+  refuse_options(given);
+  const std::vector<codegen::Target> targets = targets_of(given);
+  if (targets.size() > 1) refuse_for_several(given);
+  if (given.threads > 0 && targets[0].family == codegen::Target::Family::Cuda) throw UsageError{"--threads is for CPUs, and a GPU is asked for", "leave it out"};
+  Options options = given;
+  options.target = targets[0].name;
   const Path path = path_of(options.output);
   const std::string file = only_file(options), header = path.folder + path.stem + ".h";
   Session session(options, file);
@@ -113,7 +132,7 @@ int build_ahead(const Options& options) {
   const std::string name = options.name ? *options.name : name_of(session, file) + suffix_of_derivatives(options);
   check_names(options.vjp ? std::vector{name + "_forward", name + "_backward"} : std::vector{name}, options.name.has_value());
   std::vector<codegen::Timing> timings;
-  const std::vector<Part> parts = compiled_parts(session, name, timings);
+  const std::vector<Part> parts = compiled_parts(session, targets, name, timings);
   if (parts.empty()) return session.report();
   runtime::AheadOptions how{name};
   if (options.threads > 0) how.workers = options.threads;

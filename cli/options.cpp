@@ -168,7 +168,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
     app->add_flag("--checked", options.checked, "of -o f.o: an index of gather or scatter that is out of range is a status of the call")->disable_flag_override();
     app->add_option("--room", options.room, "bytes that forward of --vjp may keep (default: what costs more to make again than to keep)")->check(whole(0, std::numeric_limits<std::int64_t>::max()))->type_name("BYTES");
   }
-  if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain" || c == "bench") app->add_option("-o,--output", options.output, c == "build" ? "f.tilec: a package, which tilec runs; f.o, f.a, f.so: machine code for a program in C, with f.h beside it that says how it is called" : "write to this file")->type_name("FILE");
+  if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain" || c == "bench") app->add_option("-o,--output", options.output, c == "build" ? "f.tilec: a package, which tilec runs; f.o, f.a, f.so: machine code for a program in C, with f.h beside it that says how it is called; f.c: with --target cuda:sm_80,sm_90a the same as text" : "write to this file")->type_name("FILE");
   if (c == "bench") {
     app->add_option("--seconds", options.seconds, "how long to measure, where the median does not settle before (default: 2)")->check(CLI::PositiveNumber)->type_name("S");
     app->add_flag("--json", options.json_output, "one object of JSON, in seconds and bytes");

@@ -179,7 +179,7 @@ inline constexpr Message<Text> no_pair{"E0539", Severity::Error, "`{}` was saved
 inline constexpr Message<Text> unknown_stage{"E0530", Severity::Error, "`{}` is no stage"};
 inline constexpr Message<Text, Text, Text, std::int64_t> index_out_of_range{"E0540", Severity::Error, "`{}` is {}, but `{}` takes indices from 0 to below {} here"};
 inline constexpr Message<Text, Text> malformed_case{"E0531", Severity::Error, "a test case needs {}, but {}"};
-inline constexpr Message<Text> no_linker{"E0545", Severity::Error, "`cc` makes no shared library: {}"};
+inline constexpr Message<Text, Text> no_linker{"E0545", Severity::Error, "`cc` makes no {}: {}"};
 inline constexpr Message<Text, std::int64_t, Text, std::int64_t, Text> given_size_differs{"E0550", Severity::Error, "`{}` is {} in `{}` but {} in `{}`"};
 inline constexpr Message<Text, Text> unknown_size{"E0551", Severity::Error, "`{}` is no size of {}"};
 inline constexpr Message<Text, Text> outputs_overlap{"E0552", Severity::Error, "outputs `{}` and `{}` share memory"};

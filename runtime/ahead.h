@@ -2,9 +2,9 @@
 //
 //   const Part part{"conv", {{request, stages}}};
 //   const Ahead made = ahead_of({part}, {.name = "conv"});
-//   write_files({{"conv.o", made.object}, {"conv.h", made.header}});
+//   write_files({{"conv.o", contained(made, Container::Object, "conv.o")}, {"conv.h", made.header}});
 //
-// The kernels are those of a package, and the code that calls them does what its runner does (codegen/llvm/ahead.h).
+// The kernels are those of a package, and the code that calls them does what its runner does: codegen/llvm/ahead.h, cuda_source.h.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tilec::runtime {
 
-// A program compiled for one CPU.
+// A program compiled for one target.
 struct CompiledFor {
   codegen::Request request;
   codegen::Stages stages;
@@ -26,7 +26,7 @@ struct CompiledFor {
 // One function of C.
 struct Part {
   std::string name;                                    // an identifier for which why_no_c_name has nothing to say
-  std::vector<CompiledFor> cpus;                       // the same program; of several the last that the CPU of a call can run
+  std::vector<CompiledFor> versions;                   // the same program, for CPUs or for GPUs; of several CPUs the last that a call can run
   std::string what;                                    // a sentence for the header
   std::int64_t kept = 0;                               // outputs, the last ones, that another part takes
 };
@@ -38,13 +38,14 @@ struct AheadOptions {
 };
 
 struct Ahead {
-  std::string object, header;
+  std::string object, source;                          // one of them: for CPUs an object file, for GPUs C
+  std::string header;
   std::vector<std::string> stats;                      // a line for each function
 };
-Ahead ahead_of(const std::vector<Part>& parts, const AheadOptions& options);  // RuntimeError E0515, E0535
+Ahead ahead_of(const std::vector<Part>& parts, const AheadOptions& options);  // RuntimeError E0515, E0535, of GPUs E0521, E0524
 
-enum class Container { Object, Archive, Shared };
-std::optional<Container> container_named(std::string_view suffix);  // `.o` `.a` `.so`
-std::string contained(const Ahead& made, Container container, const std::string& member);  // RuntimeError E0545
+enum class Container { Object, Archive, Shared, Source };
+std::optional<Container> container_named(std::string_view suffix);  // `.o` `.a` `.so` `.c`
+std::string contained(const Ahead& made, Container container, const std::string& member);  // RuntimeError E0515, E0535, E0545
 
 }  // namespace tilec::runtime

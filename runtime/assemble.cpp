@@ -32,18 +32,18 @@ void add_machine_code(Package& package, const codegen::Lowered& program, const T
 void add_machine_code(Package&, const codegen::Lowered&, const Target&) { throw machine_error(messages::target_not_built, "cpu"); }
 #endif
 
-void add_cubins(Package& package, const codegen::Lowered& program, const Target& target) {
+void add_cuda(Package& package, const codegen::Lowered& program, const std::string& architecture, CudaOutput output) {
   package.form = Package::Code::Cubins;
-  package.architecture = target.arch;
+  package.architecture = architecture;
   std::vector<std::string> texts;
   for (const codegen::Loops* kernel : kernels_of(program)) texts.push_back(codegen::simt::emit(std::vector{kernel}, Dialect::Cuda));
-  for (CudaObject& object : compile_cuda(texts, target.arch)) package.code.push_back(std::move(object.cubin));
+  for (CudaObject& object : compile_cuda(texts, architecture, output)) package.code.push_back(std::move(output == CudaOutput::Ptx ? object.ptx : object.cubin));
 }
 
 void add_code(Package& package, const codegen::Lowered& program, const Target& target) {
   if (program.steps.empty()) return;
   if (target.family == Target::Family::Cpu) return add_machine_code(package, program, target);
-  if (target.family == Target::Family::Cuda) return add_cubins(package, program, target);
+  if (target.family == Target::Family::Cuda) return add_cuda(package, program, target.arch, CudaOutput::Cubin);
   package.form = Package::Code::OpenCl;
   package.code = {codegen::simt::emit(program, Dialect::OpenCl)};
 }
@@ -108,6 +108,13 @@ Package assemble(const codegen::Lowered& program, const Target& target) {
 }
 
 Package assemble(const codegen::Lowered& program, const codegen::Request& request) { return with_strides(assemble(program, request.target), program, request); }
+
+Package assemble_ptx(const codegen::Lowered& program, const codegen::Request& request) {
+  Package package = layout_of(program, request);
+  const std::string& architecture = request.target.arch;
+  add_cuda(package, program, architecture.substr(0, architecture.find_last_of("0123456789") + 1), CudaOutput::Ptx);  // PTX of sm_90a is for that GPU alone
+  return package;
+}
 
 Package layout_of(const codegen::Lowered& program, const codegen::Request& request) { return with_strides(without_code(program, request.target), program, request); }
 

@@ -13,6 +13,9 @@ namespace tilec::runtime {
 codegen::Package assemble(const codegen::Lowered& program, const codegen::Request& request);
 codegen::Package assemble(const codegen::Lowered& program, const codegen::Target& target);  // ports lie as the program's buffers
 
+// Of a target cuda, with PTX as its code: GPUs that are newer than `architecture` compile it for themselves.
+codegen::Package assemble_ptx(const codegen::Lowered& program, const codegen::Request& request);
+
 // The same without code: ports, buffers, launches.
 codegen::Package layout_of(const codegen::Lowered& program, const codegen::Request& request);
 

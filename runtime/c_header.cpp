@@ -41,20 +41,6 @@ std::string upper(std::string text) {
   return text;
 }
 
-// Names that differ, whatever was written in place of characters that C does not have.
-std::vector<std::string> parameters_of(const Prototype& f) {
-  std::vector<std::string> names;
-  std::set<std::string> taken;
-  const auto add = [&](const char* role, const Port& port) {
-    std::string name = role + c_identifier(port.name);
-    while (!taken.insert(name).second) name += "_";
-    names.push_back(name);
-  };
-  for (const Port& port : f.inputs) add("in_", port);
-  for (const Port& port : f.outputs) add("out_", port);
-  return names;
-}
-
 std::string shape_of(const Port& port) {
   if (port.shape.empty()) return ", one element";
   return fmt::format("[{}], strides {}", fmt::join(port.shape, ", "), fmt::join(port.strides, ", "));
@@ -62,11 +48,10 @@ std::string shape_of(const Port& port) {
 
 std::string print(const Prototype& f) {
   const std::vector<std::string> names = parameters_of(f);
-  std::string comment = f.what.empty() ? "" : f.what + "\n", parameters;
+  std::string comment = f.what.empty() ? "" : f.what + "\n";
   const auto line = [&](std::size_t at, const Port& port, const std::string& more) {
     const CType type = c_type(port.dtype);
     comment += fmt::format("{:<12} {} {}{}{}{}\n", names[at], lang::name(port.dtype), type.name, shape_of(port), type.note, more);
-    parameters += fmt::format("{}{}* {}, ", at < f.inputs.size() ? "const " : "", type.name, names[at]);
   };
   for (std::size_t k = 0; k < f.inputs.size(); ++k) line(k, f.inputs[k], f.read[k] ? "" : "; is not read, and may be NULL");
   const std::size_t shown = f.outputs.size() - static_cast<std::size_t>(f.kept);
@@ -78,8 +63,8 @@ std::string print(const Prototype& f) {
   text += " */\n";
   text += fmt::format("#define {} {}\n", workspace_macro(f.name), f.workspace);
   text += fmt::format("size_t {}_workspace(void);\n", f.name);
-  text += fmt::format("int {}({}void* workspace);\n", f.name, parameters);
-  return text;
+  if (f.on_gpu) text += fmt::format("int {}_load(void);\n", f.name);
+  return text + declaration(f) + ";\n";
 }
 
 constexpr const char* conventions = R"(
@@ -90,6 +75,21 @@ constexpr const char* conventions = R"(
  *    0  all outputs are written
  *    1  `workspace` is NULL, or not aligned to 64; nothing is written
  *    2  a tensor is NULL, or not aligned to its element; nothing is written
+)";
+
+constexpr const char* gpu_conventions = R"(
+ * Tensors lie row-major in the memory of a GPU: pointers are its addresses (CUdeviceptr), aligned to 16. A tensor without elements may be NULL. No
+ * output shares memory with another tensor of its call. `workspace` is as many bytes there as its macro says, aligned to 64, and overlaps no
+ * tensor; what it holds before and after a call means nothing. A call starts kernels on `stream` (a CUstream or cudaStream_t; NULL: the default
+ * one) in the context that is current in its thread, and waits for none of them. Calls may run at one time, each with a workspace of its own. The
+ * first one in a context loads code, as `_load` does by itself: what is captured in a graph has to come behind it. Both return
+ *    0  all kernels are started
+ *    1  `workspace` is NULL, or not aligned to 64; nothing is started
+ *    2  a tensor is NULL, or not aligned to 16; nothing is started
+ *    3  the GPU or its driver runs none of the code; nothing is started
+ *    4  there is no libcuda.so.1 that could be opened: the driver of the GPU; nothing is started
+ *    5  no context is current in this thread; nothing is started
+ * 1000  or more: what the driver said, a CUresult, and 1000; outputs mean nothing
 )";
 
 constexpr const char* parallel_for = R"(
@@ -119,6 +119,30 @@ bool is_of_c_library(const std::string& name) {
 
 }  // namespace
 
+// Names that differ, whatever was written in place of characters that C does not have.
+std::vector<std::string> parameters_of(const Prototype& f) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  const auto add = [&](const char* role, const Port& port) {
+    std::string name = role + c_identifier(port.name);
+    while (!taken.insert(name).second) name += "_";
+    names.push_back(name);
+  };
+  for (const Port& port : f.inputs) add("in_", port);
+  for (const Port& port : f.outputs) add("out_", port);
+  return names;
+}
+
+std::string declaration(const Prototype& f) {
+  const std::vector<std::string> names = parameters_of(f);
+  std::string text = fmt::format("int {}(", f.name);
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    const bool is_input = k < f.inputs.size();
+    text += fmt::format("{}{}* {}, ", is_input ? "const " : "", c_type((is_input ? f.inputs[k] : f.outputs[k - f.inputs.size()]).dtype).name, names[k]);
+  }
+  return text + (f.on_gpu ? "void* workspace, void* stream)" : "void* workspace)");
+}
+
 std::string c_identifier(std::string_view text) {
   std::string name;
   for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) != 0 && static_cast<unsigned char>(c) < 128 ? c : '_';
@@ -137,7 +161,7 @@ std::string workspace_macro(const std::string& name) { return upper(name) + "_WO
 std::string c_header(const Header& header) {
   const std::string guard = fmt::format("TILEC_{}_H", upper(header.name));
   std::string text = fmt::format("/* {}, compiled by tilec {} for {}.\n *\n * Machine code for {}.\n * It calls {}.\n *", header.name, header.compiler, header.target, header.needs, header.libraries);
-  text += conventions;
+  text += std::ranges::any_of(header.functions, &Prototype::on_gpu) ? gpu_conventions : conventions;
   if (header.chooses_cpu) text += " *    3  this CPU runs none of the machine code; nothing is written\n";
   if (std::ranges::any_of(header.functions, [](const Prototype& f) { return !f.faults.empty(); })) text += " *   16  or more: an index is out of range, see below; outputs are written as if it were the nearest one in range\n";
   text += fmt::format(" */\n#ifndef {}\n#define {}\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n", guard, guard);

@@ -1,6 +1,7 @@
-// The header beside an object file that was compiled ahead of time: C11 and C++, a comment for everything that its caller must know.
+// The header beside what was compiled ahead of time: C11 and C++, a comment for everything that its caller must know.
 //
 //   int conv(const float* in_I, const float* in_K, float* out_O, void* workspace);
+//   int conv(const float* in_I, const float* in_K, float* out_O, void* workspace, void* stream);      on a GPU
 //
 // Parameters are `in_` and `out_` and the tensor's name: no keyword and no macro (`I` is one) is called so.
 #pragma once
@@ -22,6 +23,7 @@ struct Prototype {
   std::int64_t kept = 0;                               // outputs, the last ones, that another function takes
   std::int64_t workspace = 0;                          // bytes
   bool grows = false;                                  // some of these belong to workers
+  bool on_gpu = false;                                 // tensors and workspace are, and it takes a stream
   std::vector<std::string> faults;                     // what each status from 16 on says
 };
 
@@ -35,6 +37,9 @@ struct Header {
   bool chooses_cpu = false;                            // status 3 may be returned
 };
 std::string c_header(const Header& header);
+
+std::vector<std::string> parameters_of(const Prototype& f);  // names of the tensors, in order
+std::string declaration(const Prototype& f);           // `int conv(const float* in_I, …, void* workspace)`
 
 std::string c_identifier(std::string_view text);       // `my-conv.2` ⇒ `my_conv_2`
 std::string why_no_c_name(const std::string& name);    // of a function; empty: it is one

@@ -54,11 +54,12 @@ struct tilec_kernel {
 };
 struct tilec_buffer { std::string bytes; };
 
+tilec_kernel* tilec::runtime::handle_of(const std::shared_ptr<const Module>& module) { return new tilec_kernel{module, module->inputs, module->outputs, Caller(*module)}; }
+const std::shared_ptr<const runtime::Module>& tilec::runtime::module_of(const tilec_kernel& kernel) { return kernel.module; }
+
 namespace {
 
-std::unique_ptr<tilec_kernel> kernel_of(const std::shared_ptr<const runtime::Module>& module) {
-  return std::make_unique<tilec_kernel>(tilec_kernel{module, module->inputs, module->outputs, runtime::Caller(*module)});
-}
+std::unique_ptr<tilec_kernel> kernel_of(const std::shared_ptr<const runtime::Module>& module) { return std::unique_ptr<tilec_kernel>(runtime::handle_of(module)); }
 
 struct Last {
   std::string text;
@@ -926,6 +927,7 @@ void tilec_program_destroy(tilec_program* program) {
 }
 
 const char* tilec_program_name(const tilec_program* program) { return program != nullptr ? program->name.c_str() : nullptr; }
+const char* tilec_program_target(const tilec_program* program) { return program != nullptr ? program->callable->request().target.name.c_str() : nullptr; }
 size_t tilec_input_count(const tilec_program* program) { return program != nullptr ? program->inputs.size() : 0; }
 size_t tilec_output_count(const tilec_program* program) { return program != nullptr ? program->outputs.size() : 0; }
 const char* tilec_input_name(const tilec_program* program, size_t position) { return position < tilec_input_count(program) ? program->inputs[position].c_str() : nullptr; }
@@ -1160,12 +1162,12 @@ tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_k
   });
 }
 
-tilec_status tilec_xla_keep(tilec_kernel* kernel, int64_t* number) {
+tilec_status tilec_xla_text(const tilec_kernel* kernel, tilec_buffer** text) {
   return guarded([&] {
-    constexpr const char* function = "tilec_xla_keep";
-    static_cast<void>(need(number, function, "number"));
-    if (!need(kernel, function, "kernel").caller) misuse(function, "`kernel` is ports only: specialise the program to run it");
-    *number = runtime::keep_for_xla(kernel);
+    constexpr const char* function = "tilec_xla_text";
+    static_cast<void>(need(text, function, "text"));
+    if (!need(kernel, function, "kernel").module) misuse(function, "`kernel` is ports only: specialise the program to run it");
+    *text = new tilec_buffer{runtime::text_for_xla(kernel->module)};
     return TILEC_OK;
   });
 }

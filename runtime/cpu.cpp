@@ -28,11 +28,11 @@ struct Frame {
 
 class CpuModule final : public Module {
  public:
-  CpuModule(const codegen::Package& package, int threads)
-      : buffers_(package.buffers), workspace_(package.workspace), host_(threads == 1 ? nullptr : pool_hook().get()), pool_(threads == 1 ? serial_pool() : default_pool()),
-        bytes_((poly::Exact(package.locals) * (host_ != nullptr ? host_->workers : pool_->workers) + workspace_).get()), code_(package.code) {
-    take(package);
-    for (const codegen::Launch& launch : package.launches) {
+  CpuModule(const codegen::Package& from, int for_threads)
+      : buffers_(from.buffers), workspace_(from.workspace), host_(for_threads == 1 ? nullptr : pool_hook().get()), pool_(for_threads == 1 ? serial_pool() : default_pool()),
+        bytes_((poly::Exact(from.locals) * (host_ != nullptr ? host_->workers : pool_->workers) + workspace_).get()), code_(from.code) {
+    take(from, for_threads);
+    for (const codegen::Launch& launch : from.launches) {
       void* const symbol = code_.symbol(launch.kernel);
       if (symbol == nullptr) throw lang::InternalError("kernel `" + launch.kernel + "` is not in its object");
       steps_.push_back({reinterpret_cast<EntryPoint>(symbol), buffer_of_.size()});

@@ -17,9 +17,9 @@ namespace {
 // Host tensors go to the device and back in every call; buffers stay for the next one.
 class DeviceModule final : public Module {
  public:
-  explicit DeviceModule(const codegen::Package& package)
-      : target_(package.target), buffers_(package.buffers), workspace_(package.workspace), device_(open_device(package.target)), kernels_(device_->load(package)) {
-    take(package);
+  explicit DeviceModule(const codegen::Package& from)
+      : target_(from.target), buffers_(from.buffers), workspace_(from.workspace), device_(open_device(from.target)), kernels_(device_->load(from)) {
+    take(from, 0);
   }
 
   // After fork() the device belongs to the parent: its memory is not ours to release.
@@ -151,12 +151,14 @@ std::shared_ptr<const Module> load_half(const codegen::Package& package, int thr
 
 }  // namespace
 
-void Module::take(const codegen::Package& package) {
-  name = package.name;
-  inputs = package.inputs;
-  outputs = package.outputs;
-  for (const codegen::Launch& launch : package.launches) launches.push_back(launch.kernel);
-  for (const std::string& part : package.code) code += static_cast<std::int64_t>(part.size());
+void Module::take(const codegen::Package& from, int for_threads) {
+  name = from.name;
+  inputs = from.inputs;
+  outputs = from.outputs;
+  package = std::make_shared<const codegen::Package>(from);
+  threads = for_threads;
+  for (const codegen::Launch& launch : from.launches) launches.push_back(launch.kernel);
+  for (const std::string& part : from.code) code += static_cast<std::int64_t>(part.size());
 }
 
 void Module::take_launches(const Module& inner) {

@@ -28,6 +28,8 @@ class Module {
   std::vector<Port> inputs, outputs;                   // in the program's order
   std::vector<std::string> launches;                   // of a run, in order, by their kernels; none where it is interpreted
   std::int64_t code = 0;                               // bytes of them
+  std::shared_ptr<const codegen::Package> package;     // that it was loaded from and which says all of it; null: there is none
+  int threads = 0;                                     // it was loaded for
   virtual void run(void* const* inputs, void* const* outputs) const = 0;
   // The same, and the milliseconds that each launch took, as in `launches`.
   virtual void run_timed(void* const* inputs, void* const* outputs, std::vector<double>& milliseconds) const = 0;
@@ -42,7 +44,7 @@ class Module {
   virtual void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 
  protected:
-  void take(const codegen::Package& package);          // its name, ports and launches
+  void take(const codegen::Package& from, int for_threads);  // its name, ports and launches
   void take_launches(const Module& inner);
 };
 

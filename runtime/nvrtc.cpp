@@ -280,14 +280,14 @@ CudaObject compile_cuda(const std::string& source, std::string_view architecture
   return object;
 }
 
-std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, std::string_view architecture) {
+std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, std::string_view architecture, CudaOutput output) {
   std::vector<CudaObject> objects(sources.size());
   std::vector<std::exception_ptr> faults(sources.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t k = next++; k < sources.size(); k = next++) {
       try {
-        objects[k] = compile_cuda(sources[k], architecture);
+        objects[k] = compile_cuda(sources[k], architecture, output);
       } catch (...) {
         faults[k] = std::current_exception();
         next = sources.size();                         // the others are of no use

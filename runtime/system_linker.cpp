@@ -43,18 +43,16 @@ class Folder {
   std::string path_;
 };
 
-[[noreturn]] void no_library(const std::string& why) {
-  throw machine_error(messages::no_linker, why).hint("write `-o f.o` or `-o f.a`, which need no `cc`, and link them where there is one");
-}
-
-}  // namespace
-
-std::string shared_library_of(const std::string& object) {
+// What `cc` makes of `source`, called `in`.
+std::string made_by_cc(const char* what, const char* hint, const char* in, const std::string& source, const std::vector<const char*>& options, const std::vector<const char*>& libraries) {
+  const auto no = [&](const std::string& why) { return machine_error(messages::no_linker, what, why).hint(hint); };
   const Folder folder;
-  const std::string in = folder / "code.o", out = folder / "code.so", said = folder / "said";
-  write_file(in, object);
-  // Without the files that start a program: there is nothing to start, and they are not the same everywhere.
-  std::vector<std::string> words = {"cc", "-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-z,noexecstack", "-o", out, in, "-lm"};
+  const std::string from = folder / in, out = folder / "made", said = folder / "said";
+  write_file(from, source);
+  std::vector<std::string> words = {"cc"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), {"-o", out, from});
+  words.insert(words.end(), libraries.begin(), libraries.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -65,15 +63,27 @@ std::string shared_library_of(const std::string& object) {
   pid_t child = 0;
   const int fault = posix_spawnp(&child, "cc", &streams, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&streams);
-  if (fault != 0) no_library(fault == ENOENT ? "it is not found on PATH" : std::strerror(fault));
+  if (fault != 0) throw no(fault == ENOENT ? "it is not found on PATH" : std::strerror(fault));
   int status = 0;
   while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) no_library(std::strerror(errno));
+    if (errno != EINTR) throw no(std::strerror(errno));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     const std::string text = DataFile(said).read(4096);
-    no_library(text.empty() ? "it failed" : fmt::format("it failed:\n{}", text.substr(0, text.find_last_not_of('\n') + 1)));
+    throw no(text.empty() ? "it failed" : fmt::format("it failed:\n{}", text.substr(0, text.find_last_not_of('\n') + 1)));
   }
   return DataFile(out).rest();
+}
+
+}  // namespace
+
+// Without the files that start a program: there is nothing to start, and they are not the same everywhere.
+std::string shared_library_of(const std::string& object) {
+  return made_by_cc("shared library", "write `-o f.o` or `-o f.a`, and link them where there is one", "code.o", object,
+                    {"-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-z,noexecstack"}, {"-lm", "-Wl,--as-needed", "-ldl", "-lpthread"});
+}
+
+std::string object_of_c(const std::string& source) {
+  return made_by_cc("object file", "write `-o f.c`, and compile it where there is one", "code.c", source, {"-std=c11", "-O2", "-fPIC", "-c"}, {});
 }
 
 }  // namespace tilec::runtime

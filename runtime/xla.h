@@ -1,16 +1,22 @@
-// Kernels that XLA calls by number.
+// Kernels that XLA calls, by a text that their call carries.
 //
-// An executable of XLA holds what its custom calls are told as numbers and text, and nothing tells when it goes: JAX keeps some longer than
-// the Python that made them. So a kernel that was given a number keeps it, and is kept, until the process ends. Numbers start at
-// a random place: an executable that another process had compiled and a cache on disk brought here finds nothing, instead of another kernel.
+//   "0:tilec package 2\n…"      a package, and the threads it runs on: all there is to say, so that an executable can be kept, exported and loaded elsewhere
+//   "process 5f3a…-7"           a kernel that no package says (the interpreter, checked): of this process, as long as somebody holds it
+//
+// XLA instantiates a call with its executable, and destroys what it was given with it: that holds the kernel.
 #pragma once
-#include <cstdint>
+#include <memory>
+#include <string>
 
+#include "runtime/module.h"
 #include "tilec/tilec.h"
 
 namespace tilec::runtime {
 
-// The kernel belongs to the table from here on. Throws where it has no more room.
-std::int64_t keep_for_xla(tilec_kernel* kernel);
+// In capi.cpp: a handle for a module, and the module of one that is not ports only.
+tilec_kernel* handle_of(const std::shared_ptr<const Module>& module);
+const std::shared_ptr<const Module>& module_of(const tilec_kernel& kernel);
+
+std::string text_for_xla(const std::shared_ptr<const Module>& module);
 
 }  // namespace tilec::runtime

@@ -1,4 +1,4 @@
-// The part of XLA's FFI that a handler on the CPU needs: how XLA calls it, and how it answers with an error.
+// The part of XLA's FFI that a handler with state needs: how XLA calls it, what it keeps for it, and how it answers with an error.
 //
 // Declared from xla/ffi/api/c_api.h of OpenXLA, version 0.3 of the interface (Copyright 2023 The OpenXLA Authors, Apache License 2.0,
 // http://www.apache.org/licenses/LICENSE-2.0), whose names and layout are kept; jaxlib brings the whole of it (jax.ffi.include_dir()). Structs begin
@@ -69,17 +69,12 @@ struct XLA_FFI_Buffer {
 
 typedef enum { XLA_FFI_ArgType_BUFFER = 1 } XLA_FFI_ArgType;
 typedef enum { XLA_FFI_RetType_BUFFER = 1 } XLA_FFI_RetType;
-typedef enum { XLA_FFI_AttrType_SCALAR = 3 } XLA_FFI_AttrType;
-typedef enum { XLA_FFI_ExecutionStage_EXECUTE = 3 } XLA_FFI_ExecutionStage;
+typedef enum { XLA_FFI_AttrType_STRING = 4 } XLA_FFI_AttrType;
+typedef enum { XLA_FFI_ExecutionStage_INSTANTIATE = 0, XLA_FFI_ExecutionStage_EXECUTE = 3 } XLA_FFI_ExecutionStage;
 
 struct XLA_FFI_ByteSpan {
   const char* ptr;
   size_t len;
-};
-
-struct XLA_FFI_Scalar {
-  XLA_FFI_DataType dtype;
-  void* value;
 };
 
 struct XLA_FFI_Args {
@@ -107,7 +102,63 @@ struct XLA_FFI_Attrs {
   void** attrs;
 };
 
-struct XLA_FFI_TypeId { int64_t type_id; };
+struct XLA_FFI_TypeId { int64_t type_id; };  // 0: unknown
+
+struct XLA_FFI_TypeInfo {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  void (*deleter)(void* object);
+};
+
+struct XLA_FFI_Type_Register_Args {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_ByteSpan name;
+  XLA_FFI_TypeId* type_id;  // in-out
+  const XLA_FFI_TypeInfo* type_info;
+};
+
+struct XLA_FFI_State_Set_Args {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  void* ctx;
+  XLA_FFI_ExecutionStage stage;
+  XLA_FFI_TypeId* type_id;
+  void* state;
+};
+
+struct XLA_FFI_State_Get_Args {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  void* ctx;
+  XLA_FFI_ExecutionStage stage;
+  XLA_FFI_TypeId* type_id;
+  void* state;  // out
+};
+
+struct XLA_FFI_Stream_Get_Args {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  void* ctx;
+  void* stream;  // out
+};
+
+struct XLA_FFI_DeviceMemory_Allocate_Args {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  void* ctx;
+  size_t size;
+  size_t alignment;
+  void* data;  // out
+};
+
+struct XLA_FFI_DeviceMemory_Free_Args {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  void* ctx;
+  size_t size;
+  void* data;
+};
 
 struct XLA_FFI_Metadata {
   size_t struct_size;
@@ -128,6 +179,16 @@ struct XLA_FFI_Api {
   XLA_FFI_Api_Version api_version;
   const void* internal_api;
   XLA_FFI_Error* (*XLA_FFI_Error_Create)(XLA_FFI_Error_Create_Args* args);
+  void (*XLA_FFI_Error_GetMessage)(void* args);
+  void (*XLA_FFI_Error_Destroy)(void* args);
+  XLA_FFI_Error* (*XLA_FFI_Handler_Register)(void* args);
+  XLA_FFI_Error* (*XLA_FFI_Stream_Get)(XLA_FFI_Stream_Get_Args* args);
+  XLA_FFI_Error* (*XLA_FFI_Type_Register)(XLA_FFI_Type_Register_Args* args);
+  XLA_FFI_Error* (*XLA_FFI_ExecutionContext_Get)(void* args);
+  XLA_FFI_Error* (*XLA_FFI_State_Set)(XLA_FFI_State_Set_Args* args);
+  XLA_FFI_Error* (*XLA_FFI_State_Get)(XLA_FFI_State_Get_Args* args);
+  XLA_FFI_Error* (*XLA_FFI_DeviceMemory_Allocate)(XLA_FFI_DeviceMemory_Allocate_Args* args);
+  XLA_FFI_Error* (*XLA_FFI_DeviceMemory_Free)(XLA_FFI_DeviceMemory_Free_Args* args);
 };
 
 struct XLA_FFI_CallFrame {

@@ -246,6 +246,7 @@ TILEC_API void tilec_program_destroy(tilec_program* program);
 /* Names in order: of inputs (a gradient's cotangents last) and of outputs. No two are the same: `C` and `C_1` for `-> (C, C)`, `A_1` for
  * `(A) -> (A)`. NULL past the end. */
 TILEC_API const char* tilec_program_name(const tilec_program* program);
+TILEC_API const char* tilec_program_target(const tilec_program* program);  /* as it was asked for: "cpu", "cuda:sm_90a" */
 TILEC_API size_t tilec_input_count(const tilec_program* program);
 TILEC_API const char* tilec_input_name(const tilec_program* program, size_t position);
 TILEC_API size_t tilec_output_count(const tilec_program* program);
@@ -423,18 +424,44 @@ TILEC_API tilec_status tilec_save_vjp(const tilec_program* program, const char* 
                                       const char* path, const tilec_argument* arguments, size_t argument_count);
 TILEC_API tilec_status tilec_load_vjp(const char* bytes, size_t size, int threads, tilec_kernel** forward, tilec_kernel** backward);
 
+/* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
+
+/* A stage of the compiler: `is_text` is 0 where it is bytes; `target` is the one that has it, or null: every target. */
+typedef struct tilec_stage {
+  const char* name;
+  const char* description;
+  const char* target;
+  int is_text;
+} tilec_stage;
+
+/* All stages, in the order of work; they live as long as the library. `count` may be NULL: it is the same in every call. */
+TILEC_API const tilec_stage* tilec_stages(size_t* count);
+
+/* A stage as text or bytes, by its name. Arguments may be left out as long as the stage needs no numbers. */
+TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stage, const tilec_argument* arguments, size_t argument_count,
+                                  tilec_buffer** buffer);
+TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);
+TILEC_API size_t tilec_buffer_size(const tilec_buffer* buffer);
+TILEC_API void tilec_buffer_destroy(tilec_buffer* buffer);
+
 /* ---- XLA, as JAX calls it ------------------------------------------------------------------------------------------------------ */
 
-/* Gives a kernel a number by which XLA calls it. The kernel is XLA's from then on and lives as long as the process: an executable keeps numbers
- * only, and may outlive whoever made it. TILEC_ARGUMENT_ERROR: `kernel` is ports only; it stays the caller's, as on any failure. */
-TILEC_API tilec_status tilec_xla_keep(tilec_kernel* kernel, int64_t* number);
+/* The text by which XLA calls a kernel: the attribute `kernel`, a string of any bytes, of a call of the handlers below. It is the kernel's package and
+ * may go to disk and to other processes, wherever the package runs; of a kernel that no package says (target "reference", options.checked) it is a
+ * name that means something in this process, as long as the kernel, another handle of it or an executable lives. Destroy it with
+ * tilec_buffer_destroy. TILEC_ARGUMENT_ERROR: `kernel` is ports only. */
+TILEC_API tilec_status tilec_xla_text(const tilec_kernel* kernel, tilec_buffer** text);
 
-/* The handler of XLA's typed FFI (version 0.3 of its C API) on the platform "Host", for stage `execute`: takes an XLA_FFI_CallFrame*, gives an
- * XLA_FFI_Error* or NULL. A call's operands and results are the kernel's inputs and outputs in their order, row-major, and its attribute `kernel` is
- * the number, an i64. May be called from several threads at once. Only XLA calls it:
+/* Handlers of XLA's typed FFI (version 0.3 of its C API): they take an XLA_FFI_CallFrame*, and give an XLA_FFI_Error* or NULL. `tilec_xla_instantiate`
+ * is for stage `instantiate`: the executable holds the kernel from then on. The others are for stage `execute`: `tilec_xla_call` on the platform
+ * "Host"; `tilec_xla_call_on` on "CUDA", where it starts the kernel, one of target "cuda…", on XLA's stream. A call's operands and results are the
+ * kernel's inputs and outputs in their order, row-major. They may be called from several threads at once. Only XLA calls them:
  *
- *     jax.ffi.register_ffi_target("tilec_call", jax.ffi.pycapsule(library.tilec_xla_call), platform="cpu") */
+ *     handlers = {"instantiate": jax.ffi.pycapsule(library.tilec_xla_instantiate), "execute": jax.ffi.pycapsule(library.tilec_xla_call)}
+ *     jax.ffi.register_ffi_target("tilec_call", handlers, platform="cpu") */
+TILEC_API void* tilec_xla_instantiate(void* call_frame);
 TILEC_API void* tilec_xla_call(void* call_frame);
+TILEC_API void* tilec_xla_call_on(void* call_frame);
 
 /* ---- CPython, as tilec's package for Python calls it by ctypes ----------------------------------------------------------------- */
 
@@ -477,26 +504,6 @@ TILEC_API uint64_t tilec_python_calls_used(tilec_python_calls* calls, int number
 /* Finds the call that has the types, shapes and strides of these, and runs it, without the GIL. Gives a new reference: the result, or the tuple of results;
  * None where no call is known or it failed (what is wrong will be said when it is prepared again); NULL where Python has an exception. */
 TILEC_API void* tilec_python_call(tilec_python_calls* calls, void* arguments, void* outputs);
-
-/* ---- Looking inside ---------------------------------------------------------------------------------------------------------- */
-
-/* A stage of the compiler: `is_text` is 0 where it is bytes; `target` is the one that has it, or null: every target. */
-typedef struct tilec_stage {
-  const char* name;
-  const char* description;
-  const char* target;
-  int is_text;
-} tilec_stage;
-
-/* All stages, in the order of work; they live as long as the library. `count` may be NULL: it is the same in every call. */
-TILEC_API const tilec_stage* tilec_stages(size_t* count);
-
-/* A stage as text or bytes, by its name. Arguments may be left out as long as the stage needs no numbers. */
-TILEC_API tilec_status tilec_emit(const tilec_program* program, const char* stage, const tilec_argument* arguments, size_t argument_count,
-                                  tilec_buffer** buffer);
-TILEC_API const char* tilec_buffer_data(const tilec_buffer* buffer);
-TILEC_API size_t tilec_buffer_size(const tilec_buffer* buffer);
-TILEC_API void tilec_buffer_destroy(tilec_buffer* buffer);
 
 #ifdef __cplusplus
 }

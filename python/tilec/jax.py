@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
-import threading
 import typing
 
 import numpy as np
@@ -41,16 +40,15 @@ from .errors import ArgumentTypeError, ProgramError, check, said
 __all__ = ["op"]
 
 _Specs = "tuple[tuple[tuple[int, ...], np.dtype], ...]"    # shape and element type of each array
-_TARGET = "tilec_call"
-_registering = threading.Lock()
+_TARGET = "tilec_call"                                     # of XLA's custom calls
 
 tilec_p = jax.extend.core.Primitive("tilec")
 tilec_p.multiple_results = True
 
 
-@functools.cache
-def _register() -> None:
-    jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(_c.lib.tilec_xla_call), platform="cpu")
+# When this module is imported: what an executable from disk, or an exported function, calls must be there before it comes.
+for _platform, _execute in (("cpu", _c.lib.tilec_xla_call), ("CUDA", _c.lib.tilec_xla_call_on)):
+    jax.ffi.register_ffi_target(_TARGET, {"instantiate": jax.ffi.pycapsule(_c.lib.tilec_xla_instantiate), "execute": jax.ffi.pycapsule(_execute)}, platform=_platform)
 
 
 # ---- Programs, asked about shapes and compiled for them ---------------------------------------------------------------------------
@@ -65,10 +63,10 @@ def _stand_in(shape: "tuple[int, ...]", dtype: np.dtype) -> np.ndarray:
 
 
 class _Ports:
-    """Names, element types and shapes of a kernel's inputs and outputs. It owns the kernel until XLA does."""
+    """Names, element types and shapes of a kernel's inputs and outputs. It holds the kernel, as executables do."""
 
     def __init__(self, handle: int):
-        self._handle, self._number, port = handle, None, _c.Port()
+        self._handle, port = handle, _c.Port()
 
         def ports(count, at):
             found = []
@@ -81,19 +79,18 @@ class _Ports:
         self.outputs = ports(_c.lib.tilec_kernel_output_count, _c.lib.tilec_kernel_output)
 
     def __del__(self):
-        if _c is not None and self._number is None:
+        if _c is not None:
             _c.lib.tilec_kernel_destroy(self._handle)
 
-    @property
-    def number(self) -> int:
-        """By which XLA calls the kernel, which then lives as long as the process."""
-        if self._number is None:
-            number = ctypes.c_int64()
-            with _registering:
-                if self._number is None:
-                    check(_c.lib.tilec_xla_keep(self._handle, ctypes.byref(number)))
-                    self._number = number.value
-        return self._number
+    @functools.cached_property
+    def text(self) -> bytes:
+        """By which XLA calls the kernel."""
+        buffer = ctypes.c_void_p()
+        check(_c.lib.tilec_xla_text(self._handle, ctypes.byref(buffer)))
+        try:
+            return ctypes.string_at(_c.lib.tilec_buffer_data(buffer), _c.lib.tilec_buffer_size(buffer))
+        finally:
+            _c.lib.tilec_buffer_destroy(buffer)
 
 
 class _Function:
@@ -297,8 +294,12 @@ def _abstract(*avals, op: _Op):
     return made
 
 
-def _lower(ctx, *operands, op: _Op):
-    _register()
+def _lower(platform: str, ctx, *operands, op: _Op):
+    program = op.function.program
+    target = _c.lib.tilec_program_target(program._handle).decode()
+    if platform == "cuda" and not target.startswith("cuda"):
+        raise ValueError("%s is compiled for the target %s, and JAX asks for it on a GPU: tilec.compile(…, target=\"cuda\") is for that, and jax.default_device or jax.device_put for the CPU"
+                         % (program.name or "the function", target))
     kernel, places = op.kernel(ctx.avals_in)
     results = [(tuple(a.shape), np.dtype(a.dtype)) for a in ctx.avals_out]
     if [(shape, dtype) for _, shape, dtype in kernel.outputs] != results:
@@ -314,7 +315,9 @@ def _lower(ctx, *operands, op: _Op):
         constant = np.zeros(shape, dtype) if number is None else number_as(name, number, dtype)
         values.append(mlir.ir_constant(constant))
         avals.append(jax.core.ShapedArray(shape, dtype))
-    return jax.ffi.ffi_lowering(_TARGET)(ctx.replace(avals_in=avals), *values, kernel=np.int64(kernel.number))
+    if kernel.text.startswith(b"process "):
+        ctx.module_context.add_keepalive(kernel)           # until it is compiled
+    return jax.ffi.ffi_lowering(_TARGET, backend_config={"kernel": mlir.ir.StringAttr.get(kernel.text)})(ctx.replace(avals_in=avals), *values)
 
 
 def _push(op: _Op, arguments, tangents, avals) -> list:
@@ -411,7 +414,8 @@ def _batch(arguments, dims, *, op: _Op):
 
 tilec_p.def_impl(functools.partial(xla.apply_primitive, tilec_p))
 tilec_p.def_abstract_eval(_abstract)
-mlir.register_lowering(tilec_p, _lower, platform="cpu")
+for _platform in ("cpu", "cuda"):
+    mlir.register_lowering(tilec_p, functools.partial(_lower, _platform), platform=_platform)
 ad.primitive_jvps[tilec_p] = _jvp
 ad.primitive_transposes[tilec_p] = _transpose
 batching.primitive_batchers[tilec_p] = _batch
@@ -536,7 +540,7 @@ def op(program: Program) -> Op:
 
     It is called as the program is, by position or by name. A Python number takes the type of what it meets, as a literal of Tile does; a
     size has to be one, for it is part of what is compiled. One output comes back as its array, several as a tuple. Shapes and types are checked when JAX traces: a fault is a TypeError
-    or a ValueError that names the argument. What the program computes is compiled for each set of shapes and stays until the process ends.
+    or a ValueError that names the argument. What the program computes is compiled for each set of shapes, and stays as long as the program or an executable of XLA holds it.
     """
     if not isinstance(program, Program):
         raise TypeError("tilec.jax.op takes a tilec.Program, not a %s%s" % (type(program).__name__, _advice(program)))

@@ -526,11 +526,12 @@ static void null_pointers_of_kernels(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, NULL, to), "E0554", "`inputs` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, NULL), "E0554", "`outputs` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(ports, from, to), "E0554", "ports only");
-  int64_t number = 0;
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_xla_keep(NULL, &number), "E0554", "`kernel` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_xla_keep(kernel, NULL), "E0554", "`number` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_xla_keep(ports, &number), "E0554", "ports only");
-  EXPECT(number == 0);
+  tilec_buffer* text = NULL;
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_xla_text(NULL, &text), "E0554", "`kernel` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_xla_text(kernel, NULL), "E0554", "`text` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_xla_text(ports, &text), "E0554", "ports only");
+  EXPECT(text == NULL && tilec_xla_text(kernel, &text) == TILEC_OK && tilec_buffer_size(text) > 0);
+  tilec_buffer_destroy(text);
   from[1] = NULL;
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, to), "E0559", "`B`");
   from[1] = (char*)b + 2;

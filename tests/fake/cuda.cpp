@@ -47,6 +47,8 @@ API cuCtxPushCurrent_v2(void* context) {
   return 0;
 }
 API cuCtxPopCurrent_v2(void** context) { *context = &fake, --pushed, --fake.current; return fake.told("cuCtxPopCurrent_v2"); }
+API cuCtxGetCurrent(void** context) { *context = pushed > 0 ? &fake : nullptr; return fake.told("cuCtxGetCurrent"); }
+API cuCtxGetId(void*, unsigned long long* id) { *id = fake.context_id; return fake.told("cuCtxGetId"); }
 API cuCtxSynchronize() { return within("cuCtxSynchronize"); }
 
 API cuMemAlloc_v2(unsigned long long* address, std::size_t bytes) {
@@ -114,3 +116,12 @@ extern "C" __attribute__((visibility("default"))) int fake_cuda_launches(void** 
   *stream = fake.stream, *first_parameter = fake.first_parameter;
   return fake.launches;
 }
+// For tests in Python.
+extern "C" __attribute__((visibility("default"))) void fake_cuda_fail(const char* name, int after, int result, int always) { fake.fail(name, after, result, always != 0); }
+API fake_cuda_calls(const char* name) {
+  const std::lock_guard lock(fake.mutex);
+  return fake.calls[name];
+}
+API fake_cuda_modules() { return fake.modules; }
+extern "C" __attribute__((visibility("default"))) void* fake_cuda_stream() { return fake.stream; }
+extern "C" __attribute__((visibility("default"))) void fake_cuda_renew_context() { ++fake.context_id; }

@@ -33,6 +33,7 @@ struct Fake {
   // What the driver is.
   std::atomic<int> version = 13000, devices = 1, major = 9, minor = 0, multiprocessors = 132, shared = 232448;
   std::atomic<long long> bytes_left = 1ll << 40;
+  std::atomic<unsigned long long> context_id = 1;      // of the context that there is
 
   // Of the last launch.
   std::atomic<void*> stream = nullptr, first_parameter = nullptr;

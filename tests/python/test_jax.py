@@ -1,6 +1,7 @@
 """tilec.jax: programs under the transformations of JAX, next to jax.numpy. Skipped where JAX is not installed."""
 import gc
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -11,12 +12,14 @@ import numpy as np
 import pytest
 
 import tilec
+from test_cli import TILEC
 
 jax = pytest.importorskip("jax", minversion="0.10")
 import jax.numpy as jnp  # noqa: E402
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P  # noqa: E402
 
 MATMUL = "function f(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }"
+CONV = "function conv(I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) { O[n, y, x, co: N, H/2, W/2, CO] = +(I[n, 2*y + j - 1, 2*x + i - 1, ci] * K[j, i, ci, co]); }"
 SOFTMAX = "function s(X[M, N]) -> (Y) { E[i, j: M, N] = =(exp(X[i, j])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }"
 
 
@@ -407,23 +410,142 @@ def test_faults_of_values_come_from_the_call():
         call(jnp.ones(3), good)
 
 
-def test_a_kernel_of_another_process():
-    """What a cache on disk brings, or a number that was made up, is an error and nothing else."""
-    op(MATMUL)(A, B)
-    call = lambda **attributes: jax.ffi.ffi_call("tilec_call", jax.ShapeDtypeStruct((4, 3), jnp.float32))(A, B, **attributes)
-    for number in (np.int64(12345), np.int64(-1)):
-        with pytest.raises(jax.errors.JaxRuntimeError, match="the kernel of this call is of another process"):
-            call(kernel=number)
-    for attributes in ({}, {"kernel": np.int32(1)}, {"kernel": "x"}):
-        with pytest.raises(jax.errors.JaxRuntimeError, match="takes the attribute `kernel`, an i64"):
-            call(**attributes)
+def kernel_of(text, *specs, **options):
     from tilec.jax import _Function
-    program = tilec.compile(MATMUL)
-    number = np.int64(_Function(program, {}, ("A", "B")).kernel((((5, 6), np.dtype("f4")), ((6, 3), np.dtype("f4")))).number)
+    program = tilec.compile(text, **options)
+    return _Function(program, {}, tuple(program.inputs)).kernel(tuple((shape, np.dtype("f4")) for shape in specs))
+
+
+def test_calls_that_fit_no_kernel():
+    """What a cache on disk brings, or a text that was made up, is an error and nothing else."""
+    call = lambda *arguments, **attributes: jax.block_until_ready(jax.ffi.ffi_call("tilec_call", jax.ShapeDtypeStruct((4, 3), jnp.float32))(*arguments, **attributes))
+    whole = kernel_of(MATMUL, (4, 6), (6, 3)).text
+    assert whole.startswith(b"0:tilec package")
+    close(call(A, B, kernel=whole), A @ B)
+    for text in ("", "x", "process 1-1", "12345", ":"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="the kernel of this call is of another process"):
+            call(A, B, kernel=text)
+    for text, why in (("0:", "no package"), (whole[:-1], "ends early|cut off"), (whole[:99] + bytes([whole[99] ^ 1]) + whole[100:], "E0534"), (b"-1:" + whole[2:], "-1")):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=why):
+            call(A, B, kernel=text)
+    for attributes in ({}, {"kernel": np.int64(1)}):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="takes the attribute `kernel`, a string"):
+            call(A, B, **attributes)
+    other = kernel_of(MATMUL, (5, 6), (6, 3)).text
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"A is compiled for type 11 of XLA and shape \[5, 6\] but is given type 11 and shape \[4, 6\]"):
-        call(kernel=number)
+        call(A, B, kernel=other)
     with pytest.raises(jax.errors.JaxRuntimeError, match="the kernel has 2 inputs but is given 1"):
-        jax.ffi.ffi_call("tilec_call", jax.ShapeDtypeStruct((4, 3), jnp.float32))(A, kernel=number)
+        call(A, kernel=other)
+
+
+def test_a_kernel_lives_as_long_as_somebody_holds_it():
+    """One without a package is found by its name: XLA holds it with the executable, and lets it go with that."""
+    call = jax.jit(lambda text, x: jax.ffi.ffi_call("tilec_call", jax.ShapeDtypeStruct((3,), jnp.float32))(x, kernel=text), static_argnums=0)
+    x = jnp.arange(3.0)
+    kernel = kernel_of("function f(X[N]) -> (Y) { Y = X * 2; }", (3,), target="reference")
+    name = kernel.text.decode()
+    assert name.startswith("process ")
+    compiled = call.lower(name, x).compile()
+    del kernel
+    gc.collect()
+    close(compiled(x), 2 * x)
+    again = call.lower(name, x).compile()                  # the executable holds it
+    close(again(x), 2 * x)
+    del compiled, again
+    jax.clear_caches(), gc.collect()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="of another process"):
+        call.lower(name, x).compile()
+    f = jax.jit(op("function f(X[N]) -> (Y) { Y = X * 3; }", target="reference"))
+    lowered = f.lower(x)
+    del f
+    jax.clear_caches(), gc.collect()
+    close(lowered.compile()(x), 3 * x)
+
+
+def in_another_process(script, *words, **environment):
+    done = subprocess.run([sys.executable, "-c", script, *map(str, words)], capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu", "TILEC_CACHE": "off", **environment})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_exported_functions_run_in_another_process(tmp_path):
+    pytest.importorskip("flatbuffers")                     # with which jax.export writes
+    f = op(CONV)
+    I, K = random(1, 8, 8, 3), random(3, 3, 3, 4, seed=1)
+    loss = lambda I, K: jnp.tanh(f(I, K)).sum() + (f(2 * I, K) ** 2).sum()
+    checks = [jax.export.DisabledSafetyCheck.custom_call("tilec_call")]
+    exported = jax.export.export(jax.jit(loss), disabled_checks=checks)(I, K)
+    close(exported.call(I, K), loss(I, K))
+    (tmp_path / "loss").write_bytes(exported.serialize(vjp_order=2))
+    np.savez(tmp_path / "in.npz", I=I, K=K)
+    script = """
+import sys, numpy as np, jax, tilec.jax
+given = np.load(sys.argv[1] + "/in.npz")
+f = jax.export.deserialize(bytearray(open(sys.argv[1] + "/loss", "rb").read())).call
+I, K = given["I"], given["K"]
+gradient = jax.grad(lambda I, K: f(I, K), (0, 1))
+dI, dK = jax.jit(gradient)(I, K)
+second = jax.grad(lambda I, K: (gradient(I, K)[1] ** 2).sum())(I, K)
+np.savez(sys.argv[1] + "/out.npz", value=f(I, K), dI=dI, dK=dK, second=second)
+"""
+    in_another_process(script, tmp_path)
+    made = np.load(tmp_path / "out.npz")
+    close(made["value"], loss(I, K))
+    for name, want in zip(("dI", "dK"), jax.grad(loss, (0, 1))(I, K)):
+        close(made[name], want)
+    close(made["second"], jax.grad(lambda I, K: (jax.grad(loss, 1)(I, K) ** 2).sum())(I, K), 2e-4)
+
+
+def test_what_no_package_says_is_not_exported():
+    f = jax.jit(op("function f(X[N]) -> (Y) { Y = X * 3; }", target="reference"))
+    with pytest.raises(NotImplementedError):
+        jax.export.export(f, disabled_checks=[jax.export.DisabledSafetyCheck.custom_call("tilec_call")])(jnp.ones(3))
+
+
+def test_the_compilation_cache_of_jax(tmp_path):
+    """Another process finds what one has compiled, and a program that differs is another entry."""
+    script = """
+import sys, jax, jax.numpy as jnp, tilec, tilec.jax
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+hits = []
+jax.monitoring.register_event_listener(lambda name, **more: hits.append(name) if name == "/jax/compilation_cache/cache_hits" else None)
+f = tilec.jax.op(tilec.compile("function f(X[N]) -> (Y) { Y = X * %s; }" % sys.argv[2], target=sys.argv[3]))
+x = jax.device_put([1.0, 2.0, 3.0])
+hits.clear()
+y = jax.block_until_ready(jax.jit(lambda x: f(x))(x))
+print(len(hits), *y.tolist())
+"""
+    said = [in_another_process(script, tmp_path, factor, target).split() for factor, target in ((2, "cpu"), (2, "cpu"), (3, "cpu"), (3, "cpu"), (4, "reference"), (4, "reference"))]
+    assert said == [[str(hits), *(str(factor * x) for x in (1.0, 2.0, 3.0))] for hits, factor in ((0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (0, 4))]
+
+
+def test_kernels_go_with_their_executables():
+    """The memory of functions that are dropped comes back."""
+    used = lambda: int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+    text = "function f(X[N]) -> (Y) { T[i: N] = +(X[j]), j <= i; Y = sin(T) * %d; }"
+    def some(first, count):
+        for k in range(first, first + count):
+            jax.block_until_ready(jax.jit(op(text % k))(jnp.ones(4)))
+            jax.clear_caches()
+        gc.collect()
+    some(0, 40)
+    before = used()
+    some(40, 120)
+    assert used() - before < 120 * 60000, (used() - before) / 120   # bytes for each, of what XLA and the allocators do not give back
+
+
+def test_another_platform_is_an_error_when_it_is_lowered():
+    f = jax.jit(op(MATMUL))
+    export = lambda f, platform: jax.export.export(f, platforms=[platform], disabled_checks=[jax.export.DisabledSafetyCheck.custom_call("tilec_call")])(A, B)
+    with pytest.raises(ValueError, match=r'f is compiled for the target cpu, and JAX asks for it on a GPU: tilec.compile\(…, target="cuda"\)'):
+        export(f, "cuda")
+    with pytest.raises(NotImplementedError, match="tilec"):
+        export(f, "tpu")
+    if "cuda" not in subprocess.run([TILEC, "targets"], capture_output=True, text=True).stdout:
+        with pytest.raises(tilec.DeviceError, match="E0520|E0524"):
+            export(jax.jit(op(MATMUL, target="cuda")), "cuda")
 
 
 def test_jax_is_imported_when_it_is_asked_for():
