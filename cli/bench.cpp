@@ -1,14 +1,15 @@
 // `tilec bench FILE NAME=VALUE…`: how long a call takes, with the spread of the median, and what part of this machine's rates that is.
 //
-// Calls run in batches long enough for the clock, for a tenth of the time at least, until the median is known to 1 % or the time is up. The interval of the median holds it with 95 %:
-// of n samples in order, those 0.98 sqrt(n) places to both sides of the middle. The machine's rates are those of a matrix product and of a sum over memory,
+// Calls run in batches long enough for the clock, for a tenth of the time at least, until the median is known to 1 % or the time is up. The machine's rates are those of a matrix product and of a sum over memory,
 // measured at the same time by tilec itself: a share of them is a share of what is known to be reached here, not of a data sheet.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
+#include "cli/bench_rows.h"
 #include "cli/call.h"
 #include "cli/session.h"
 #include "codegen/figures.h"
@@ -33,18 +34,9 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-struct Measured {
-  double median = 0, low = 0, high = 0;                  // seconds of a call
+struct Measured : Interval {                              // seconds of a call
   std::size_t calls = 0;
 };
-
-Measured interval(std::vector<double> samples) {
-  std::ranges::sort(samples);
-  const auto n = static_cast<double>(samples.size());
-  const double reach = 0.98 * std::sqrt(n);
-  const auto at = [&](double place) { return samples[static_cast<std::size_t>(std::clamp(place, 0.0, n - 1))]; };
-  return {at(n / 2), at(std::floor(n / 2 - reach)), at(std::ceil(n / 2 + reach)), 0};
-}
 
 Measured measure(const std::function<void()>& call, double budget) {
   double once = seconds_of(call);
@@ -58,7 +50,7 @@ Measured measure(const std::function<void()>& call, double budget) {
     const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
     const bool late = elapsed > budget;
     if ((samples.size() < next || elapsed < budget / 10) && !late) continue;
-    made = interval(samples);
+    made = {interval_of(samples)};
     if (late || made.high - made.low < 2 * settled * made.median) break;
     next = 2 * samples.size();
   }
@@ -110,7 +102,17 @@ double bytes_of(const runtime::Module& module) {
   return sum;
 }
 
-std::string time_text(double seconds) { return seconds < 1e-3 ? fmt::format("{:.4g} us", seconds * 1e6) : seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds); }
+std::vector<std::string> forms_of(const runtime::Module& module) {
+  std::vector<std::string> forms;
+  for (const runtime::Port& port : module.inputs) forms.push_back(fmt::format("{}={}{}{}", port.name, fmt::join(port.shape, "x"), port.shape.empty() ? "" : "x", lang::name(port.dtype)));
+  return forms;
+}
+
+std::string list_in_json(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(lang::in_json(text));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
+}
 
 int bench(Session& session, const runtime::Callable& callable, const Call& call) {
   const Options& options = session.options;
@@ -127,9 +129,9 @@ int bench(Session& session, const runtime::Callable& callable, const Call& call)
   const Rates rates = here ? rates_of(session.request()) : Rates{};
   const std::string name = module.name.empty() ? options.words[0] : module.name;
   if (options.json_output) {
-    put(fmt::format("{{\"name\": {}, \"target\": {}, \"threads\": {}, \"median\": {:.9g}, \"low\": {:.9g}, \"high\": {:.9g}, \"calls\": {}, \"operations\": {:.17g}, \"bytes\": {:.17g}, "
+    put(fmt::format("{{\"name\": {}, \"inputs\": {}, \"target\": {}, \"threads\": {}, \"median\": {:.9g}, \"low\": {:.9g}, \"high\": {:.9g}, \"calls\": {}, \"operations\": {:.17g}, \"bytes\": {:.17g}, "
                     "\"operations_a_second\": {:.6g}, \"bytes_a_second\": {:.6g}, \"matrix_product_operations_a_second\": {:.6g}, \"memory_bytes_a_second\": {:.6g}}}\n",
-                    lang::in_json(name), lang::in_json(options.target), options.threads, measured.median, measured.low, measured.high, measured.calls, operations, bytes, operations / measured.median, bytes / measured.median, rates.operations, rates.bytes),
+                    lang::in_json(name), list_in_json(forms_of(module)), lang::in_json(options.target), options.threads, measured.median, measured.low, measured.high, measured.calls, operations, bytes, operations / measured.median, bytes / measured.median, rates.operations, rates.bytes),
         options);
     return session.report();
   }

@@ -26,6 +26,7 @@ int dispatch(const Options& options) {
   if (options.command == "test") return test_command(options);
   if (options.command == "targets") return targets_command(options);
   if (options.command == "bench") return bench_command(options);
+  if (options.command == "compare") return compare_command(options);
   if (options.command == "lsp") return lsp_command(options);
   if (options.command == "completion") return completion_command(options);
   if (options.command == "cache") return cache_command(options);

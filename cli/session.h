@@ -44,6 +44,7 @@ void put(std::string_view text, const Options& options, bool binary = false);  /
 int bench_command(const Options& options);
 int build_command(const Options& options);
 int check_command(const Options& options);
+int compare_command(const Options& options);
 int emit_command(const Options& options);
 int explain_command(const Options& options);
 int fmt_command(const Options& options);
