@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "cli/near_file.h"
@@ -49,14 +49,6 @@ BenchRow row_of(const json& object, const std::function<void(const std::string&)
 }
 
 }  // namespace
-
-Interval interval_of(std::vector<double> samples) {
-  std::ranges::sort(samples);
-  const auto n = static_cast<double>(samples.size());
-  const double reach = 0.98 * std::sqrt(n);
-  const auto at = [&](double place) { return samples[static_cast<std::size_t>(std::clamp(place, 0.0, n - 1))]; };
-  return {at(n / 2), at(std::floor(n / 2 - reach)), at(std::ceil(n / 2 + reach))};
-}
 
 std::string time_text(double seconds) { return seconds < 1e-3 ? fmt::format("{:.4g} us", seconds * 1e6) : seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds); }
 

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/samples.h"
+
 namespace tilec::cli {
 
-// The median of samples, and an interval that holds it with 95 %: from one sample 0.98 sqrt(n) places before the middle to one as far behind it.
-struct Interval { double median = 0, low = 0, high = 0; };
-Interval interval_of(std::vector<double> samples);
+using runtime::Interval;
+
 std::string time_text(double seconds);                 // `12.34 us`
 
 struct BenchRow {

@@ -24,6 +24,7 @@ int dispatch(const Options& options) {
   if (options.command == "grad") return grad_command(options);
   if (options.command == "fmt") return fmt_command(options);
   if (options.command == "test") return test_command(options);
+  if (options.command == "tune") return tune_command(options);
   if (options.command == "targets") return targets_command(options);
   if (options.command == "bench") return bench_command(options);
   if (options.command == "compare") return compare_command(options);

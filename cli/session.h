@@ -30,6 +30,9 @@ struct Session {
   codegen::Request request() const;                    // function, sizes, defines, gradient and target of the options
   bool failed() const;                                 // a diagnostic is an error, by itself or by -W
   int report() const;                                  // prints the diagnostics; program_error or success
+
+ private:
+  void give_forms(codegen::Request& request) const;    // those of the options
 };
 
 std::string text_of(const std::string& path);          // of a program; UsageError for a package
@@ -56,5 +59,6 @@ int cache_command(const Options& options);
 int completion_command(const Options& options);
 int stages_command(const Options& options);
 int test_command(const Options& options);
+int tune_command(const Options& options);
 
 }  // namespace tilec::cli

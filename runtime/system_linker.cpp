@@ -2,46 +2,22 @@
 
 #include <fmt/format.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <vector>
 
 #include "runtime/error.h"
 #include "runtime/file.h"
+#include "runtime/temporary_folder.h"
 
 extern char** environ;
 
 namespace tilec::runtime {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-// A folder of our own, gone with all that is in it.
-class Folder {
- public:
-  Folder() {
-    const char* parent = std::getenv("TMPDIR");
-    path_ = std::string(parent && *parent ? parent : "/tmp") + "/tilec-XXXXXX";
-    if (!mkdtemp(path_.data())) throw machine_error(messages::unwritable, path_, std::strerror(errno));
-  }
-  ~Folder() {
-    std::error_code fault;
-    fs::remove_all(path_, fault);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 [[noreturn]] void no_library(const std::string& why) {
   throw machine_error(messages::no_linker, why).hint("write `-o f.o` or `-o f.a`, which need no `cc`, and link them where there is one");
@@ -50,7 +26,7 @@ class Folder {
 }  // namespace
 
 std::string shared_library_of(const std::string& object) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string in = folder / "code.o", out = folder / "code.so", said = folder / "said";
   write_file(in, object);
   // Without the files that start a program: there is nothing to start, and they are not the same everywhere.
