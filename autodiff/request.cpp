@@ -1,5 +1,7 @@
 #include "autodiff/request.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -54,7 +56,7 @@ struct Role {                                          // what differs between t
   std::string_view list;                               // as callers spell it
 };
 
-std::string title(const Program& program) { return program.name.empty() ? "the function" : program.name; }
+std::string title(const Program& program) { return program.name.empty() ? "the function" : fmt::format("`{}`", program.name); }
 
 std::vector<TensorId> chosen(const Program& program, const Role& role, const std::vector<std::string>& names, lang::Diagnostics& diagnostics) {
   std::vector<TensorId> ids;

@@ -19,19 +19,7 @@
 
 namespace tilec::cli {
 
-namespace {
-
 using lang::DType;
-using runtime::Tensor;
-namespace messages = lang::messages;
-
-constexpr const char* forms = "values are a file (`x.npy`), a number, `2x3xf32=[1 2 3][4 5 6]`, `random:2x3xf32`, `random:8xi32:0..9`, `arange:6`, `ones:4` or `zeros:4`";
-
-[[noreturn]] void refuse(const std::string& name, const std::string& why) { throw runtime::argument_error(messages::bad_value, name, why).hint(forms); }
-
-constexpr std::size_t any_count = std::numeric_limits<std::size_t>::max();
-
-struct Form { std::vector<std::int64_t> shape; std::optional<DType> dtype; };
 
 // `2x3xf32`, `2x3`, `f32` (a scalar).
 std::optional<Form> parse_form(std::string_view text) {
@@ -49,6 +37,17 @@ std::optional<Form> parse_form(std::string_view text) {
   }
   return std::nullopt;
 }
+
+namespace {
+
+using runtime::Tensor;
+namespace messages = lang::messages;
+
+constexpr const char* forms = "values are a file (`x.npy`), a number, `2x3xf32=[1 2 3][4 5 6]`, `random:2x3xf32`, `random:8xi32:0..9`, `arange:6`, `ones:4` or `zeros:4`";
+
+[[noreturn]] void refuse(const std::string& name, const std::string& why) { throw runtime::argument_error(messages::bad_value, name, why).hint(forms); }
+
+constexpr std::size_t any_count = std::numeric_limits<std::size_t>::max();
 
 struct Scalar {
   bool is_integer = false;

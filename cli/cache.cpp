@@ -9,7 +9,10 @@ namespace tilec::cli {
 
 namespace {
 
-std::string described(const runtime::Cache::Content& content) { return fmt::format("{}, {} bytes", content.entries == 1 ? "1 program" : fmt::format("{} programs", content.entries), content.bytes); }
+std::string described(const runtime::Cache::Content& content) {
+  const std::string plans = content.plans == 0 ? "" : content.plans == 1 ? ", 1 plan that was tuned" : fmt::format(", {} plans that were tuned", content.plans);
+  return fmt::format("{}{}, {} bytes", content.entries == 1 ? "1 program" : fmt::format("{} programs", content.entries), plans, content.bytes);
+}
 
 }  // namespace
 

@@ -27,7 +27,7 @@ std::optional<lang::DType> declared_type(const lang::Function& function, const s
 [[noreturn]] void unknown_word(const Word& word, const Callable& callable, std::vector<std::string> known) {
   const auto& name = callable.function()->name;
   const std::optional<std::string> near = lang::nearest(word.name, known);
-  runtime::RuntimeError fault = runtime::argument_error(messages::unknown_argument, word.name, name ? name->text : "the function");
+  runtime::RuntimeError fault = runtime::argument_error(messages::unknown_argument, word.name, name ? fmt::format("`{}`", name->text) : "the function");
   fault.diagnostic.span = word.span;
   throw fault.hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
 }
@@ -113,6 +113,25 @@ std::optional<Call> read_call(const Callable& callable, const std::vector<Word>&
     std::sort(known.begin(), known.end());
     known.erase(std::unique(known.begin(), known.end()), known.end());
     if (!found) unknown_word(word, callable, known);
+  }
+  return call;
+}
+
+Call with_random_inputs(const Callable& callable, Call call, std::uint64_t seed) {
+  lang::Diagnostics unheard;                             // the call itself says what is wrong
+  codegen::Request request;
+  const std::optional<poly::Program> outline = callable.outline(call.inputs, request, unheard);
+  for (const poly::TensorId id : outline ? outline->inputs : std::vector<poly::TensorId>()) {
+    const poly::Tensor& tensor = outline->tensor(id);
+    const std::string name = runtime::without_mark(tensor.name);
+    if (std::ranges::count(call.inputs, name, &runtime::Argument::name) > 0 || (tensor.shape.empty() && !lang::is_float(tensor.dtype))) continue;  // a number may be a size
+    std::vector<std::int64_t> shape;
+    for (const poly::Size& extent : tensor.shape)
+      if (const auto value = extent.substitute(request.sizes).value()) shape.push_back(*value);
+    if (shape.size() < tensor.shape.size()) continue;
+    const runtime::Tensor made = runtime::allocate(name, tensor.dtype, shape);
+    fill_random(made, name, seed);
+    call.inputs.push_back({.name = name, .tensor = made});
   }
   return call;
 }

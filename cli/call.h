@@ -28,6 +28,9 @@ void infer_derivatives(const runtime::Callable& callable, const std::vector<Word
 // is neither, or a value that cannot be read.
 std::optional<Call> read_call(const runtime::Callable& callable, const std::vector<Word>& words, const Reading& reading, lang::Diagnostics& diagnostics);
 
+// Inputs without a value whose shape the others and the sizes tell are random ones.
+Call with_random_inputs(const runtime::Callable& callable, Call call, std::uint64_t seed);
+
 struct Options;
 struct Session;
 // A program whose text is read and its arguments, as the options' words say, and then what the command does with them. `shows_stages`: of a program

@@ -173,6 +173,7 @@ class Server {
   }
 
   Json shutdown(const Json&) {
+    publish_all(for_a_while(patience));                  // of what came in the same burst
     shut_down_ = true;
     return {};
   }
@@ -243,8 +244,8 @@ class Server {
   // Diagnostics.
 
   using GoesOn = std::function<bool()>;
-  static GoesOn for_a_while() {
-    return [end = Clock::now() + while_somebody_waits] { return Clock::now() < end; };
+  static GoesOn for_a_while(Clock::duration time = while_somebody_waits) {
+    return [end = Clock::now() + time] { return Clock::now() < end; };
   }
 
   void publish_all(const GoesOn& goes_on) {

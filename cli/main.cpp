@@ -24,8 +24,10 @@ int dispatch(const Options& options) {
   if (options.command == "grad") return grad_command(options);
   if (options.command == "fmt") return fmt_command(options);
   if (options.command == "test") return test_command(options);
+  if (options.command == "tune") return tune_command(options);
   if (options.command == "targets") return targets_command(options);
   if (options.command == "bench") return bench_command(options);
+  if (options.command == "compare") return compare_command(options);
   if (options.command == "lsp") return lsp_command(options);
   if (options.command == "completion") return completion_command(options);
   if (options.command == "cache") return cache_command(options);

@@ -16,6 +16,7 @@ namespace tilec::cli {
 struct Options {
   std::string command;                                 // `show` when none is written: `tilec f.tile --emit=loops`
   std::vector<std::string> words;                      // what is neither option nor command: files, codes, NAME=VALUE
+  std::vector<std::pair<std::string, std::string>> forms;  // of commands that run nothing: NAME=2x3xf32, inputs and their shapes
   std::optional<std::string> function;
   std::map<std::string, std::int64_t> sizes;
   std::vector<std::pair<std::string, std::variant<double, std::string>>> defines;  // numbers, and names of functions and aggregations
@@ -37,7 +38,8 @@ struct Options {
   bool vjp = false;                                    // of build: the last derivative and what it is of as a pair
   bool checked = false;                                // indices out of range are errors
   int threads = 0;
-  double seconds = 2;                                   // of bench
+  double seconds = 2;                                   // of bench, and of tune (--budget)
+  std::vector<std::string> peers;                       // of bench: what --vs names, `torch` or `torch=EXPRESSION`
   bool json_output = false;                            // of bench
   std::uint64_t seed = 0;
 };

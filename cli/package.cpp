@@ -66,7 +66,7 @@ Names names_of(const codegen::Package& package) {
   std::vector<std::string> known = names.function;
   known.insert(known.end(), names.backward.begin(), names.backward.end());
   const std::optional<std::string> near = lang::nearest(name, known);
-  throw runtime::argument_error(messages::unknown_argument, name, title.empty() ? "the package" : title)
+  throw runtime::argument_error(messages::unknown_argument, name, title.empty() ? "the package" : fmt::format("`{}`", title))
       .hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
 }
 

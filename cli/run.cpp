@@ -9,6 +9,7 @@
 #include "cli/compare.h"
 #include "cli/near_file.h"
 #include "cli/package.h"
+#include "cli/progress.h"
 #include "cli/results.h"
 #include "cli/session.h"
 #include "runtime/error.h"
@@ -57,36 +58,16 @@ std::vector<double> run_timed(const runtime::Module& module, const std::vector<T
   return launches;
 }
 
-// `  checking: 42 %` on a terminal, while it takes long.
-class ProgressLine {
- public:
-  void operator()(double done) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!shows_ || now < next_) return;
-    fmt::print(stderr, "\r  checking: {:.0f} %", 100 * done);
-    std::fflush(stderr);
-    next_ = now + std::chrono::milliseconds(100);
-    printed_ = true;
-  }
-  ~ProgressLine() {
-    if (printed_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  bool shows_ = colour(2), printed_ = false;
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
-};
-
 std::vector<Comparison> check(const Options& options, const runtime::Specialisation& made, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
   poly::Effort effort{.seed = options.seed};
   if (options.check_elements) effort = {0, *options.check_elements, options.seed};
   ProgressLine line;
-  return compare_with_interpreter(made, inputs, outputs, effort, [&](double done) { line(done); });
+  return compare_with_interpreter(made, inputs, outputs, effort, [&](double done) { line("checking", done); });
 }
 
 std::optional<std::vector<Comparison>> differences(const Callable& callable, const Options& options, const Call& call, lang::Diagnostics& diagnostics) {
   ProgressLine line;
-  return compare_with_differences(callable, options.gradient, call.inputs, diagnostics, [&](double done) { line(done); });
+  return compare_with_differences(callable, options.gradient, call.inputs, diagnostics, [&](double done) { line("checking", done); });
 }
 
 int print_comparisons(const std::vector<Comparison>& comparisons) {
@@ -147,7 +128,7 @@ int call_program(const Options& given, const std::string& text, bool shows_stage
   if (!call) return session.report();
   for (const std::string& path : read) session.files.reads(path);
   for (const Word& word : call->outputs) request.outputs.push_back(word.name);  // others are not computed
-  return work(session, Callable(callable.loaded(), request, runtime::usual_kernels(), shows_stages ? nullptr : runtime::Cache::usual()), *call);
+  return work(session, Callable(callable.loaded(), request, runtime::usual_kernels(), runtime::Cache::usual(), shows_stages), *call);
 }
 
 int run_command(const Options& given) {

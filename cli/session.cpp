@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/arguments.h"
 #include "cli/near_file.h"
 #include "lang/load.h"
 #include "lang/messages.h"
@@ -114,6 +116,27 @@ const lang::Function* Session::entry() const {
   return count == 1 && !options.function ? only : nullptr;
 }
 
+// NAME=2x3xf32: what an input is.
+void Session::give_forms(codegen::Request& request) const {
+  const lang::Function* function = entry();
+  for (const auto& [name, text] : options.forms) {
+    const auto form = parse_form(text);
+    if (!form) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is no shape or type", text)).hint(fmt::format("nothing is run here: write for instance `{}=2x3xf32`", name));
+    if (std::ranges::count(request.signature.inputs, name, &poly::Given::name) > 0) throw UsageError{fmt::format("`{}` is given twice", name), {}};
+    std::vector<std::string> known;
+    for (const lang::Input& input : function ? function->inputs : std::vector<lang::Input>()) {
+      known.push_back(input.target.name.text);
+      if (known.back() != name || !input.sizes || input.sizes->size() != form->shape.size()) continue;
+      for (std::size_t d = 0; d < form->shape.size(); ++d)
+        if (const auto* size = (*input.sizes)[d].as<lang::Variable>()) request.sizes.emplace(size->name.spelled(), form->shape[d]);
+    }
+    if (function && std::ranges::count(known, name) == 0) throw runtime::argument_error(messages::not_an_input, name, function->name ? fmt::format("`{}`", function->name->text) : "the function").hint(fmt::format("its inputs are {}", fmt::join(known, ", ")));
+    poly::Given given{name, form->dtype, std::vector<poly::Size>{}, std::nullopt, false};
+    for (const std::int64_t extent : form->shape) given.shape->push_back(extent);
+    request.signature.inputs.push_back(std::move(given));
+  }
+}
+
 codegen::Request Session::request() const {
   codegen::Request request;
   request.signature.function = options.function;
@@ -124,6 +147,7 @@ codegen::Request Session::request() const {
   for (const auto& [name, value] : options.defines)      // a define that names a scalar input used as a size
     if (const double* number = std::get_if<double>(&value); number && *number == std::floor(*number) && std::fabs(*number) < 0x1p62)
       request.sizes.emplace(name, static_cast<std::int64_t>(*number));
+  give_forms(request);
   request.derivatives = options.derivatives;
   request.checked = options.checked;
   request.room = options.room;

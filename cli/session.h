@@ -30,6 +30,9 @@ struct Session {
   codegen::Request request() const;                    // function, sizes, defines, gradient and target of the options
   bool failed() const;                                 // a diagnostic is an error, by itself or by -W
   int report() const;                                  // prints the diagnostics; program_error or success
+
+ private:
+  void give_forms(codegen::Request& request) const;    // those of the options
 };
 
 std::string text_of(const std::string& path);          // of a program; UsageError for a package
@@ -44,6 +47,7 @@ void put(std::string_view text, const Options& options, bool binary = false);  /
 int bench_command(const Options& options);
 int build_command(const Options& options);
 int check_command(const Options& options);
+int compare_command(const Options& options);
 int emit_command(const Options& options);
 int explain_command(const Options& options);
 int fmt_command(const Options& options);
@@ -55,5 +59,6 @@ int cache_command(const Options& options);
 int completion_command(const Options& options);
 int stages_command(const Options& options);
 int test_command(const Options& options);
+int tune_command(const Options& options);
 
 }  // namespace tilec::cli

@@ -10,6 +10,7 @@
 
 #include "cli/cases.h"
 #include "cli/check_case.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "lang/render.h"
 
@@ -56,7 +57,9 @@ Collected collect(const Options& options) {
 
 // Cases share nothing, so that each worker takes the next.
 void run_all(std::vector<Job>& jobs, const Options& options, const codegen::Target& target) {
-  std::atomic<std::size_t> next = 0;
+  std::atomic<std::size_t> next = 0, done = 0;
+  ProgressLine line(!options.quiet);
+  const std::thread::id first = std::this_thread::get_id();  // which prints
   std::exception_ptr fault;
   std::atomic<bool> failed = false;
   const auto work = [&] {
@@ -65,6 +68,8 @@ void run_all(std::vector<Job>& jobs, const Options& options, const codegen::Targ
         const auto start = std::chrono::steady_clock::now();
         jobs[k].verdict = check_case(*jobs[k].file, jobs[k].one, target);
         jobs[k].milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        ++done;
+        if (std::this_thread::get_id() == first) line("testing", static_cast<double>(done) / static_cast<double>(jobs.size()));
       }
     } catch (...) {
       if (!failed.exchange(true)) fault = std::current_exception();

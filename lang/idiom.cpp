@@ -1,6 +1,7 @@
 #include "lang/idiom.h"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <vector>
 
@@ -245,6 +246,37 @@ std::string filled(std::string_view text, const std::vector<std::string>& captur
   return out;
 }
 
+bool is_part(std::string_view text, std::size_t at) { return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_'); }
+
+// The sizes that the heading of the function around a place names.
+std::vector<std::string> sizes_around(std::string_view text, std::size_t at) {
+  std::vector<std::string> sizes;
+  const std::size_t heading = text.substr(0, at).rfind("function");
+  if (heading == std::string_view::npos || text.substr(at).starts_with("function")) return sizes;
+  const std::string_view head = text.substr(heading, text.find('{', heading) - heading);
+  int depth = 0;
+  for (std::size_t k = 0; k < head.size(); ++k) {
+    depth += (head[k] == '[') - (head[k] == ']');
+    if (depth == 0 || head[k] < 'A' || head[k] > 'Z' || is_part(head, k - 1)) continue;
+    std::size_t end = k;
+    while (is_part(head, end)) ++end;
+    sizes.emplace_back(head.substr(k, end - k));
+  }
+  return sizes;
+}
+
+// A statement that shows how it is written has a size that is there: of a function without N, its first.
+std::string with_size_around(std::string hint, std::string_view text, std::size_t at) {
+  const std::vector<std::string> sizes = sizes_around(text, at);
+  if (sizes.empty() || std::find(sizes.begin(), sizes.end(), "N") != sizes.end() || hint.find("function ") != std::string::npos) return hint;
+  for (std::size_t k = hint.find('N'); k != std::string::npos; k = hint.find('N', k + 1)) {
+    if (k == 0 || is_part(hint, k - 1) || is_part(hint, k + 1)) continue;
+    hint.replace(k, 1, sizes.front());
+    k += sizes.front().size() - 1;
+  }
+  return hint;
+}
+
 }  // namespace
 
 std::optional<Recognised> idiom_at(std::string_view text, std::size_t begin_of_statement, std::size_t offset, std::string_view expected) {
@@ -258,7 +290,7 @@ std::optional<Recognised> idiom_at(std::string_view text, std::size_t begin_of_s
       if (!match.at(pattern, begin)) continue;
       const Token& last = tokens[match.last - 1];
       const bool heading = row.pattern.starts_with("function ") || row.pattern.starts_with("- > ");
-      return Recognised{filled(row.what, match.captures), filled(row.hint, match.captures), tokens[begin].begin, heading ? tokens[std::min(stopped, match.last - 1)].begin : tokens[begin].begin, last.begin + last.text.size(), row.kind == Idiom::Kind::Item};
+      return Recognised{filled(row.what, match.captures), with_size_around(filled(row.hint, match.captures), text, begin_of_statement), tokens[begin].begin, heading ? tokens[std::min(stopped, match.last - 1)].begin : tokens[begin].begin, last.begin + last.text.size(), row.kind == Idiom::Kind::Item};
     }
   }
   return std::nullopt;

@@ -134,19 +134,19 @@ inline constexpr Message<Text, Text> unbound_sizes{"E0252", Severity::Error, "{}
 inline constexpr Message<Text, Text, Text> tensor_too_large{"E0253", Severity::Error, "`{}` is {} of `{}`, more bytes than 63 bits count"};
 
 // ---- autodiff -------------------------------------------------------------------------------------------------------------------
-inline constexpr Message<Text, Text> not_an_output{"E0301", Severity::Error, "`{}` is no output of `{}`"};
-inline constexpr Message<Text, Text> not_an_input{"E0302", Severity::Error, "`{}` is no input of `{}`"};
+inline constexpr Message<Text, Text> not_an_output{"E0301", Severity::Error, "`{}` is no output of {}"};
+inline constexpr Message<Text, Text> not_an_input{"E0302", Severity::Error, "`{}` is no input of {}"};
 inline constexpr Message<Text, Text> input_without_gradient{"E0303", Severity::Error, "input `{}` is {}: only floats have a derivative"};
 inline constexpr Message<Text, Text> output_without_gradient{"E0304", Severity::Error, "output `{}` is {}: only floats have a derivative"};
-inline constexpr Message<Text> no_float_output{"E0305", Severity::Error, "`{}` has no float output to differentiate"};
-inline constexpr Message<Text> no_float_input{"E0306", Severity::Error, "`{}` has no float input to differentiate by"};
+inline constexpr Message<Text> no_float_output{"E0305", Severity::Error, "{} has no float output to differentiate"};
+inline constexpr Message<Text> no_float_input{"E0306", Severity::Error, "{} has no float input to differentiate by"};
 inline constexpr Message<Text> unordered_product{"E0307", Severity::Error, "the factors of `{}` cannot be ordered: too few of its indices are bounded on both sides"};
 inline constexpr Message<Text> unordered_ties{"E0309", Severity::Error, "`ties(first)` cannot order the points of `{}`: too few of its indices are bounded on both sides"};
 inline constexpr Message<Text, Text, Text> half_a_rule{"E0310", Severity::Error, "`{}` has a `{}` of its own but no `{}`"};
 inline constexpr Message<Text, Text, Text> batch_missing{"E0340", Severity::Error, "`{}` takes {}, but is given {}"};
 inline constexpr Message<Text, std::int64_t, Text, std::int64_t> batches_differ{"E0341", Severity::Error, "the batch has {1} elements in `{0}` but {3} in `{2}`"};
 inline constexpr Message<Text> batched_size{"E0342", Severity::Error, "`{}` is a size, which is one for the whole batch"};
-inline constexpr Message<Text> nothing_to_batch{"E0343", Severity::Error, "`{}` has no input that a batch can be of"};
+inline constexpr Message<Text> nothing_to_batch{"E0343", Severity::Error, "{} has no input that a batch can be of"};
 inline constexpr Message<Text, std::int64_t> keep_too_much{"E0331", Severity::Error, "backward needs {} bytes of what forward makes, and {} may be kept"};
 inline constexpr Message<Text, Text> keep_apart{"E0330", Severity::Error, "`{}` cannot be recomputed while `{}`, the extreme it is compared with, is saved: another rounding would miss it"};
 
@@ -163,7 +163,7 @@ inline constexpr Message<Text, Text> no_member{"E0507", Severity::Error, "`{}` h
 inline constexpr Message<Text, Text> bad_header{"E0508", Severity::Error, "the header of `{}` cannot be understood: {}"};
 inline constexpr Message<Text, Text> bad_value{"E0509", Severity::Error, "the value of `{}` cannot be read: {}"};
 inline constexpr Message<Text> missing_input{"E0510", Severity::Error, "input `{}` has no value"};
-inline constexpr Message<Text, Text> unknown_argument{"E0511", Severity::Error, "`{}` is neither an input nor an output of `{}`"};
+inline constexpr Message<Text, Text> unknown_argument{"E0511", Severity::Error, "`{}` is neither an input nor an output of {}"};
 inline constexpr Message<Text, Text> out_of_memory{"E0512", Severity::Error, "no memory for `{}`: {}"};
 inline constexpr Message<Text, Text> too_large{"E0513", Severity::Error, "`{}` of {} elements has more bytes than 63 bits count"};
 inline constexpr Message<Text> unknown_target{"E0514", Severity::Error, "`{}` is no target"};
@@ -197,6 +197,11 @@ inline constexpr Message<Text, Text> plan_order{"E0562", Severity::Error, "`{}` 
 inline constexpr Message<Text, Text> plan_group{"E0563", Severity::Error, "the group of `{}` does not fit: {}"};
 inline constexpr Message<Text, Text> unusable_cache{"W0565", Severity::Warning, "`{}` is no part of the cache: {}"};
 inline constexpr Message<Text> plan_unused{"E0564", Severity::Error, "{} follows no plan"};
+inline constexpr Message<Text, Text> stale_plan{"W0566", Severity::Warning, "the plan that `tilec tune` found for `{}` is not followed: {}"};
+inline constexpr Message<Text, Text> no_peer{"E0546", Severity::Error, "`{}` is not here to be measured: {}"};
+inline constexpr Message<Text, Text> peer_fault{"E0547", Severity::Error, "`{}` cannot compute what --vs says: {}"};
+inline constexpr Message<Text, Text, Text> peer_differs{"E0548", Severity::Error, "`{}` of `{}` is another result: {}"};
+inline constexpr Message<Text, Text, Text> no_formula{"E0549", Severity::Error, "`{}` is given no formula for `{}`: {}"};
 // devices
 inline constexpr Message<Text, Text> no_device{"E0520", Severity::Error, "target `{}` has no device here: {}"};
 inline constexpr Message<Text, Text, Text> device_compile{"E0521", Severity::Error, "the compiler of {} refused the text that was emitted for it, saved as `{}`:\n{}"};

@@ -101,7 +101,7 @@ std::optional<Leading> settle_batches(const Callable& callable, const std::vecto
 bool have_extents(const Callable& callable, const codegen::Request& request, lang::Diagnostics& diagnostics) {
   if (std::ranges::all_of(request.derivatives, [](const codegen::Derivative& d) { return !d.batch || d.extent; })) return true;
   const lang::Function* function = callable.function();
-  diagnostics.report({}, messages::nothing_to_batch, function != nullptr && function->name ? function->name->text : "the function").hint("give an input with the dimension of the batch in front");
+  diagnostics.report({}, messages::nothing_to_batch, function != nullptr && function->name ? fmt::format("`{}`", function->name->text) : "the function").hint("give an input with the dimension of the batch in front");
   return false;
 }
 

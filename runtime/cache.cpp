@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/archive.h"
 #include "runtime/error.h"
 #include "runtime/file.h"
 
@@ -24,21 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view ending = ".compiled", unfinished = ".part";
+constexpr std::string_view ending = ".compiled", of_plans = ".plan", unfinished = ".part";
+constexpr std::string_view plan_magic = "tilec plan ", plan_begins = "tilec plan 1\n";
 constexpr double share_left = 0.9;                     // of the limit, when entries go
 constexpr std::int64_t hour = 3600;
 constexpr unsigned looks_at_size = 16;                 // entries written from one look at the folder's size to the next
-
-// FNV-1a, from two starts. It only names files.
-std::string hash(const std::string& text) {
-  std::string name;
-  for (const std::uint64_t start : {0xcbf29ce484222325u, 0x84222325cbf29ce4u}) {
-    std::uint64_t sum = start;
-    for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    name += fmt::format("{:016x}", sum);
-  }
-  return name;
-}
 
 void warn(lang::Diagnostics& diagnostics, const std::string& path, const std::string& why) {
   static std::atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -100,6 +91,17 @@ const char* set(const char* variable) {
 
 }  // namespace
 
+// FNV-1a, from two starts. It only names files.
+std::string hash_of(const std::string& text) {
+  std::string name;
+  for (const std::uint64_t start : {0xcbf29ce484222325u, 0x84222325cbf29ce4u}) {
+    std::uint64_t sum = start;
+    for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    name += fmt::format("{:016x}", sum);
+  }
+  return name;
+}
+
 std::shared_ptr<const Cache> Cache::usual() {
   if (const char* folder = set("TILEC_CACHE")) return folder == std::string_view("off") ? nullptr : std::make_shared<const Cache>(folder);
   if (const char* folder = set("XDG_CACHE_HOME"); folder != nullptr && *folder == '/') return std::make_shared<const Cache>(std::string(folder) + "/tilec");
@@ -116,7 +118,7 @@ std::uint64_t Cache::usual_limit() {
   return bytes;
 }
 
-std::string Cache::path_of(const std::string& text) const { return fmt::format("{}/{}{}", folder_, hash(text), ending); }
+std::string Cache::path_of(const std::string& text) const { return fmt::format("{}/{}{}", folder_, hash_of(text), ending); }
 
 bool Cache::is_ours(lang::Diagnostics& diagnostics) const {
   struct stat status{};
@@ -126,8 +128,8 @@ bool Cache::is_ours(lang::Diagnostics& diagnostics) const {
   return why.empty();
 }
 
-std::optional<Compiled> Cache::find(const std::string& text, lang::Diagnostics& diagnostics) const {
-  const std::string path = path_of(text);
+// Nothing: there is none, or none that we use.
+std::optional<std::string> Cache::read(const std::string& path, lang::Diagnostics& diagnostics) const {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status{};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !is_ours(diagnostics)) return std::nullopt;
@@ -140,41 +142,68 @@ std::optional<Compiled> Cache::find(const std::string& text, lang::Diagnostics& 
   if (static_cast<std::uint64_t>(status.st_size) > limit_) return refused("it is larger than the cache may be");
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   if (!read_all(file.get(), bytes)) return refused("it cannot be read");
-  try {
-    Compiled compiled = compiled_from(bytes, text);
-    if (compiled.halves.empty()) return std::nullopt;
-    const timespec used[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
-    if (now() - status.st_mtim.tv_sec > hour) static_cast<void>(::futimens(file.get(), used));
-    return compiled;
-  } catch (const std::string& why) {
-    return refused(why);
-  } catch (const RuntimeError& fault) {
-    return refused(fault.diagnostic.message);
-  }
+  const timespec used[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+  if (now() - status.st_mtim.tv_sec > hour) static_cast<void>(::futimens(file.get(), used));
+  return bytes;
 }
 
-void Cache::keep(const std::string& text, const Compiled& compiled, lang::Diagnostics& diagnostics) const {
+// Whole, in a folder of ours that is made where there is none.
+bool Cache::write(const std::string& path, const std::string& bytes, lang::Diagnostics& diagnostics) const {
   static std::atomic<unsigned> written = 0;
   std::error_code fault;
   const fs::path parent = fs::path(folder_).parent_path();
   if (!parent.empty()) fs::create_directories(parent, fault);
-  if (::mkdir(folder_.c_str(), S_IRWXU) != 0 && errno != EEXIST) return;
-  if (!is_ours(diagnostics)) return;
-  const std::string bytes = to_bytes(compiled, text);
-  if (bytes.size() > limit_) return;
+  if (::mkdir(folder_.c_str(), S_IRWXU) != 0 && errno != EEXIST) return false;
+  if (!is_ours(diagnostics) || bytes.size() > limit_) return false;
   const unsigned count = written++;
-  const std::string place = path_of(text), part = fmt::format("{}.{}.{}{}", place, ::getpid(), count, unfinished);
+  const std::string part = fmt::format("{}.{}.{}{}", path, ::getpid(), count, unfinished);
   {
     const Descriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-    if (file.get() < 0) return;
+    if (file.get() < 0) return false;
     if (write_all(file.get(), bytes) != 0) {
       ::unlink(part.c_str());
-      return;
+      return false;
     }
   }
-  if (::rename(part.c_str(), place.c_str()) != 0) ::unlink(part.c_str());
+  const bool there = ::rename(part.c_str(), path.c_str()) == 0;
+  if (!there) ::unlink(part.c_str());
   if (count % looks_at_size == 0) shrink();
+  return there;
 }
+
+std::optional<Compiled> Cache::find(const std::string& text, lang::Diagnostics& diagnostics) const {
+  const std::string path = path_of(text);
+  const std::optional<std::string> bytes = read(path, diagnostics);
+  if (!bytes) return std::nullopt;
+  try {
+    Compiled compiled = compiled_from(*bytes, text);
+    if (compiled.halves.empty()) return std::nullopt;
+    return compiled;
+  } catch (const std::string& why) {
+    warn(diagnostics, path, why);
+  } catch (const RuntimeError& fault) {
+    warn(diagnostics, path, fault.diagnostic.message);
+  }
+  return std::nullopt;
+}
+
+void Cache::keep(const std::string& text, const Compiled& compiled, lang::Diagnostics& diagnostics) const { static_cast<void>(write(path_of(text), to_bytes(compiled, text), diagnostics)); }
+
+std::string Cache::place_of_plan(const std::string& key, std::int64_t threads) const { return fmt::format("{}/{}.{}{}", folder_, key, threads, of_plans); }
+
+std::optional<std::string> Cache::plan_for(const std::string& key, std::int64_t threads, lang::Diagnostics& diagnostics) const {
+  const std::string path = place_of_plan(key, threads);
+  const std::optional<std::string> bytes = read(path, diagnostics);
+  if (!bytes) return std::nullopt;
+  try {
+    return std::string(unframed(*bytes, plan_magic, plan_begins));
+  } catch (const std::string& why) {
+    warn(diagnostics, path, why);
+  }
+  return std::nullopt;
+}
+
+bool Cache::keep_plan(const std::string& key, std::int64_t threads, const std::string& plan, lang::Diagnostics& diagnostics) const { return write(place_of_plan(key, threads), framed(plan_begins, plan), diagnostics); }
 
 void Cache::shrink() const {
   for (const File& part : files_of(folder_, unfinished))  // of those who were killed
@@ -193,14 +222,15 @@ void Cache::shrink() const {
 Cache::Content Cache::content() const {
   Content all;
   for (const File& file : files_of(folder_, ending)) ++all.entries, all.bytes += file.bytes;
+  for (const File& file : files_of(folder_, of_plans)) ++all.plans, all.bytes += file.bytes;
   return all;
 }
 
 Cache::Content Cache::clear() const {
   Content gone;
-  for (const std::string_view with : {ending, unfinished})
+  for (const std::string_view with : {ending, of_plans, unfinished})
     for (const File& file : files_of(folder_, with))
-      if (::unlink(file.path.c_str()) == 0 && with == ending) ++gone.entries, gone.bytes += file.bytes;
+      if (::unlink(file.path.c_str()) == 0 && with != unfinished) ++(with == ending ? gone.entries : gone.plans), gone.bytes += file.bytes;
   return gone;
 }
 

@@ -30,6 +30,7 @@
 #include "runtime/overlap.h"
 #include "runtime/package_file.h"
 #include "runtime/specialise.h"
+#include "runtime/tune.h"
 #include "runtime/standard_library.h"
 #include "runtime/target_hint.h"
 #include "runtime/xla.h"
@@ -434,7 +435,7 @@ bool check_names(const tilec_program& program, const std::vector<runtime::Argume
   const std::vector<std::string>& names = input ? program.inputs : program.outputs;
   for (const runtime::Argument& argument : arguments) {
     const auto known = std::ranges::count(names, argument.name);
-    if (known == 0) diagnostics.report({}, messages::unknown_argument, argument.name, program.name.empty() ? "the function" : program.name).hint(fmt::format("it {} {}", input ? "takes" : "gives", fmt::join(names, ", ")));
+    if (known == 0) diagnostics.report({}, messages::unknown_argument, argument.name, program.name.empty() ? "the function" : fmt::format("`{}`", program.name)).hint(fmt::format("it {} {}", input ? "takes" : "gives", fmt::join(names, ", ")));
     else if (std::ranges::count(arguments, argument.name, &runtime::Argument::name) > known) diagnostics.report({}, messages::given_twice, input ? "input" : "output", argument.name);
     else continue;
     return false;
@@ -915,6 +916,33 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
 tilec_status tilec_with_plan(const tilec_program* program, const char* plan, size_t length, tilec_program** planned) {
   static constexpr const char* function = "tilec_with_plan";
   return guarded([&] { return with_plan(program, text_of(plan, length, function), planned, function); });
+}
+
+tilec_status tilec_tune(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_tune_options* given, tilec_program** tuned) {
+  return guarded([&] {
+    constexpr const char* function = "tilec_tune";
+    const tilec_program& p = need(program, function, "program");
+    static_cast<void>(need(tuned, function, "tuned"));
+    tilec_tune_options options{};
+    if (given != nullptr) {
+      if (given->size < sizeof(std::size_t)) misuse(function, "`options->size` is not sizeof(tilec_tune_options)");
+      std::memcpy(&options, given, std::min(given->size, sizeof options));
+    }
+    if (!(options.seconds >= 0)) misuse(function, "`options->seconds` is no time");
+    runtime::TuneOptions how;
+    if (options.seconds > 0) how.seconds = options.seconds;
+    if (options.goes_on != nullptr)
+      how.goes_on = [&](const runtime::TuneProgress& now) {
+        const tilec_tune_progress told{now.elapsed, now.seconds, now.measured, now.first, now.best};
+        return options.goes_on(&told, options.user) != 0;
+      };
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    lang::Diagnostics diagnostics;
+    const auto found = check_names(p, in, Side::Input, diagnostics) ? runtime::tune(*p.callable, in, how, diagnostics) : std::nullopt;
+    if (!found) return failed(diagnostics, p.callable->sources());
+    keep(diagnostics, p.callable->sources(), false);
+    return with_plan(program, found->plan, tuned, function);
+  });
 }
 
 void tilec_program_destroy(tilec_program* program) {

@@ -15,7 +15,7 @@ namespace tilec::runtime {
 namespace {
 
 constexpr std::string_view magic = "tilec compiled ";
-constexpr std::string_view begins = "tilec compiled 1\n";
+constexpr std::string_view begins = "tilec compiled 2\n";
 
 // Whatever a request holds, each value behind its type's own length, so that no two requests give the same text.
 class Spelled {
@@ -98,6 +98,7 @@ template <class Archive> void fields(Archive& archive, Compiled& compiled) {
     all(archive, d.labels, [&](lang::Label& label) { place(archive, label.span), archive(label.text); });
     all(archive, d.hints, plain);
   });
+  archive(compiled.tuning), archive(compiled.plan);
 }
 
 }  // namespace
@@ -114,6 +115,12 @@ std::string text_of(const Loaded& loaded, const codegen::Request& request) {
   spelled(loaded.sources.size());
   for (const lang::Source& source : loaded.sources) spelled(source.text);
   spelled(request);
+  return spelled.text();
+}
+
+std::string text_for_plans(const std::string& printed, const codegen::Request& request) {
+  Spelled spelled;
+  spelled(std::string(compiler_id())), spelled(printed), spelled(request.target), spelled(request.strides), spelled(request.output_strides);
   return spelled.text();
 }
 

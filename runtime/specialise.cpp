@@ -16,6 +16,7 @@
 #include "runtime/hooks.h"
 #include "runtime/numbers.h"
 #include "runtime/overlap.h"
+#include "runtime/tune.h"
 
 namespace tilec::runtime {
 
@@ -192,8 +193,8 @@ std::size_t usual_kernels() {
   return count;
 }
 
-Callable::Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels, std::shared_ptr<const Cache> disk)
-    : loaded_(std::move(loaded)), request_(std::move(request)), kernels_(kernels), disk_(std::move(disk)), function_(entry_of(file(), request_.signature.function)) {}
+Callable::Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels, std::shared_ptr<const Cache> disk, bool keeps_stages)
+    : loaded_(std::move(loaded)), request_(std::move(request)), kernels_(kernels), disk_(std::move(disk)), keeps_stages_(keeps_stages), function_(entry_of(file(), request_.signature.function)) {}
 
 std::size_t Callable::kept() const {
   const std::lock_guard lock(mutex_);
@@ -407,14 +408,36 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   return made;
 }
 
+namespace {
+
+// Whether it follows the plan that would be looked up for it now.
+bool is_current(const Cache& disk, const Compiled& compiled, const codegen::Request& request, lang::Diagnostics& diagnostics) {
+  return compiled.tuning.empty() || disk.plan_for(compiled.tuning, tuned_threads(request), diagnostics).value_or("") == compiled.plan;
+}
+
+// The plan that was tuned for this program, in the place of what is chosen; its text. Empty: there is none that applies.
+std::string follow_tuned(const Cache& disk, const std::string& key, const codegen::Request& request, codegen::Stages& stages, lang::Diagnostics& diagnostics) {
+  const std::optional<std::string> plan = key.empty() ? std::nullopt : disk.plan_for(key, tuned_threads(request), diagnostics);
+  if (!plan) return {};
+  codegen::Request own = request;
+  own.plan = codegen::PlanText{*plan, 0};
+  lang::Diagnostics faults;
+  std::optional<codegen::Chosen> chosen = codegen::choose(*stages.reduced, own, until_for(request.target), stages.timings, faults);
+  if (chosen) static_cast<codegen::Chosen&>(stages) = std::move(*chosen);
+  else diagnostics.report({}, messages::stale_plan, request.signature.function.value_or("this program"), faults.all().empty() ? "it does not apply" : faults.all().back().message).hint("run `tilec tune` again, or `tilec cache clear`");
+  return *plan;
+}
+
+}  // namespace
+
 // From the disk, else compiled, and then on the disk; `stages` are those of what was compiled, of forward where that is a pair. `said` goes with what
 // is compiled; what the cache is warned of does not.
 std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Request& request, codegen::Stages& stages, lang::Diagnostics& said, lang::Diagnostics& diagnostics) const {
   const codegen::Request asked = as_compiled(request);
-  const bool lasts = disk_ != nullptr && request.target.family != Family::Reference;
+  const bool has_plans = disk_ != nullptr && request.target.family != Family::Reference, lasts = has_plans && !keeps_stages_;
   const std::string text = lasts ? text_of(*loaded_, request) : std::string();
   if (lasts)
-    if (const std::optional<Compiled> found = disk_->find(text, diagnostics)) {
+    if (const std::optional<Compiled> found = disk_->find(text, diagnostics); found && is_current(*disk_, *found, request, diagnostics)) {
       for (const lang::Diagnostic& d : found->said) said.add(d);
       return loaded(*found, request);
     }
@@ -433,7 +456,9 @@ std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Reques
     };
     return Loads{interpreted(stages, codegen::Half::Forward), backward ? interpreted(*backward, codegen::Half::Backward) : nullptr};
   }
-  Compiled compiled{{half_of(stages, request_of(request, codegen::Half::Forward))}, {}};
+  Compiled compiled;
+  if (has_plans) compiled.tuning = tuning_key(stages, asked), compiled.plan = follow_tuned(*disk_, compiled.tuning, asked, stages, diagnostics);
+  compiled.halves.push_back(half_of(stages, request_of(request, codegen::Half::Forward)));
   if (backward) compiled.halves.push_back(half_of(*backward, request_of(request, codegen::Half::Backward)));
   if (lasts) {
     compiled.said = said.all();

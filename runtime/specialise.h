@@ -61,8 +61,8 @@ class Callable {
  public:
   // `request` holds function, defines, sizes, derivatives, outputs, target and threads. Of more than
   // `kernels` specialisations the one that was not used for longest goes. `disk`: where they are looked for before they are compiled, and kept; what
-  // comes from there has no stages. Null: nowhere.
-  Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels = usual_kernels(), std::shared_ptr<const Cache> disk = nullptr);
+  // comes from there has no stages. Null: nowhere. `keeps_stages`: nothing that was compiled is taken from there or kept, only plans that were tuned.
+  Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels = usual_kernels(), std::shared_ptr<const Cache> disk = nullptr, bool keeps_stages = false);
   Callable(std::vector<lang::Source> sources, lang::File file, codegen::Request request) : Callable(std::make_shared<const Loaded>(Loaded{std::move(sources), std::move(file), {}}), std::move(request)) {}
 
   const std::shared_ptr<const Loaded>& loaded() const { return loaded_; }
@@ -104,6 +104,7 @@ class Callable {
   codegen::Request request_;
   std::size_t kernels_;
   std::shared_ptr<const Cache> disk_;
+  bool keeps_stages_;
   const lang::Function* function_ = nullptr;
   struct Kept { std::shared_ptr<const Specialisation> made; std::uint64_t used; };
   mutable std::mutex mutex_;                           // of what follows

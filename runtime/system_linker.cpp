@@ -2,18 +2,16 @@
 
 #include <fmt/format.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <vector>
 
 #include "runtime/error.h"
 #include "runtime/file.h"
+#include "runtime/temporary_folder.h"
 
 extern char** environ;
 
@@ -21,32 +19,10 @@ namespace tilec::runtime {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-// A folder of our own, gone with all that is in it.
-class Folder {
- public:
-  Folder() {
-    const char* parent = std::getenv("TMPDIR");
-    path_ = std::string(parent && *parent ? parent : "/tmp") + "/tilec-XXXXXX";
-    if (!mkdtemp(path_.data())) throw machine_error(messages::unwritable, path_, std::strerror(errno));
-  }
-  ~Folder() {
-    std::error_code fault;
-    fs::remove_all(path_, fault);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 // What `cc` makes of `source`, called `in`.
 std::string made_by_cc(const char* what, const char* hint, const char* in, const std::string& source, const std::vector<const char*>& options, const std::vector<const char*>& libraries) {
   const auto no = [&](const std::string& why) { return machine_error(messages::no_linker, what, why).hint(hint); };
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string from = folder / in, out = folder / "made", said = folder / "said";
   write_file(from, source);
   std::vector<std::string> words = {"cc"};

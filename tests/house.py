@@ -24,7 +24,7 @@ VENDORS = [  # what is included, which files may
     (r"nvrtc\.h", r"runtime/nvrtc\.cpp"),
     (r"CL/", r"runtime/opencl\.cpp"),
     (r"CLI/", r"cli/options\.cpp"),
-    (r"nlohmann/", r"cli/lsp\.cpp"),
+    (r"nlohmann/", r"cli/(lsp|bench_rows)\.cpp"),
     (r"runtime/xla_ffi\.h", r"runtime/xla\.cpp"),
     (r"zlib\.h", r"runtime/zip\.cpp"),
 ]

@@ -138,4 +138,11 @@ inline constexpr std::int64_t warp = 32;               // CUDA C++ Programming G
 inline constexpr std::int64_t sorted_row = 8192, sorting = 256;  // elements up to which a row is sorted by a block of so many threads; longer ones by as many as there are
 }  // namespace threads
 
+// What a search over plans tries (moves.h): measured, so that it may be far from what the model likes.
+inline constexpr std::size_t leaves_tried = 24;        // those that cost least by counts
+inline constexpr std::int64_t chunks_tried[] = {64, 128, 256, 512};
+inline constexpr std::int64_t panels_tried[] = {16, 32, 64, 128};
+inline constexpr std::int64_t shortest_part_tried = 256;  // of a split reduction; longer ones by fours
+inline constexpr std::int64_t steps_ahead_tried = 8;
+
 }  // namespace tilec::codegen::model

@@ -407,6 +407,30 @@ typedef struct tilec_cost {
 } tilec_cost;
 TILEC_API tilec_status tilec_estimate(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, tilec_cost* cost);
 
+/* What a search for a faster plan has come to. */
+typedef struct tilec_tune_progress {
+  double elapsed, seconds;  /* seconds since it began, and how many it may take */
+  size_t measured;          /* plans, by now */
+  double first, best;       /* seconds of a call: as it was compiled before, and with the fastest plan so far */
+} tilec_tune_progress;
+
+typedef struct tilec_tune_options {
+  size_t size;              /* sizeof(tilec_tune_options) */
+  double seconds;           /* how long the search may take; 0: 60 */
+  int (*goes_on)(const tilec_tune_progress* now, void* user); /* called between candidates, on the thread of the call; 0 ends the search, which keeps
+                               what is best by then. It must not call tilec with this program. NULL: it goes on until the time is up */
+  void* user;               /* given to goes_on */
+} tilec_tune_options;
+
+/* Searches for a faster plan by running the program on these arguments: legal plans near the one that is chosen, as long as one of them is faster.
+ * A candidate's results must be those of the plan that was chosen (integers the same, floats within 1e-9, 1e-4, 2e-2 or 1e-1 of the largest value
+ * for f64, f32, f16 and bf16). `tuned` is the program with the fastest plan (tilec_with_plan), for these shapes, types and strides; where none is faster, with
+ * the plan that was chosen: tilec_emit(tuned, "plan", …) shows it. It is kept in the disk cache too (tilec_options.cache): later compilations of the same program for the
+ * same shapes, types, target, number of threads and version of tilec follow it. Arguments are those of tilec_specialize, with values; options may be NULL. The interpreter
+ * has no plans: TILEC_ARGUMENT_ERROR (E0564). */
+TILEC_API tilec_status tilec_tune(const tilec_program* program, const tilec_argument* arguments, size_t argument_count, const tilec_tune_options* options,
+                                  tilec_program** tuned);
+
 /* ---- Packages: kernels that were saved --------------------------------------------------------------------------------------- */
 
 /* Writes a package for the shapes, types and strides of these arguments to a file, whole or not at all, as `tilec build` does. */

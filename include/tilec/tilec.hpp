@@ -445,6 +445,14 @@ class Program {
     detail::check(tilec_with_plan(get(), plan.data(), plan.size(), &program));
     return Program(program);
   }
+  // With the fastest plan that a search finds by running it: tilec_tune.
+  Program tune(const Inputs& in, const double seconds = 60) const {
+    const Arguments arguments(in);
+    const tilec_tune_options options{sizeof options, seconds, nullptr, nullptr};
+    tilec_program* program = nullptr;
+    detail::check(tilec_tune(get(), arguments.data(), arguments.size(), &options, &program));
+    return Program(program);
+  }
 
   // Runs: tilec_run.
   void operator()(const Inputs& in, const Results& out) const {

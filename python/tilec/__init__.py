@@ -418,6 +418,41 @@ class Program:
         planned._derived, planned._ones = self._derived, self._ones
         return planned
 
+    def tune(self, /, *arguments: _typing.Any, budget: float = 60, progress: "_typing.Callable[[dict], object] | None" = None, **named: _typing.Any) -> "Program":
+        """This program with the fastest plan that a search finds, which runs it with these arguments for at most `budget` seconds. It is the plan for
+        their shapes, types and strides; where none is faster it is the one that was chosen (`f.tune(…).emit("plan", …)` shows it). Ctrl-C ends the search and keeps
+        what is best by then. The plan is kept in the disk cache too: later compilations of the same program for the same shapes, types, target and number
+        of threads follow it, in every process.
+
+        progress: called between candidates with a dict of `elapsed` and `budget` (seconds), `measured` (plans), `first` and `best` (seconds of a call);
+        False from it ends the search.
+        """
+        if not isinstance(budget, (int, float)) or not budget > 0:
+            raise ValueError("budget= is a number of seconds above 0, not %r" % (budget,))
+        values = self._as_arguments(self._by_position(arguments, named))
+        self._refuse_beyond(values, self._prepare)
+        block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None])
+        raised: "list[BaseException]" = []
+
+        def goes_on(now, _user):
+            try:                                          # Python hears signals here, too
+                told = now.contents
+                return 1 if progress is None else progress({"elapsed": told.elapsed, "budget": told.seconds, "measured": told.measured, "first": told.first, "best": told.best}) is not False
+            except KeyboardInterrupt:
+                return 0
+            except BaseException as fault:                # which no frame of C passes on
+                raised.append(fault)
+                return 0
+
+        options = _c.TuneOptions(_ctypes.sizeof(_c.TuneOptions), budget, _c.GoesOn(goes_on), None)
+        handle = _ctypes.c_void_p()
+        _check(_c.lib.tilec_tune(self._handle, block.structs, block.count, _ctypes.byref(options), _ctypes.byref(handle)), self._heard())
+        tuned = Program(handle.value, self._kernels, self)
+        tuned._derived, tuned._ones = self._derived, self._ones
+        if raised:
+            raise raised[0]
+        return tuned
+
     def emit(self, /, stage: str, *arguments: _typing.Any, **named: _typing.Any) -> "str | bytes":
         """A stage of the compiler by its name (tilec.stages()), as text, or as bytes where it is not text.
         Stages after `gradient` need numbers: pass the arguments of a call, or give `size=` when compiling.

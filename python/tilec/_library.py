@@ -57,6 +57,17 @@ class Cost(c.Structure):
                 ("milliseconds", c.c_double), ("memory_bytes", c.c_double)]
 
 
+class TuneProgress(c.Structure):
+    _fields_ = [("elapsed", c.c_double), ("seconds", c.c_double), ("measured", c.c_size_t), ("first", c.c_double), ("best", c.c_double)]
+
+
+GoesOn = c.CFUNCTYPE(c.c_int, c.POINTER(TuneProgress), c.c_void_p)
+
+
+class TuneOptions(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("seconds", c.c_double), ("goes_on", GoesOn), ("user", c.c_void_p)]
+
+
 class Stage(c.Structure):
     _fields_ = [("name", c.c_char_p), ("description", c.c_char_p), ("target", c.c_char_p), ("is_text", c.c_int)]
 
@@ -116,6 +127,7 @@ def _load() -> c.CDLL:
         "tilec_vmap": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, *arguments, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_with_plan": (c.c_int, [handle, text, count, c.POINTER(handle)]),
+        "tilec_tune": (c.c_int, [handle, *arguments, c.POINTER(TuneOptions), c.POINTER(handle)]),
         "tilec_program_destroy": (None, [handle]),
         "tilec_program_name": (text, [handle]),
         "tilec_program_target": (text, [handle]),

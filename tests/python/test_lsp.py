@@ -227,6 +227,16 @@ def test_diagnostics_follow_the_text():
             assert client.message() is not None
 
 
+def test_shutdown_in_the_same_burst_loses_no_diagnostics():
+    with Client() as client:
+        uri = "file:///burst.tile"
+        messages = [{"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": {"uri": uri, "languageId": "tile", "version": 1, "text": "function f(A) -> (B) { B = C; }"}}},
+                    {"jsonrpc": "2.0", "id": 77, "method": "shutdown"}, {"jsonrpc": "2.0", "method": "exit"}]
+        client.send_bytes(b"".join(b"Content-Length: %d\r\n\r\n" % len(body) + body for body in (json.dumps(one).encode() for one in messages)))
+        assert client.said_of(uri)[0]["code"].startswith("E")
+        assert client.answer(77)["result"] is None
+
+
 def test_columns_are_those_of_utf_16():
     text = "/* 😀😀 ñ */ function f(A[N]) -> (B) { /* 𝄞 */ B[i: N] = +(C[i]); }"
     with Client() as client:
