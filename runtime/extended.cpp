@@ -42,10 +42,11 @@ std::string print_element(const poly::IndexCheck& check, std::int64_t position) 
 class Extended final : public Module {
  public:
   Extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources)
-      : inner_(std::move(inner)), accumulate_(std::move(extension.accumulate)), checks_(std::move(extension.checks)), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
+      : inner_(std::move(inner)), checks_(std::move(extension.checks)), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
     name = inner_->name;
+    added = std::move(extension.accumulate);
     take_launches(*inner_);
-    inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(accumulate_.size()));
+    inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(added.size()));
     outputs.assign(inner_->outputs.begin(), inner_->outputs.end() - static_cast<std::ptrdiff_t>(2 * checks_.size()));
     for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = extension.outputs[k];  // what adds has a name of its own
   }
@@ -59,8 +60,8 @@ class Extended final : public Module {
     if (!held) held = std::make_unique<std::vector<Tensor>>(new_held());
     std::vector<std::int64_t> found(2 * checks_.size());
     std::vector<void*> ins(in, in + inputs.size()), outs(out, out + outputs.size());
-    for (std::size_t k = 0; k < accumulate_.size(); ++k) {
-      copy(outputs[accumulate_[k]], out[accumulate_[k]], (*held)[k]);
+    for (std::size_t k = 0; k < added.size(); ++k) {
+      copy(outputs[added[k]], out[added[k]], (*held)[k]);
       ins.push_back((*held)[k].data);
     }
     for (std::int64_t& place : found) outs.push_back(&place);
@@ -93,12 +94,11 @@ class Extended final : public Module {
   // What outputs held before, one tensor each; calls that overlap have their own.
   std::vector<Tensor> new_held() const {
     std::vector<Tensor> held;
-    for (const std::size_t k : accumulate_) held.push_back(allocate(outputs[k].name, outputs[k].dtype, outputs[k].shape));
+    for (const std::size_t k : added) held.push_back(allocate(outputs[k].name, outputs[k].dtype, outputs[k].shape));
     return held;
   }
 
   std::shared_ptr<const Module> inner_;
-  std::vector<std::size_t> accumulate_;
   std::vector<poly::IndexCheck> checks_;
   std::shared_ptr<const std::vector<lang::Source>> sources_;
   Spare<std::vector<Tensor>> spare_;

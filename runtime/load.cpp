@@ -5,6 +5,7 @@
 
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/extended.h"
 #include "runtime/fork.h"
 #include "runtime/machine.h"
 #include "runtime/module.h"
@@ -149,6 +150,8 @@ std::shared_ptr<const Module> load_half(const codegen::Package& package, int thr
 
 }  // namespace
 
+std::string without_mark(const std::string& name) { return !name.empty() && (name[0] == '#' || name[0] == '$') ? name.substr(1) : name; }
+
 void Module::take(const codegen::Package& package) {
   name = package.name;
   inputs = package.inputs;
@@ -177,6 +180,11 @@ Halves load_halves(const codegen::Package& package, int threads) { return {load_
 
 std::shared_ptr<const Module> load(const codegen::Package& package, int threads) {
   std::shared_ptr<const Module> forward = load_half(package, threads);
+  if (!package.accumulate.empty()) {
+    Extension extension{{package.accumulate.begin(), package.accumulate.end()}, {}, {}};
+    for (const Port& port : package.outputs) extension.outputs.push_back(port.name);
+    return extended(std::move(forward), std::move(extension), {});
+  }
   if (package.kept == 0) return forward;
   return std::make_shared<PairModule>(std::move(forward), static_cast<std::size_t>(package.kept), nullptr);
 }

@@ -372,6 +372,35 @@ static void what_a_run_takes_is_told(const char* target) {
   tilec_program_destroy(program);
 }
 
+static void packages_add(void) {
+  static const char path[] = "test_capi_adds.tilec";
+  tilec_program* program = compiled(matmul, NULL);
+  tilec_kernel* kernel = NULL;
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tc = tensor(NULL, 2, shape_c, NULL);
+  tilec_argument arguments[2], result;
+  float c[4] = {100, 200, 300, 400};
+  const void* in[2] = {a, b};
+  void* out[1] = {c};
+  static char bytes[1 << 16];
+  size_t size = 0;
+  FILE* file;
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  result = argument(&tc);
+  result.kind = TILEC_ADD;
+  EXPECT(tilec_save_call(program, path, arguments, 2, &result, 1) == TILEC_OK);
+  EXPECT(tilec_save_call(program, NULL, arguments, 2, &result, 1) == TILEC_ARGUMENT_ERROR && tilec_save_call(program, path, arguments, 2, NULL, 1) == TILEC_ARGUMENT_ERROR);
+  file = fopen(path, "rb");
+  if (file != NULL) size = fread(bytes, 1, sizeof bytes, file), fclose(file);
+  EXPECT(tilec_load(bytes, size, 0, &kernel) == TILEC_OK);
+  EXPECT(tilec_kernel_input_count(kernel) == 2 && tilec_kernel_output_count(kernel) == 1 && tilec_kernel_adds(kernel, 0) == 1 && tilec_kernel_adds(kernel, 1) == 0 && tilec_kernel_adds(NULL, 0) == 0);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
+  EXPECT(c[0] == 104 && c[1] == 205 && c[2] == 310 && c[3] == 411);
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program);
+  remove(path);
+}
+
 static void texts_travel(void) {
   static const char text[] = "import \"std/norm.tile\";\nfunction f(X[N]) -> (Y) { Y = X * 2.0; }\nfunction g(X[N]) -> (Y) { Y = X * 3.0; }";
   tilec_file *file = NULL, *again = NULL;
@@ -451,6 +480,7 @@ int main(void) {
   forward_and_backward_are_a_pair();
   what_a_run_takes_is_told("cpu");
   what_a_run_takes_is_told("reference");
+  packages_add();
   texts_travel();
   mistakes_are_named();
   printf("%d expectations failed\n", failures);
