@@ -138,6 +138,7 @@ int run_package(const Options& options, const std::vector<Word>& words, const st
   const bool both = std::ranges::any_of(words, [&](const Word& word) { return std::ranges::count(names.backward, word.name) > 0; });
   if (!both) package.backward.clear();
   const std::shared_ptr<const runtime::Module> module = both ? runtime::load_both(package, options.threads) : runtime::load(package, options.threads);
+  if (!module->added.empty()) throw UsageError{fmt::format("the package adds to what `{}` holds, and a run of the command has nothing there", module->outputs[module->added[0]].name), "load it where the memory is: in Python `tilec.load`, in C `tilec_load`"};
   std::vector<runtime::Argument> inputs;
   std::vector<std::string> read;
   std::vector<Word> written;

@@ -55,6 +55,7 @@ struct Package {
   std::int64_t workspace = 0;                          // bytes, aligned to workspace_alignment
   std::int64_t locals = 0;                             // cpu: bytes behind them for each worker of a pool
   std::vector<Launch> launches;
+  std::vector<std::int64_t> accumulate;                // positions of outputs that are added to: what they held are the last inputs, in this order
   std::int64_t kept = 0;                               // outputs, the last ones, that are made for `backward` only
   std::vector<Package> backward;                       // one or none
   bool operator==(const Package&) const = default;

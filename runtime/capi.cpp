@@ -665,17 +665,20 @@ void* data_of(const DLTensor* given, const runtime::Port& port, Side side, const
   return static_cast<char*>(tensor.data) + tensor.byte_offset;
 }
 
-// A stage for these arguments, given to `use`.
-template <class Use> tilec_status emitted(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, const char* function, Use use) {
+struct Results { const tilec_argument* list = nullptr; size_t count = 0; };
+
+// A stage for these arguments, given to `use`. Of `results`, those that are added to count.
+template <class Use> tilec_status emitted(const tilec_program* program, const char* name, const tilec_argument* arguments, size_t argument_count, const char* function, Use use, Results results = {}) {
   const tilec_program& p = need(program, function, "program");
   const runtime::StageInfo* stage = runtime::stage_named(&need(name, function, "stage"));
   if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are " + runtime::stage_names());
   const runtime::Callable& callable = *p.callable;
   lang::Diagnostics diagnostics;
-  const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+  const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function), out = arguments_of(results.list, results.count, p, Side::Output, function);
   codegen::Request request = callable.request();
-  if (!in.empty()) {
-    const auto found = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
+  if (!in.empty() || !out.empty()) {
+    const bool known = check_names(p, in, Side::Input, diagnostics) && check_names(p, out, Side::Output, diagnostics);
+    const auto found = known ? callable.request_for(in, out, diagnostics) : std::nullopt;
     if (!found) return failed(diagnostics, callable.sources());
     request = *found;
   }
@@ -690,6 +693,17 @@ template <class Use> tilec_status emitted(const tilec_program* program, const ch
   const std::string bytes = runtime::emit(*stage, callable.file(), stages, request);
   keep(diagnostics, callable.sources(), false);
   return use(bytes);
+}
+
+tilec_status save(const tilec_program* program, const char* path, const tilec_argument* arguments, size_t argument_count, Results results, const char* function) {
+  return guarded([&] {
+    static_cast<void>(need(path, function, "path"));
+    const auto write = [&](const std::string& bytes) {
+      runtime::write_file(path, bytes);
+      return TILEC_OK;
+    };
+    return emitted(program, "package", arguments, argument_count, function, write, results);
+  });
 }
 
 }  // namespace
@@ -999,6 +1013,7 @@ size_t tilec_kernel_device_workspace(const tilec_kernel* kernel) { return kernel
 
 size_t tilec_kernel_launch_count(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? kernel->module->launches.size() : 0; }
 const char* tilec_kernel_launch_name(const tilec_kernel* kernel, size_t position) { return position < tilec_kernel_launch_count(kernel) ? kernel->module->launches[position].c_str() : nullptr; }
+int tilec_kernel_adds(const tilec_kernel* kernel, size_t position) { return kernel != nullptr && kernel->module && std::ranges::count(kernel->module->added, position) > 0; }
 size_t tilec_kernel_code_size(const tilec_kernel* kernel) { return kernel != nullptr && kernel->module ? static_cast<size_t>(kernel->module->code) : 0; }
 
 tilec_status tilec_kernel_run_timed(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, double* milliseconds) {
@@ -1144,14 +1159,11 @@ tilec_status tilec_emit(const tilec_program* program, const char* name, const ti
 }
 
 tilec_status tilec_save(const tilec_program* program, const char* path, const tilec_argument* arguments, size_t argument_count) {
-  return guarded([&] {
-    constexpr const char* function = "tilec_save";
-    static_cast<void>(need(path, function, "path"));
-    return emitted(program, "package", arguments, argument_count, function, [&](const std::string& bytes) {
-      runtime::write_file(path, bytes);
-      return TILEC_OK;
-    });
-  });
+  return save(program, path, arguments, argument_count, {}, "tilec_save");
+}
+
+tilec_status tilec_save_call(const tilec_program* program, const char* path, const tilec_argument* arguments, size_t argument_count, const tilec_argument* results, size_t result_count) {
+  return save(program, path, arguments, argument_count, {results, result_count}, "tilec_save_call");
 }
 
 tilec_status tilec_save_vjp(const tilec_program* program, const char* const* of, size_t of_count, const char* const* wrt, size_t wrt_count, const char* path,

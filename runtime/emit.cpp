@@ -81,8 +81,11 @@ std::uint64_t hash(std::string_view text) {
 codegen::Package package_of(const lang::File& file, const codegen::Stages& stages, const codegen::Request& request) {
   if (request.target.family == Family::Reference) throw argument_error(messages::no_package, "the interpreter needs the compiler").hint("write `--target cpu`, `opencl` or `cuda`");
   if (!stages.checks.empty()) throw argument_error(messages::no_package, "`--checked` needs the text");
-  if (!request.accumulate.empty()) throw argument_error(messages::no_package, "it adds to its results");
   codegen::Package package = assemble(*stages.lowered, request);
+  for (const std::size_t k : request.accumulate) {
+    package.accumulate.push_back(static_cast<std::int64_t>(k));
+    package.outputs.at(k).name = stages.outputs.at(k);     // what adds has a name of its own
+  }
   package.compiler = fmt::format("{}.{}.{}", TILEC_VERSION_MAJOR, TILEC_VERSION_MINOR, TILEC_VERSION_PATCH);
   package.source = hash(lang::print(file));
   return package;

@@ -39,34 +39,61 @@ std::string print_element(const poly::IndexCheck& check, std::int64_t position) 
   return fmt::format("{}[{}]", without_mark(check.indices), fmt::join(at, ", "));
 }
 
+std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }  // as a workspace is aligned
+
 class Extended final : public Module {
  public:
   Extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources)
-      : inner_(std::move(inner)), accumulate_(std::move(extension.accumulate)), checks_(std::move(extension.checks)), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
+      : inner_(std::move(inner)), checks_(std::move(extension.checks)), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
     name = inner_->name;
+    added = std::move(extension.accumulate);
     take_launches(*inner_);
-    inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(accumulate_.size()));
+    inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(added.size()));
     outputs.assign(inner_->outputs.begin(), inner_->outputs.end() - static_cast<std::ptrdiff_t>(2 * checks_.size()));
     for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = extension.outputs[k];  // what adds has a name of its own
+    workspace_ = rounded(inner_->workspace());
+    for (const std::size_t k : added) {
+      held_at_.push_back(workspace_);
+      workspace_ += rounded(byte_count(outputs[k].name, outputs[k].dtype, outputs[k].shape));
+    }
   }
 
-  void run(void* const* in, void* const* out) const override { run_inner(in, out, nullptr); }
-  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override { run_inner(in, out, &milliseconds); }
+  void run(void* const* in, void* const* out) const override {
+    run_held(in, out, [&](void* const* ins, void* const* outs) { inner_->run(ins, outs); });
+  }
+  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override {
+    run_held(in, out, [&](void* const* ins, void* const* outs) { inner_->run_timed(ins, outs, milliseconds); });
+  }
+
+  // What outputs held lies behind what the inner module needs.
+  std::int64_t workspace() const override { return workspace_; }
+  std::int64_t device_workspace() const override { return inner_->device_workspace(); }
+  void run_in(void* const* in, void* const* out, void* workspace) const override {
+    std::vector<Tensor> held;
+    for (std::size_t k = 0; k < added.size(); ++k) {
+      const Port& port = outputs[added[k]];
+      held.push_back({static_cast<char*>(workspace) + held_at_[k], port.dtype, port.shape, row_major(port.shape), {kDLCPU, 0}, nullptr});
+    }
+    run_with(held, in, out, [&](void* const* ins, void* const* outs) { inner_->run_in(ins, outs, workspace); });
+  }
 
  private:
-  void run_inner(void* const* in, void* const* out, std::vector<double>* milliseconds) const {
+  template <class Run> void run_held(void* const* in, void* const* out, Run run) const {
     std::unique_ptr<std::vector<Tensor>> held = spare_.take();
     if (!held) held = std::make_unique<std::vector<Tensor>>(new_held());
+    run_with(*held, in, out, run);
+    spare_.give(std::move(held));
+  }
+
+  template <class Run> void run_with(const std::vector<Tensor>& held, void* const* in, void* const* out, Run run) const {
     std::vector<std::int64_t> found(2 * checks_.size());
     std::vector<void*> ins(in, in + inputs.size()), outs(out, out + outputs.size());
-    for (std::size_t k = 0; k < accumulate_.size(); ++k) {
-      copy(outputs[accumulate_[k]], out[accumulate_[k]], (*held)[k]);
-      ins.push_back((*held)[k].data);
+    for (std::size_t k = 0; k < added.size(); ++k) {
+      copy(outputs[added[k]], out[added[k]], held[k]);
+      ins.push_back(held[k].data);
     }
     for (std::int64_t& place : found) outs.push_back(&place);
-    if (milliseconds) inner_->run_timed(ins.data(), outs.data(), *milliseconds);
-    else inner_->run(ins.data(), outs.data());
-    spare_.give(std::move(held));
+    run(ins.data(), outs.data());
     for (std::size_t k = 0; k < checks_.size(); ++k) look_at(checks_[k], found[2 * k], found[2 * k + 1]);
   }
   bool has_device() const override { return inner_->has_device(); }
@@ -94,12 +121,13 @@ class Extended final : public Module {
   // What outputs held before, one tensor each; calls that overlap have their own.
   std::vector<Tensor> new_held() const {
     std::vector<Tensor> held;
-    for (const std::size_t k : accumulate_) held.push_back(allocate(outputs[k].name, outputs[k].dtype, outputs[k].shape));
+    for (const std::size_t k : added) held.push_back(allocate(outputs[k].name, outputs[k].dtype, outputs[k].shape));
     return held;
   }
 
   std::shared_ptr<const Module> inner_;
-  std::vector<std::size_t> accumulate_;
+  std::int64_t workspace_ = 0;
+  std::vector<std::int64_t> held_at_;
   std::vector<poly::IndexCheck> checks_;
   std::shared_ptr<const std::vector<lang::Source>> sources_;
   Spare<std::vector<Tensor>> spare_;

@@ -5,6 +5,7 @@
 
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/extended.h"
 #include "runtime/fork.h"
 #include "runtime/machine.h"
 #include "runtime/module.h"
@@ -91,10 +92,16 @@ class DeviceModule final : public Module {
 // Forward of a pair, which hides what it keeps; or forward and backward, one behind the other.
 class PairModule final : public Module {
  public:
-  PairModule(std::shared_ptr<const Module> forward, std::size_t kept, std::shared_ptr<const Module> backward) : forward_(std::move(forward)), backward_(std::move(backward)), kept_(kept) {
+  PairModule(std::shared_ptr<const Module> forward, std::size_t kept, std::shared_ptr<const Module> backward) : forward_(std::move(forward)), backward_(std::move(backward)) {
     name = forward_->name;
     inputs = forward_->inputs;
     take_launches(*forward_);
+    workspace_ = backward_ ? std::max(forward_->workspace(), backward_->workspace()) : forward_->workspace();
+    for (std::size_t k = forward_->outputs.size() - kept; k < forward_->outputs.size(); ++k) {
+      const Port& port = forward_->outputs[k];
+      kept_at_.push_back((workspace_ + 63) / 64 * 64);
+      workspace_ = kept_at_.back() + byte_count(port.name, port.dtype, port.shape);
+    }
     outputs.assign(forward_->outputs.begin(), forward_->outputs.end() - static_cast<std::ptrdiff_t>(kept));
     if (!backward_) return;
     take_launches(*backward_);
@@ -108,35 +115,53 @@ class PairModule final : public Module {
     outputs.insert(outputs.end(), backward_->outputs.begin(), backward_->outputs.end());
   }
 
-  void run(void* const* in, void* const* out) const override { run_halves(in, out, nullptr); }
-  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override { run_halves(in, out, &milliseconds); }
+  void run(void* const* in, void* const* out) const override {
+    std::unique_ptr<Tensor> own = borrowed();
+    run_in(in, out, own->data);
+    spare_.give(std::move(own));
+  }
+  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override {
+    milliseconds.clear();
+    std::unique_ptr<Tensor> own = borrowed();
+    run_halves(in, out, own->data, [&](const Module& half, void* const* from, void* const* to, void*) {
+      std::vector<double> times;
+      half.run_timed(from, to, times);
+      milliseconds.insert(milliseconds.end(), times.begin(), times.end());
+    });
+    spare_.give(std::move(own));
+  }
+
+  // What is kept lies behind what the halves need.
+  std::int64_t workspace() const override { return workspace_; }
+  std::int64_t device_workspace() const override { return backward_ ? std::max(forward_->device_workspace(), backward_->device_workspace()) : forward_->device_workspace(); }
+  void run_in(void* const* in, void* const* out, void* workspace) const override {
+    run_halves(in, out, workspace, [](const Module& half, void* const* from, void* const* to, void* in_it) { half.run_in(from, to, in_it); });
+  }
 
  private:
   struct Wire { bool made; std::size_t position; };      // an input of backward: what forward made, or an input of both
 
-  void run_halves(void* const* in, void* const* out, std::vector<double>* milliseconds) const {
-    const std::size_t shown = forward_->outputs.size() - kept_;
-    std::vector<Tensor> kept;
+  std::unique_ptr<Tensor> borrowed() const {
+    std::unique_ptr<Tensor> own = spare_.take();
+    return own ? std::move(own) : std::make_unique<Tensor>(allocate("the workspace of " + name, DType::U8, {workspace_}));
+  }
+
+  template <class Run> void run_halves(void* const* in, void* const* out, void* workspace, Run run) const {
+    const std::size_t shown = forward_->outputs.size() - kept_at_.size();
     std::vector<void*> made(out, out + shown), taken;
-    for (std::size_t k = shown; k < forward_->outputs.size(); ++k) {
-      const Port& port = forward_->outputs[k];
-      kept.push_back(allocate(port.name, port.dtype, port.shape));
-      made.push_back(kept.back().data);
-    }
-    std::vector<double> of_backward;
-    if (milliseconds) forward_->run_timed(in, made.data(), *milliseconds);
-    else forward_->run(in, made.data());
+    for (const std::int64_t at : kept_at_) made.push_back(static_cast<char*>(workspace) + at);
+    run(*forward_, in, made.data(), workspace);
     if (!backward_) return;
     for (const Wire& wire : wires_) taken.push_back(wire.made ? made[wire.position] : in[wire.position]);
-    if (!milliseconds) return backward_->run(taken.data(), out + shown);
-    backward_->run_timed(taken.data(), out + shown, of_backward);
-    milliseconds->insert(milliseconds->end(), of_backward.begin(), of_backward.end());
+    run(*backward_, taken.data(), out + shown, workspace);
   }
   bool has_device() const override { return forward_->has_device(); }
 
   std::shared_ptr<const Module> forward_, backward_;
-  std::size_t kept_;
+  std::int64_t workspace_ = 0;
+  std::vector<std::int64_t> kept_at_;                    // in the workspace, of what forward keeps
   std::vector<Wire> wires_;
+  Spare<Tensor> spare_;                                  // workspaces for calls to come
 };
 
 std::shared_ptr<const Module> load_half(const codegen::Package& package, int threads) {
@@ -150,6 +175,8 @@ std::shared_ptr<const Module> load_half(const codegen::Package& package, int thr
 }
 
 }  // namespace
+
+std::string without_mark(const std::string& name) { return !name.empty() && (name[0] == '#' || name[0] == '$') ? name.substr(1) : name; }
 
 void Module::take(const codegen::Package& from, int for_threads) {
   name = from.name;
@@ -181,6 +208,11 @@ Halves load_halves(const codegen::Package& package, int threads) { return {load_
 
 std::shared_ptr<const Module> load(const codegen::Package& package, int threads) {
   std::shared_ptr<const Module> forward = load_half(package, threads);
+  if (!package.accumulate.empty()) {
+    Extension extension{{package.accumulate.begin(), package.accumulate.end()}, {}, {}};
+    for (const Port& port : package.outputs) extension.outputs.push_back(port.name);
+    return extended(std::move(forward), std::move(extension), {});
+  }
   if (package.kept == 0) return forward;
   return std::make_shared<PairModule>(std::move(forward), static_cast<std::size_t>(package.kept), nullptr);
 }

@@ -48,8 +48,6 @@ template <class M> std::shared_ptr<const Module> with_ports(std::shared_ptr<M> m
 
 }  // namespace
 
-std::string without_mark(const std::string& name) { return !name.empty() && (name[0] == '#' || name[0] == '$') ? name.substr(1) : name; }
-
 Port port_of(const poly::Tensor& tensor) {
   Port port{without_mark(tensor.name), tensor.dtype, {}, {}};
   for (const poly::Size& extent : tensor.shape) port.shape.push_back(extent.get());

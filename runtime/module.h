@@ -26,6 +26,7 @@ class Module {
   virtual ~Module() = default;
   std::string name;
   std::vector<Port> inputs, outputs;                   // in the program's order
+  std::vector<std::size_t> added;                      // positions of outputs that a run adds to
   std::vector<std::string> launches;                   // of a run, in order, by their kernels; none where it is interpreted
   std::int64_t code = 0;                               // bytes of them
   std::shared_ptr<const codegen::Package> package;     // that it was loaded from and which says all of it; null: there is none

@@ -16,7 +16,7 @@ namespace {
 using codegen::Package;
 
 constexpr std::string_view magic = "tilec package ";
-constexpr std::string_view begins = "tilec package 2\n";
+constexpr std::string_view begins = "tilec package 3\n";
 
 template <class Archive, class P> void fields(Archive& archive, P& package, bool is_backward = false) {
   const auto plain = [&](auto& value) { archive(value); };
@@ -46,6 +46,7 @@ template <class Archive, class P> void fields(Archive& archive, P& package, bool
     for (auto& extent : l.grid) archive(extent);
     archive(l.threads), archive(l.shared), archive(l.dynamic_shared);
   });
+  all(archive, package.accumulate, plain);
   archive(package.kept);
   if (is_backward) return;
   all(archive, package.backward, [&](auto& backward) { fields(archive, backward, true); });
@@ -74,6 +75,13 @@ void check(const Package& p) {
     for (const int b : launch.buffers) is(b < size(p.buffers), "a launch names a missing buffer");
     is(launch.code >= 0 && launch.code < size(p.code), "a launch names missing code");
     is(std::ranges::all_of(launch.grid, [](std::int64_t n) { return n >= 0; }) && launch.threads > 0 && launch.shared >= 0 && launch.dynamic_shared >= 0, "a launch has a negative size");
+  }
+  is(p.accumulate.size() <= p.inputs.size(), "it adds to more than it has");
+  for (std::size_t k = 0; k < p.accumulate.size(); ++k) {
+    const std::int64_t output = p.accumulate[k];
+    is(output >= (k == 0 ? 0 : p.accumulate[k - 1] + 1) && output < size(p.outputs), "it adds to an output that it has not");
+    const codegen::Port &held = p.inputs[p.inputs.size() - p.accumulate.size() + k], &to = p.outputs[static_cast<std::size_t>(output)];
+    is(held.dtype == to.dtype && held.shape == to.shape && held.strides == row_major(held.shape), "what it adds to has another shape");
   }
   is(p.kept >= 0 && p.kept <= size(p.outputs) && (p.kept == 0 || !p.backward.empty()), "it keeps what it does not make");
   is(p.backward.size() <= 1, "it has two backward passes");

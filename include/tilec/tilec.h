@@ -339,6 +339,9 @@ TILEC_API tilec_status tilec_kernel_input(const tilec_kernel* kernel, size_t pos
 TILEC_API size_t tilec_kernel_output_count(const tilec_kernel* kernel);
 TILEC_API tilec_status tilec_kernel_output(const tilec_kernel* kernel, size_t position, tilec_port* port);
 
+/* 1: a run adds to output `position`, which it was specialised or saved for. 0 past the end. */
+TILEC_API int tilec_kernel_adds(const tilec_kernel* kernel, size_t position);
+
 /* Forward and backward as two kernels, for when cotangents come later. `forward` takes the program's inputs and gives its outputs, then what
  * backward needs of the values in between; `backward` takes, by name, some of the inputs, outputs and kept values, then the cotangents (row-major),
  * and gives the gradients. What is kept and what is computed again is decided from exact counts ([[save]] and [[recompute]] in the text decide for
@@ -435,6 +438,10 @@ TILEC_API tilec_status tilec_tune(const tilec_program* program, const tilec_argu
 
 /* Writes a package for the shapes, types and strides of these arguments to a file, whole or not at all, as `tilec build` does. */
 TILEC_API tilec_status tilec_save(const tilec_program* program, const char* path, const tilec_argument* arguments, size_t argument_count);
+
+/* The same for a call as tilec_specialize takes it: its results of kind TILEC_ADD are added to by each run of the package. */
+TILEC_API tilec_status tilec_save_call(const tilec_program* program, const char* path, const tilec_argument* arguments, size_t argument_count,
+                                       const tilec_argument* results, size_t result_count);
 
 /* A package is what tilec_save writes and tilec_emit(program, "package", …) gives for the shapes, types and strides of its arguments: machine code, or text of a
  * device, with all that running it takes. Loading and running need no compiler, and a tilec that was built without one has it too. The same

@@ -26,7 +26,7 @@ import numpy as _np
 
 from . import _library as _c
 from ._again import Calls as _Calls
-from ._arguments import as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, encoded as _encoded, fit as _fit
+from ._arguments import names_to_add as _names_to_add, as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
 from ._device import Call as _GpuCall, Placed as _Placed, on_gpu as _on_gpu, refuse_stream as _refuse_stream
 from ._grouped import by_position as _in_order, has_groups as _has_groups, nearest as _nearest
@@ -467,13 +467,16 @@ class Program:
         return data.decode() if stages()[stage].is_text else data
 
     def save(self, /, path: "str | _os.PathLike[str]", *arguments: _typing.Any, vjp: bool = False, wrt: _Names = None,
-             of: _Names = None, **named: _typing.Any) -> None:
+             of: _Names = None, accumulate: "bool | str | _typing.Sequence[str]" = False, **named: _typing.Any) -> None:
         """Writes a package: what a call with arguments of these shapes and types runs, compiled for the program's target. tilec.load(path)
         gives it back in a process that need not compile anything, as does `tilec run`. Arrays are taken as row-major.
-        With `vjp=True` the package has the backward pass too: `tilec.load(path).vjp(…)`; `wrt` and `of` as in vjp().
+        With `vjp=True` the package has the backward pass too: `tilec.load(path).vjp(…)`; `wrt` and `of` as in vjp(). With `accumulate=True`, or the names of
+        some outputs, the package adds to what its `out=` holds, as a call does: `tilec.load(path)(…, out=O, accumulate=True)`.
         """
         if not vjp and (wrt is not None or of is not None):
             raise TypeError("wrt= and of= belong to vjp=True; a gradient as a program is saved by f.grad(…).save(…)")
+        if vjp and accumulate is not False:
+            raise TypeError("accumulate= is not there with vjp=True: save f.grad(…) with accumulate=")
         given = _row_major([_as_argument(n, v) for n, v in zip(self.inputs, self._by_position(arguments, named))])
         self._refuse_beyond(given, (lambda values, out: self._prepare_pair(values, _name_list(of), _name_list(wrt)).forward) if vjp else self._prepare)
         block = _Block([(n, v) for n, v in zip(self.inputs, given) if v is not None], stand_in=True)
@@ -481,7 +484,10 @@ class Program:
             of_names, of_count, wrt_names, wrt_count = _derivative_names(of, wrt)
             _check(_c.lib.tilec_save_vjp(self._handle, of_names, of_count, wrt_names, wrt_count, _os.fsencode(path), block.structs, block.count), self._heard())
         else:
-            _check(_c.lib.tilec_save(self._handle, _os.fsencode(path), block.structs, block.count), self._heard())
+            add = self._named_outputs(accumulate)
+            results = [(name, _np.empty(shape, dtype)) for name, dtype, shape in (self._ports(given).outputs if add else ())]
+            to = _Block([(name, array) for name, (_, array) in zip(self.outputs, results)], add)
+            _check(_c.lib.tilec_save_call(self._handle, _os.fsencode(path), block.structs, block.count, to.structs, to.count), self._heard())
         self._hear(_said())
 
     def explain(self, /, *arguments: _typing.Any, **named: _typing.Any) -> str:
@@ -525,14 +531,13 @@ class Program:
         return _in_order(self.name or "the function", self.inputs, arguments, named, self._derived, {name: _ONE for name in self._ones}, _BY_POSITION)
 
     def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
-        if isinstance(accumulate, (bool, int, _np.bool_)):
-            accumulate = self.outputs if accumulate else ()
-        names = tuple(_name_list(accumulate))
+        names = self._named_outputs(accumulate)
         if names and out is None:
             raise TypeError("accumulate= adds to arrays: give them as out=")
-        unknown = [n for n in names if n not in self.outputs]
-        if unknown:
-            raise ValueError("accumulate=: %s is no output; there are %s" % (", ".join(unknown), ", ".join(self.outputs)))
+        return names
+
+    def _named_outputs(self, accumulate) -> "tuple[str, ...]":
+        names = _names_to_add(accumulate, self.outputs)
         return tuple(n for n, same in zip(self.outputs, self._same) if n in names or same in names)  # `C` of `-> (C, C)` is both
 
     def _ports(self, values: list) -> _Prepared:

@@ -91,6 +91,20 @@ def counted(count: int, what: str) -> str:
     return "%d %s%s" % (count, what, "" if count == 1 else "s")
 
 
+def names_to_add(accumulate, outputs: "tuple[str, ...]") -> "tuple[str, ...]":
+    """accumulate= as the names of outputs: True are all."""
+    if isinstance(accumulate, (bool, int, np.bool_)):
+        return outputs if accumulate else ()
+    try:
+        names = (accumulate,) if isinstance(accumulate, str) else tuple(accumulate)
+    except TypeError:
+        raise TypeError("accumulate= is a bool, the name of an output or a sequence of them, not %r" % (accumulate,)) from None
+    unknown = [name for name in names if name not in outputs]
+    if unknown:
+        raise ValueError("accumulate=: %s is no output; there are %s" % (", ".join(map(str, unknown)), ", ".join(outputs)))
+    return names
+
+
 def as_outputs(names: "tuple[str, ...]", out) -> list:
     """out= as a list of arrays of any library, one for each output."""
     if type(out) is np.ndarray and len(names) == 1:

@@ -153,6 +153,8 @@ def _load() -> c.CDLL:
         "tilec_kernel_code_size": (count, [handle]),
         "tilec_estimate": (c.c_int, [handle, *arguments, c.POINTER(Cost)]),
         "tilec_save": (c.c_int, [handle, text, *arguments]),
+        "tilec_save_call": (c.c_int, [handle, text, *arguments, *arguments]),
+        "tilec_kernel_adds": (c.c_int, [handle, count]),
         "tilec_save_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, text, *arguments]),
         "tilec_load_vjp": (c.c_int, [text, count, c.c_int, c.POINTER(handle), c.POINTER(handle)]),
         "tilec_load": (c.c_int, [text, count, c.c_int, c.POINTER(handle)]),

@@ -26,7 +26,7 @@ class Options(contextlib.ContextDecorator):
         return self
 
     def __exit__(self, *_: object) -> None:
-        _current.set(_current.get()[1])
+        _current.set(_current.get()[1] or (_USUAL, None))     # none: it was entered in another context
 
 
 def options(*, target: "str | None" = None, include: "typing.Sequence[str | os.PathLike[str]] | None" = None, threads: "int | None" = None,

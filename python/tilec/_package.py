@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _library as _c
 from ._again import Calls
-from ._arguments import as_argument, as_outputs, as_written, fit
+from ._arguments import as_argument, as_outputs, as_written, fit, names_to_add
 from ._call import Prepared, as_compiled, spelled
 from ._grouped import by_position
 from ._libraries import library_of_call, note_written
@@ -22,7 +22,7 @@ MAGIC = b"tilec package "
 class Package:
     """What Program.save() wrote and tilec.load() read. Call it with arrays of the shapes and types it was saved for, by position or by
     name; a plain number fits a scalar. Inputs that are not row-major are copied. `out=` takes the row-major array or arrays to write
-    instead of new ones.
+    instead of new ones. One that was saved with `accumulate=` adds to them, and is called with the same `accumulate=`.
     May be used from several threads at once.
     """
 
@@ -35,6 +35,7 @@ class Package:
         self._calls = Calls()
         self.inputs: "tuple[str, ...]" = tuple(self._prepared.port_names)
         self.outputs: "tuple[str, ...]" = tuple(name for name, _, _ in self._prepared.outputs)
+        self._adds = tuple(name for k, name in enumerate(self.outputs) if _c.lib.tilec_kernel_adds(self._prepared.handle, k))
 
     def __repr__(self) -> str:
         def ports(each):
@@ -56,6 +57,15 @@ class Package:
         """Calls the package `runs` times, and once before that, and gives the median time of each launch. Results are thrown away."""
         return profile_of(self._prepared, self._taken(by_position("the package", self.inputs, arguments, named))[0], fit("runs=", "", runs, 1, 2**31))
 
+    def _check_adds(self, accumulate, out) -> None:
+        """Adding is compiled in, and a call has to say the same."""
+        asked = tuple(name for name in self.outputs if name in names_to_add(accumulate, self.outputs))
+        if asked != self._adds:
+            here = ("adds to %s" % ", ".join(self._adds), "accumulate=%r" % list(self._adds)) if self._adds else ("writes its results", "no accumulate=")
+            raise TypeError("the package %s, and the call says otherwise: write %s, or save another, program.save(path, …, accumulate=%r)" % (*here, list(asked) or False))
+        if asked and out is None:
+            raise TypeError("the package adds to arrays: give them as out=")
+
     def vjp(self, /, *arguments: typing.Any, **named: typing.Any) -> "tuple[typing.Any, Backward]":
         """Outputs and `backward`, as Program.vjp gives them, of a package that was saved with `vjp=True` or built with --vjp."""
         if self._pair is None:
@@ -65,13 +75,12 @@ class Package:
             self._pair = Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
         return self._pair(*self._taken(by_position("the package", self.inputs, arguments, named)))
 
-    def __call__(self, /, *arguments: typing.Any, out: typing.Any = None, accumulate: object = False, stream: object = None, **named: typing.Any) -> typing.Any:
-        if accumulate is not False:
-            raise TypeError("accumulate=: a package writes its results, and adding to them is compiled in. Add what the package gives (O += package(…)), or call the "
-                            "program of the text, f(…, out=O, accumulate=True), which rounds once")
+    def __call__(self, /, *arguments: typing.Any, out: typing.Any = None, accumulate: "bool | str | typing.Sequence[str]" = False, stream: object = None, **named: typing.Any) -> typing.Any:
+        if accumulate is not False or self._adds:
+            self._check_adds(accumulate, out)
         if stream is not None:
             raise TypeError("stream=: a package takes arrays of the host. Call the program of the text with target=\"cuda\", f(…, stream=s)")
-        if not named:
+        if not named and not self._adds:
             made = self._calls.run(arguments, out)
             if made is not None:
                 return made
@@ -84,18 +93,18 @@ class Package:
             made = self._prepared(taken, None)
             self._remember(values, taken, None)
             return made
-        asked = as_outputs(self.outputs, out)
-        given = as_written(self.outputs, asked)
+        wanted = as_outputs(self.outputs, out)
+        given = as_written(self.outputs, wanted)
         for array, (name, dtype, shape) in zip(given, self._prepared.outputs):
             if array.dtype != dtype or array.shape != shape:
                 raise ValueError("out= for %s is %s %s, but the package gives %s %s" % (name, spelled(array.dtype), list(array.shape), spelled(dtype), list(shape)))
             if not (array.flags.writeable and array.flags.c_contiguous and array.flags.aligned):
                 raise ValueError("out= for %s is %s: a package writes row-major arrays" % (name, "strided" if array.flags.writeable else "read-only"))
         self._prepared(taken, given)
-        note_written(asked)
-        if all(a is b for a, b in zip(asked, given)):
+        note_written(wanted)
+        if all(a is b for a, b in zip(wanted, given)):
             self._remember(values, taken, given)
-        return asked[0] if len(asked) == 1 else tuple(asked)
+        return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
     def _remember(self, values, taken, out) -> None:
         """A call on arrays of NumPy that were taken as they lie."""

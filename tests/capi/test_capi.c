@@ -582,6 +582,79 @@ static void what_a_run_takes_is_told(const char* target) {
   tilec_program_destroy(program);
 }
 
+/* A kernel that adds, and forward of a pair without what it keeps, in the caller's memory. */
+static void all_memory_may_be_the_callers(void) {
+  static const char text[] = "function f(X[N, M], W[M, K]) -> (Y) { A[i, k: N, K] = +(X[i, j] * W[j, k]); Y = exp(A) * A; }";
+  static const char path[] = "test_capi_pair.tilec";
+  tilec_program* program = compiled(text, NULL);
+  tilec_kernel *kernels[2] = {NULL, NULL}, *plain = NULL;
+  DLTensor tx = tensor(a, 2, shape_a, NULL), tw = tensor(b, 2, shape_b, NULL), ty = tensor(NULL, 2, shape_c, NULL);
+  tilec_argument arguments[2], result;
+  float y[4], wanted[4];
+  const void* in[2] = {a, b};
+  void *out[1] = {y}, *expected[1] = {wanted};
+  static _Alignas(64) char workspace[1 << 16];
+  static char bytes[1 << 16];
+  size_t size = 0, k, e;
+  FILE* file;
+  arguments[0] = argument(&tx);
+  arguments[1] = argument(&tw);
+  result = argument(&ty);
+  result.kind = TILEC_ADD;
+  EXPECT(tilec_specialize(program, arguments, 2, NULL, 0, &plain) == TILEC_OK);
+  EXPECT(tilec_specialize(program, arguments, 2, &result, 1, &kernels[0]) == TILEC_OK);
+  EXPECT(tilec_save_vjp(program, NULL, 0, NULL, 0, path, arguments, 2) == TILEC_OK);
+  file = fopen(path, "rb");
+  if (file != NULL) size = fread(bytes, 1, sizeof bytes, file), fclose(file);
+  EXPECT(tilec_load(bytes, size, 0, &kernels[1]) == TILEC_OK);
+  EXPECT(tilec_kernel_workspace(kernels[0]) >= 16 && tilec_kernel_workspace(kernels[0]) <= sizeof workspace && tilec_kernel_workspace(kernels[1]) <= sizeof workspace);
+  EXPECT(tilec_kernel_run(plain, in, expected) == TILEC_OK);
+  for (k = 0; k < 2; ++k) {
+    for (e = 0; e < 4; ++e) y[e] = 7;
+    memset(workspace, 255, sizeof workspace);
+    EXPECT(tilec_kernel_run_in(kernels[k], in, out, workspace) == TILEC_OK);
+    for (e = 0; e < 4; ++e) EXPECT(fabsf(y[e] - wanted[e] - (k == 0 ? 7.0F : 0.0F)) <= 1e-4F * fabsf(wanted[e]));
+    for (e = tilec_kernel_workspace(kernels[k]); e < sizeof workspace; ++e)
+      if (workspace[e] != (char)255) break;
+    EXPECT(e == sizeof workspace);
+    for (e = 0; e < 4; ++e) y[e] = 7;
+    EXPECT(tilec_kernel_run(kernels[k], in, out) == TILEC_OK && fabsf(y[0] - wanted[0] - (k == 0 ? 7.0F : 0.0F)) <= 1e-4F * fabsf(wanted[0]));
+    tilec_kernel_destroy(kernels[k]);
+  }
+  tilec_kernel_destroy(plain);
+  tilec_program_destroy(program);
+  remove(path);
+}
+
+static void packages_add(void) {
+  static const char path[] = "test_capi_adds.tilec";
+  tilec_program* program = compiled(matmul, NULL);
+  tilec_kernel* kernel = NULL;
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tc = tensor(NULL, 2, shape_c, NULL);
+  tilec_argument arguments[2], result;
+  float c[4] = {100, 200, 300, 400};
+  const void* in[2] = {a, b};
+  void* out[1] = {c};
+  static char bytes[1 << 16];
+  size_t size = 0;
+  FILE* file;
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  result = argument(&tc);
+  result.kind = TILEC_ADD;
+  EXPECT(tilec_save_call(program, path, arguments, 2, &result, 1) == TILEC_OK);
+  EXPECT(tilec_save_call(program, NULL, arguments, 2, &result, 1) == TILEC_ARGUMENT_ERROR && tilec_save_call(program, path, arguments, 2, NULL, 1) == TILEC_ARGUMENT_ERROR);
+  file = fopen(path, "rb");
+  if (file != NULL) size = fread(bytes, 1, sizeof bytes, file), fclose(file);
+  EXPECT(tilec_load(bytes, size, 0, &kernel) == TILEC_OK);
+  EXPECT(tilec_kernel_input_count(kernel) == 2 && tilec_kernel_output_count(kernel) == 1 && tilec_kernel_adds(kernel, 0) == 1 && tilec_kernel_adds(kernel, 1) == 0 && tilec_kernel_adds(NULL, 0) == 0);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
+  EXPECT(c[0] == 104 && c[1] == 205 && c[2] == 310 && c[3] == 411);
+  tilec_kernel_destroy(kernel);
+  tilec_program_destroy(program);
+  remove(path);
+}
+
 static void texts_travel(void) {
   static const char text[] = "import \"std/norm.tile\";\nfunction f(X[N]) -> (Y) { Y = X * 2.0; }\nfunction g(X[N]) -> (Y) { Y = X * 3.0; }";
   tilec_file *file = NULL, *again = NULL;
@@ -662,6 +735,8 @@ int main(void) {
   forward_and_backward_are_a_pair();
   what_a_run_takes_is_told("cpu");
   what_a_run_takes_is_told("reference");
+  packages_add();
+  all_memory_may_be_the_callers();
   texts_travel();
   results_can_be_left_out("cpu");
   results_can_be_left_out("reference");

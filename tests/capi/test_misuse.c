@@ -606,7 +606,7 @@ static void null_pointers_of_pairs_and_packages(void) {
     REFUSES(TILEC_ARGUMENT_ERROR, ANY_RUN(kernel, from, NULL), name, "`outputs` is NULL");
     EXPECT(ANY_RUN(kernel, from, to) == TILEC_OK);
   }
-  EXPECT(tilec_xla_keep(kernel, NULL) == TILEC_ARGUMENT_ERROR && tilec_stages(NULL) != NULL);
+  EXPECT(tilec_xla_text(kernel, NULL) == TILEC_ARGUMENT_ERROR && tilec_stages(NULL) != NULL);
   tilec_kernel_destroy(kernel);
   tilec_program_destroy(program);
 }

@@ -1,4 +1,6 @@
 """accumulate=: what outputs hold is added to, in every element type, through any strides, on every target."""
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,56 @@ def test_mistakes():
         f(a, a, accumulate=True)
     with pytest.raises(ValueError, match="Q is no output; there are C"):
         f(a, a, out=a.copy(), accumulate="Q")
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4"])
+def test_a_package_adds(tmp_path, target, dtype):
+    f = tilec.compile("function f(X[N, M], W[M, K]) -> (Y, Z) { Y[i, k: N, K] = +(X[i, j] * W[j, k]); Z = X; }", target=target)
+    rng = np.random.default_rng(2)
+    x, w, start, other = (rng.integers(0, 3, shape).astype(dtype) for shape in ((4, 5), (5, 3), (4, 3), (4, 5)))
+    for asked in (True, "Y", ["Z"], [], False):
+        path = tmp_path / "f.tilec"
+        f.save(path, x, w, accumulate=asked)
+        package = tilec.load(path)
+        mine, wanted = (start.copy(), other.copy()), (start.copy(), other.copy())
+        for _ in range(2):
+            f(x, w, out=wanted, accumulate=asked)
+            assert all(made is given for made, given in zip(package(x, w, out=mine, accumulate=asked), mine))
+            for one, two in zip(mine, wanted):
+                np.testing.assert_array_equal(one, two)
+        out = start.copy(), x.copy()
+        package(out[1], w, out=out, accumulate=asked)                         # an input that is an output
+        given = start.copy(), x.copy()
+        f(x, w, out=given, accumulate=asked)
+        np.testing.assert_array_equal(out[0], given[0])
+        np.testing.assert_array_equal(out[1], given[1])
+
+
+def test_what_a_package_adds_to_is_said_by_both(tmp_path):
+    f, x = tilec.compile("function f(X[N]) -> (Y, Z) { Y = X; Z = X * 2.0; }"), np.ones(3)
+    f.save(tmp_path / "plain.tilec", x)
+    f.save(tmp_path / "adds.tilec", x, accumulate="Z")
+    plain, adds = tilec.load(tmp_path / "plain.tilec"), tilec.load(tmp_path / "adds.tilec")
+    assert adds.outputs == plain.outputs == ("Y", "Z") and adds.inputs == ("X",)
+    out = x.copy(), x.copy()
+    with pytest.raises(TypeError, match=r"the package writes its results.*write no accumulate=, or save another, .*accumulate=\['Y', 'Z'\]"):
+        plain(x, out=out, accumulate=True)
+    for asked in (False, True, "Y"):
+        with pytest.raises(TypeError, match=r"the package adds to Z, .*write accumulate=\['Z'\]"):
+            adds(x, out=out, accumulate=asked)
+    with pytest.raises(TypeError, match="give them as out="):
+        adds(x, accumulate="Z")
+    for package in (plain, adds):
+        with pytest.raises(ValueError, match="accumulate=: Q is no output; there are Y, Z"):
+            package(x, out=out, accumulate="Q")
+    with pytest.raises(TypeError, match="accumulate= is a bool"):
+        f(x, out=out, accumulate=1.5)
+    with pytest.raises(ValueError, match="Q is no output"):
+        f.save(tmp_path / "f.tilec", x, accumulate="Q")
+    with pytest.raises(TypeError, match="vjp=True"):
+        f.save(tmp_path / "f.tilec", x, vjp=True, accumulate=True)
+    assert all((array == 1).all() for array in out)
+    from test_cli import TILEC
+    done = subprocess.run([TILEC, "run", tmp_path / "adds.tilec", "X=ones:3xf64"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "adds to what `Z` holds" in done.stderr, done.stderr

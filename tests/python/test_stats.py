@@ -23,6 +23,16 @@ def test_figures_are_those_of_the_program(target):
         assert str(stats).count("\n") >= 5 and "%s" % format(stats.operations, ",") in str(stats)
 
 
+def test_what_is_hidden_is_memory_too(tmp_path):
+    text = "function f(X[N, M], i32 I[K]) -> (Y) { A[i: N] = +(exp(X[i, j])); B[i, j: N, M] = =(exp(X[i, j]) / A[i]); Y = gather(B, I); }"
+    x, indices = np.ones((256, 512), "f4"), np.arange(7, dtype="i4")
+    plain, checked = tilec.compile(text).stats(x, indices), tilec.compile(text, checked=True).stats(x, indices)
+    assert plain.workspace > 0 and checked.workspace > 0
+    f = tilec.compile(TEXT)
+    f.save(tmp_path / "adds.tilec", X, W, accumulate=True)
+    assert tilec.load(tmp_path / "adds.tilec").stats().workspace >= 4 * 16 * 8
+
+
 def test_they_grow_with_the_work():
     f = tilec.compile(TEXT)
     small, large = f.stats(X, W), f.stats(np.tile(X, (8, 1)), W)
