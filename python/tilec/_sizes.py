@@ -23,7 +23,7 @@ class SizeFormulas:
         """Output shapes in symbols. `hints` are the sizes that the symbols stand for and `expected` what they lead to; None: no formula is known that does."""
         if self._read is None:
             self._read = self._formulas()
-        inputs, outputs = self._read
+        inputs, _, _ = self._read
         if inputs is not None and self._evaluated(hints, expected) == expected:
             return self._evaluated(shapes, expected, larger, smaller)
         return _followed(shapes, hints, expected, infer)
@@ -32,29 +32,34 @@ class SizeFormulas:
         try:
             text = self._program.emit("contraction")
         except Error:
-            return None, None
+            return None, None, None
         header = re.search(r"^function .*?\((.*)\) -> \((.*)\) \{$", text, re.M)
         if header is None:
-            return None, None
+            return None, None, None
         inputs = {name: _split(sizes) for name, sizes in re.findall(r"(\S+)\[([^\]]*)\]", header[1])}
         outputs = []
         for name in self._program.outputs:
             written = re.search(r"^  (?:\[\[.*?\]\] )?%s\[[^:\]]*: ([^\]]*)\] = " % re.escape(name), text, re.M)
             scalar = re.search(r"^  (?:\[\[.*?\]\] )?%s\[\] = " % re.escape(name), text, re.M)
             if written is None and scalar is None:
-                return None, None
+                return None, None, None
             outputs.append(_split(written[1]) if written else [])
-        return inputs, outputs
+        return inputs, outputs, re.findall(r"^  // assumes (.+) == (.+)$", text, re.M)
 
     def _evaluated(self, shapes, expected, larger=max, smaller=min) -> "list[tuple] | None":
-        inputs, outputs = self._read
+        inputs, outputs, assumed = self._read
         values = {}
-        for name, sizes in inputs.items():
-            for symbol, size in zip(sizes, shapes.get(name, ())):
-                if symbol.isidentifier():
-                    values.setdefault(symbol, size)
+
+        def of(text):
+            return _value(ast.parse(text, mode="eval").body, values, larger, smaller)
         try:
-            return [tuple(_value(ast.parse(size, mode="eval").body, values, larger, smaller) for size in sizes) for sizes in outputs]
+            for name, sizes in inputs.items():
+                for symbol, size in zip(sizes, shapes.get(name, ())):
+                    if symbol.isidentifier() and values.setdefault(symbol, size) != size:  # PyTorch notes that they are equal: a symbol beside a number is one
+                        return None
+            if any(of(left) != of(right) for left, right in assumed):
+                return None
+            return [tuple(of(size) for size in sizes) for sizes in outputs]
         except (KeyError, SyntaxError, ZeroDivisionError):
             return None
 

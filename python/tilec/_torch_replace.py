@@ -72,6 +72,19 @@ def _last_dimensions(count: int, run, x):
     return run(x) if count == 1 and x.dim() == 2 else run(x.reshape(-1, x.shape[x.dim() - count:].numel())).reshape(x.shape)
 
 
+def _elements(run, x, target):
+    """Functions of X[N] and T[N]."""
+    x, target = torch.broadcast_tensors(x, target)
+    return run(x.reshape(-1), target.reshape(-1)).reshape(x.shape)
+
+
+def _all_elements(per_example: bool, run, x, target):
+    """The same, with one number for all."""
+    x, target = torch.broadcast_tensors(x, target)
+    y = run(x.reshape(-1), target.reshape(-1))
+    return y / x.shape[0] if per_example and x.dim() else y
+
+
 def _looked_up(run, indices):
     return run(indices.reshape(-1)).reshape(*indices.shape, -1) if indices.dim() != 1 else run(indices)
 
@@ -226,6 +239,26 @@ def _embedding(module: nn.Module) -> "tuple[Layer, dict]":
     return Layer(call, "embedding safe", "[T]", {"weight": "[V, D]"}, shaped=_looked_up, checked=True), {}
 
 
+def _cell(call: str, states: str, outputs: str, module: nn.Module) -> "tuple[Layer, dict]":
+    if getattr(module, "nonlinearity", "tanh") != "tanh":
+        raise Uncovered("nonlinearity=%r: the cell of std/ has tanh" % module.nonlinearity)
+    tensors = {"weight_ih": "[R, I]", "weight_hh": "[R, M]", "bias_ih": "[R]", "bias_hh": "[R]"}
+    absent = {name: "%s[r: dim(weight_ih, 0)] = =(0.0);" % name for name in ("bias_ih", "bias_hh")}
+    inputs = ", ".join("%s[N, M]" % state for state in states.split(", "))
+    return Layer("(%s) = %s(X, %s, weight_ih, weight_hh, bias_ih, bias_hh);" % (outputs, call, states), "recurrent", "X[N, I], " + inputs, tensors, absent, outputs=outputs, narrow=True), {}
+
+
+def _loss(call: str, module: nn.Module) -> "tuple[Layer, dict]":
+    """Losses of an element and its target, and their mean or sum."""
+    for name, usual in (("weight", None), ("pos_weight", None), ("log_input", True), ("full", False), ("log_target", False)):
+        if getattr(module, name, usual) is not usual:
+            raise Uncovered("%s is given, which the function of std/ has not" % name if usual is None else "%s=%r: the function of std/ has %r" % (name, not usual, usual))
+    if module.reduction == "none":
+        return Layer(call, "loss safe", "X[N], T[N]", shaped=_elements), {}
+    sum_up = "E = wide(%s); S[] = +(E[i]); Y = as_float(S%s, X);" % (call, " / N" if module.reduction == "mean" else "")
+    return Layer(sum_up, "loss safe", "X[N], T[N]", shaped=functools.partial(_all_elements, module.reduction == "batchmean")), {}
+
+
 def _activation(call: str, file: str = "activation") -> "typing.Callable[[nn.Module], tuple[Layer, dict]]":
     return lambda module: (Layer(call, file), {})
 
@@ -259,6 +292,13 @@ LAYERS: "dict[type, _Row]" = {
     nn.GELU: lambda module: (Layer("gelu(X)" if module.approximate == "none" else "gelu_tanh(X)", "activation"), {}),
     nn.Softplus: _activation("{beta} * X > {threshold} ? X : softplus<{beta}>(X)", "safe"),
     nn.LogSigmoid: _activation("log_sigmoid(X)", "safe"),
+    nn.RNNCell: functools.partial(_cell, "rnn_cell", "H", "Y"),
+    nn.GRUCell: functools.partial(_cell, "gru_cell", "H", "Y"),
+    nn.LSTMCell: functools.partial(_cell, "lstm_cell", "H, C", "Y, C1"),
+    **{getattr(nn, name + "Loss"): functools.partial(_loss, call) for name, call in {
+        "MSE": "squared_error(X, T)", "L1": "absolute_error(X, T)", "SmoothL1": "smooth_l1<{beta}>(X, T)", "Huber": "huber<{delta}>(X, T)", "BCE": "binary_cross_entropy(X, T)",
+        "BCEWithLogits": "binary_cross_entropy_logits(X, T)", "SoftMargin": "soft_margin(X, T)", "HingeEmbedding": "hinge_embedding<{margin}>(X, T)",
+        "PoissonNLL": "poisson(X, T)", "KLDiv": "kl_divergence(X, T)"}.items()},
     **{getattr(nn, name): _activation(call) for name, call in {
         "ReLU": "relu(X)", "ReLU6": "relu6(X)", "Sigmoid": "sigmoid(X)", "Tanh": "tanh(X)", "SELU": "selu(X)", "SiLU": "silu(X)", "Mish": "mish(X)", "Softsign": "softsign(X)",
         "Hardsigmoid": "hard_sigmoid(X)", "Hardswish": "hard_swish(X)", "Tanhshrink": "tanh_shrink(X)", "LeakyReLU": "leaky_relu<{negative_slope}>(X)", "ELU": "elu<{alpha}>(X)",
@@ -383,6 +423,18 @@ class _ReplacedConvTranspose(_Replaced):
         return self._tile.shaped(self._compute, input)
 
 
+class _ReplacedCell(_Replaced):
+    def forward(self, input, hx=None):
+        pair = isinstance(self, nn.LSTMCell)
+        if hx is None:
+            hx = (input.new_zeros(*input.shape[:-1], self.hidden_size),) * (2 if pair else 1)
+        states = hx if pair else hx if isinstance(hx, tuple) else (hx,)
+        if input.dim() == 1:
+            results = self._compute(input[None], *[state[None] for state in states])
+            return tuple(each[0] for each in results) if pair else results[0]
+        return self._compute(input, *states)
+
+
 class _ReplacedBatchNorm(_Replaced):
     def forward(self, input):
         self._check_input_dim(input)
@@ -405,7 +457,8 @@ class _ReplacedBatchNorm(_Replaced):
         self.running_var.lerp_(variance.to(self.running_var.dtype), share)
 
 
-_BASES = {nn.modules.conv._ConvTransposeNd: _ReplacedConvTranspose, nn.modules.conv._ConvNd: _ReplacedConv, nn.modules.batchnorm._BatchNorm: _ReplacedBatchNorm}
+_BASES = {nn.modules.conv._ConvTransposeNd: _ReplacedConvTranspose, nn.modules.conv._ConvNd: _ReplacedConv, nn.modules.batchnorm._BatchNorm: _ReplacedBatchNorm,
+          nn.modules.rnn.RNNCellBase: _ReplacedCell}
 
 
 def _row_of(kind: type) -> "type | None":
