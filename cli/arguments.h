@@ -33,7 +33,7 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
 std::optional<lang::DType> written_type(std::string_view value);
 bool is_form(std::string_view text);                   // `2x3xf32`, `2x3`, `f32`, but not the number `3`
 struct Form { std::vector<std::int64_t> shape; std::optional<lang::DType> dtype; };
-std::optional<Form> parse_form(std::string_view text);  // `3` too: a shape of one dimension
+std::optional<Form> parse_form(std::string_view text);  // takes `3` for a shape
 
 // The usual range; seeded by name, so that another argument changes nothing.
 void fill_random(const runtime::Tensor& tensor, std::string_view name, std::uint64_t seed);

@@ -23,6 +23,15 @@ std::vector<std::string> stages() {
   return names;
 }
 
+// What an option takes, where that is known.
+std::vector<std::string> values_of(const std::string& option) {
+  if (option == "--emit") return stages();
+  if (option == "--target") return targets;
+  if (option == "--vs") return {"numpy", "torch", "jax"};
+  return {};
+}
+constexpr const char* with_values[] = {"--emit", "--target", "--vs"};
+
 std::vector<std::string> written_commands() {
   std::vector<std::string> names;
   for (const CommandHelp& command : all_help()) if (command.name != "show") names.push_back(command.name);
@@ -49,15 +58,15 @@ std::string bash() {
   // `*` must stand last.
   const auto first_end = cases.find('\n') + 1;
   cases = cases.substr(first_end) + cases.substr(0, first_end);
+  std::string values;
+  for (const char* option : with_values) values += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n", option, fmt::join(values_of(option), " "));
   return fmt::format(R"(# bash completion of tilec, made by `tilec completion bash`
 _tilec() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} options words
   COMPREPLY=()
   if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=${{COMP_WORDS[COMP_CWORD-2]}}; fi
   case $before in
-    --emit) COMPREPLY=($(compgen -W "{}" -- "$word")); return ;;
-    --target) COMPREPLY=($(compgen -W "{}" -- "$word")); return ;;
-  esac
+{}  esac
   case ${{COMP_WORDS[1]}} in
 {}  esac
   if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word")); return; fi
@@ -66,7 +75,7 @@ _tilec() {{
 }}
 complete -o filenames -F _tilec tilec
 )",
-                     fmt::join(stages(), " "), fmt::join(targets, " "), cases, fmt::join(written_commands(), " "));
+                     values, cases, fmt::join(written_commands(), " "));
 }
 
 // Within single quotes of zsh and fish; in a description zsh ends at `]` and divides at `:`.
@@ -82,9 +91,8 @@ std::string quoted(const std::string& text, bool zsh) {
 }
 
 std::string zsh_values(const std::string& option) {
-  if (option == "--emit") return fmt::format(":stage:({})", fmt::join(stages(), " "));
-  if (option == "--target") return fmt::format(":target:({})", quoted(fmt::format("{}", fmt::join(targets, " ")), true));
-  return ":value:_files";
+  const std::vector<std::string> values = values_of(option);
+  return values.empty() ? ":value:_files" : fmt::format(":value:({})", quoted(fmt::format("{}", fmt::join(values, " ")), true));
 }
 
 std::string zsh() {
@@ -125,9 +133,7 @@ std::string fish() {
     for (const OptionHelp& option : command.options) {
       std::string spelled;
       for (const std::string& name : option.names) spelled += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
-      const bool emits = option.names.back() == "--emit", targeted = option.names.back() == "--target";
-      if (emits) spelled += fmt::format(" -x -a '{}'", fmt::join(stages(), " "));
-      else if (targeted) spelled += fmt::format(" -x -a '{}'", fmt::join(targets, " "));
+      if (const auto values = values_of(option.names.back()); !values.empty()) spelled += fmt::format(" -x -a '{}'", fmt::join(values, " "));
       else if (option.takes_value) spelled += " -r";
       lines += fmt::format("complete -c tilec -n '{}'{} -d '{}'\n", when, spelled, quoted(option.description, false));
     }

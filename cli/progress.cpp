@@ -1,10 +1,11 @@
 #include "cli/progress.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+
+#include "cli/session.h"
 
 namespace tilec::cli {
 
@@ -20,7 +21,7 @@ std::string bar(double part) {
   return "[" + std::string(full, '#') + std::string(width - full, '.') + "]";
 }
 
-ProgressLine::ProgressLine(bool shows) : shows_(shows && ::isatty(2) != 0), next_(std::chrono::steady_clock::now() + first_after) {}
+ProgressLine::ProgressLine(bool shows) : shows_(shows && colour(2)), next_(std::chrono::steady_clock::now() + first_after) {}
 
 ProgressLine::~ProgressLine() {
   if (printed_) fmt::print(stderr, "\r\033[K");

@@ -1,4 +1,4 @@
-// One line on a terminal while something takes long, gone when it ends: `  checking [######..............]  30 %`. Nothing on a pipe or in a file.
+// One line on a terminal while something takes long, gone when it ends: `  checking [######..............]  30 %`. Nothing on a pipe, in a file, or with NO_COLOR.
 #pragma once
 
 #include <chrono>

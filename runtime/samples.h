@@ -12,5 +12,6 @@ Interval interval_of(std::vector<double> samples);
 Interval ratio_of(const std::vector<double>& above, const std::vector<double>& below);  // of neighbours: what hits both leaves it as it is
 
 double seconds_of(const std::function<void()>& work);
+double thread_seconds_of(const std::function<void()>& work);  // that this thread has a core: what else runs there is left out
 
 }  // namespace tilec::runtime

@@ -169,6 +169,34 @@ static void stages_can_be_read(void) {
   tilec_program_destroy(program);
 }
 
+static int goes_on(const tilec_tune_progress* now, void* asked) {
+  EXPECT(now->elapsed >= 0 && now->seconds == 5 && now->best > 0 && now->best <= now->first);
+  return ++*(int*)asked < 200;
+}
+
+static void plans_are_found(void) {
+  static const char slow[] = "group C\n  contract C  block 1x1  lanes 1\n";
+  int asked = 0;
+  tilec_program *chosen = compiled(matmul, NULL), *program = NULL, *tuned = NULL;
+  tilec_tune_options options = {.size = sizeof options, .seconds = 5, .goes_on = goes_on, .user = &asked};
+  float c[4] = {0};
+  DLTensor ta = tensor(a, 2, shape_a, NULL), tb = tensor(b, 2, shape_b, NULL), tc = tensor(c, 2, shape_c, NULL);
+  tilec_argument arguments[2], result;
+  arguments[0] = argument(&ta);
+  arguments[1] = argument(&tb);
+  result = argument(&tc);
+  EXPECT(tilec_with_plan(chosen, slow, strlen(slow), &program) == TILEC_OK);
+  EXPECT(tilec_tune(program, arguments, 2, &options, &tuned) == TILEC_OK && asked > 0);
+  EXPECT(tilec_run(tuned, arguments, 2, &result, 1) == TILEC_OK && c[0] == 4 && c[1] == 5 && c[2] == 10 && c[3] == 11);
+  EXPECT(tilec_tune(program, arguments, 1, &options, &tuned) != TILEC_OK);
+  EXPECT(tilec_tune(NULL, arguments, 2, &options, &tuned) == TILEC_ARGUMENT_ERROR && tilec_tune(program, arguments, 2, &options, NULL) == TILEC_ARGUMENT_ERROR);
+  options.seconds = -1;
+  EXPECT(tilec_tune(program, arguments, 2, &options, &tuned) == TILEC_ARGUMENT_ERROR);
+  tilec_program_destroy(tuned);
+  tilec_program_destroy(program);
+  tilec_program_destroy(chosen);
+}
+
 static void plans_are_followed(void) {
   static const char small[] = "group C\n  contract C  block 1x1  lanes 1\n", wrong[] = "no copy\ninline C\n";
   tilec_program *program = compiled(matmul, NULL), *planned = NULL, *again = NULL, *refused = NULL;
@@ -729,6 +757,7 @@ int main(void) {
   the_library_in_tile_can_be_read();
   stages_can_be_read();
   plans_are_followed();
+  plans_are_found();
   packages_run();
   a_run_may_be_given_its_memory();
   a_kernel_takes_tensors();

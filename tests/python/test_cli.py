@@ -251,3 +251,63 @@ def test_a_member_of_an_archive_leaves_the_others(twice):
     (twice / "junk.npz").write_text("precious")
     assert b"E0506" in tilec("run", "twice.tile", "X=x.npy", "Y=junk.npz:P", cwd=twice).stderr
     assert (twice / "junk.npz").read_text() == "precious"
+
+
+# ---- shapes of inputs, where nothing is run
+
+RELU = "function relu6(X) -> (Y) { Y = min(max(X, 0.0), 6.0); }\n"
+
+
+def test_build_is_told_the_shape_of_an_input(tmp_path):
+    (tmp_path / "relu6.tile").write_text(RELU)
+    assert b"E0206" in tilec("build", "relu6.tile", "-o", "relu6.tilec", cwd=tmp_path).stderr
+    for words in (["build", "relu6.tile", "X=2x3xf64", "-o", "relu6.tilec"], ["build", "relu6.tile", "X=2x3xf64", "-o", "relu6.o"], ["build", "relu6.tile", "X=2x3", "--vjp", "-o", "pair.tilec"]):
+        done = tilec(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = tilec("run", "relu6.tilec", "X=2x3xf64=[-1 2 7][5 6 8]", cwd=tmp_path)
+    assert done.returncode == 0 and b"[0 2 6]" in done.stdout and b"f64" in done.stdout
+    assert b"double" in (tmp_path / "relu6.h").read_bytes()
+
+
+def test_shapes_give_sizes_to_every_stage(tmp_path):
+    (tmp_path / "mm.tile").write_text(PRODUCT)
+    shown = tilec("mm.tile", "A=4x5", "B=5x6xf64", "--emit=bound", cwd=tmp_path)
+    assert b"(f32 A[4, 5], f64 B[5, 6])" in shown.stdout, shown.stderr
+    assert b"0 <= k < 5" in shown.stdout
+    assert tilec("explain", "mm.tile", "A=4x5", "B=5x6", cwd=tmp_path).returncode == 0
+    assert b"dA[" in tilec("grad", "mm.tile", "A=4x5", "B=5x6", "--wrt", "A", "--emit=bound", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("words, status, said", [
+    (["A=4x5", "B=6x7"], 1, b"E0202"),
+    (["A=4x5", "--size", "K=6,N=7"], 1, b"E0550"),
+    (["A=4"], 2, b"`4` is no shape or type"),
+    (["A=random:4x5"], 2, b"nothing is run here"),
+    (["Z=4x5"], 2, b"`Z` is no input of the function"),
+    (["A=4x5", "A=4x5"], 2, b"given twice"),
+    (["more.tile"], 2, b"one word too many"),
+])
+def test_a_shape_that_does_not_fit_is_an_error(tmp_path, words, status, said):
+    (tmp_path / "mm.tile").write_text(PRODUCT)
+    done = tilec("build", "mm.tile", *words, "-o", "mm.tilec", cwd=tmp_path)
+    assert done.returncode == status and said in done.stderr, done.stderr
+
+
+# ---- progress
+
+def test_progress_is_a_matter_of_terminals(tmp_path):
+    (tmp_path / "slow.tile").write_text(PRODUCT)
+    words = ["bench", "slow.tile", "A=random:64x64", "B=random:64x64", "--seconds", "2"]
+    piped = tilec(*words, cwd=tmp_path)
+    assert piped.returncode == 0 and piped.stderr == b""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([TILEC, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=follower, env={key: value for key, value in os.environ.items() if key != "NO_COLOR"})
+    os.close(follower)
+    shown = b""
+    try:
+        while chunk := os.read(leader, 4096):
+            shown += chunk
+    except OSError:                                       # the other side is closed
+        pass
+    process.communicate(timeout=60)
+    assert process.returncode == 0 and (shown == b"" or (b"measuring [" in shown and shown.endswith(b"\r\x1b[K"))), shown

@@ -28,6 +28,8 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert bash(tmp_path, "tilec", "f.tile", "--emit", "lo") == ["loops"]
     assert bash(tmp_path, "tilec", "f.tile", "--emit", "=", "lo") == ["loops"]
     assert bash(tmp_path, "tilec", "run", "--target", "op") == ["opencl"]
+    assert bash(tmp_path, "tilec", "bench", "--vs", "to") == ["torch"]
+    assert bash(tmp_path, "tilec", "tu") == ["tune"] and bash(tmp_path, "tilec", "tune", "--bu") == ["--budget"]
     assert bash(tmp_path, "tilec", "cache", "")[0] == "clear"
 
 
@@ -56,7 +58,7 @@ def test_fish_completes_commands_options_and_values(tmp_path):
 def test_the_manual_has_every_option_of_every_command():
     page = made("man")
     assert page.startswith(".TH TILEC 1\n")
-    for command in ("run", "build", "test", "fmt"):
+    for command in ("run", "build", "test", "fmt", "bench", "compare", "tune"):
         listed = subprocess.run([TILEC, command, "--help"], capture_output=True, text=True).stdout
         section = page.split(".SH tilec %s\n" % command)[1].split(".SH ")[0].replace("\\-", "-")
         for line in listed.splitlines():

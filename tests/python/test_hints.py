@@ -320,6 +320,13 @@ def starved(folder, *words):
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
 
 
+@pytest.mark.parametrize("sizes, wanted", [("R, S", "R"), ("N", "N"), ("K, N", "N")])
+def test_a_hint_has_sizes_of_the_function(tmp_path, sizes, wanted):
+    found, status = check(tmp_path, "function g(Q[P]) -> (Y) { Y = Q; }\nfunction f(X[%s]) -> (O) { for i in range(3): O[i] = X[i]; }\n" % sizes)
+    hint = " ".join(hint for one in found if one["code"] == "E0109" for hint in one["hints"])
+    assert status == 1 and "O[i: %s]" % wanted in hint, found
+
+
 def test_where_memory_ends_the_tensor_and_its_bytes_are_named(tmp_path):
     (tmp_path / "outer.tile").write_text("function (X[N], Z[M]) -> (Y) { P[i, j: N, M] = =(X[i] * Z[j]); Y[] = >(P[i, j]); }")
     (tmp_path / "sum.tile").write_text("function (X[N, M]) -> (Y) { Y[] = +(X[i, j]); }")

@@ -113,7 +113,7 @@ def test_ctrl_c_keeps_the_best(room):
 
 def test_a_terminal_shows_how_far_it_is(room):
     leader, follower = pty.openpty()
-    process = subprocess.Popen([TILEC, "tune", "mm.tile", "--size", SIZES, "--threads", "1", "--budget", "3"], cwd=room, stdout=subprocess.PIPE, stderr=follower, text=True)
+    process = subprocess.Popen([TILEC, "tune", "mm.tile", "--size", SIZES, "--threads", "1", "--budget", "3"], cwd=room, stdout=subprocess.PIPE, stderr=follower, text=True, env={key: value for key, value in os.environ.items() if key != "NO_COLOR"})
     os.close(follower)
     shown = b""
     while select.select([leader], [], [], 60)[0]:
