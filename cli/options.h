@@ -39,6 +39,7 @@ struct Options {
   int threads = 0;
   double seconds = 2;                                   // of bench
   bool json_output = false;                            // of bench
+  bool measure = false;                                // of report
   std::uint64_t seed = 0;
 };
 
