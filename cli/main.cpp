@@ -33,6 +33,7 @@ int dispatch(const Options& options) {
   if (options.command == "cache") return cache_command(options);
   if (options.command == "stages") return stages_command(options);
   if (options.command == "explain") return explain_command(options);
+  if (options.command == "report") return report_command(options);
   return emit_command(options);
 }
 

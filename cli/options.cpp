@@ -33,6 +33,7 @@ Examples:
   tilec fmt  conv.tile                                          print canonical source
   tilec explain E0201                                           what an error means
   tilec explain conv.tile --size N=1,H=224,W=224                what becomes of each statement, and why
+  tilec report conv.tile --size N=1,H=224,W=224 -o conv.html    the same as a page to look at: every stage, domains drawn, roofline
   tilec bench conv.tile I=random:1x224x224x3 K=random:7x7x3x64   how long a call takes, and what part of the machine's rates that is
   tilec bench matmul.tile A=random:512x512 B=random:512x512 --vs numpy   the same by NumPy, in turns
   tilec tune conv.tile --size N=1,H=224,W=224 --budget 60        search for a faster plan, which later compilations of the same follow
@@ -44,14 +45,14 @@ Examples:
   tilec lsp                                                     what an editor asks, over stdin and stdout (Language Server Protocol)
   tilec completion bash                                         what a shell must know to complete these words; also zsh, fish, man
 
-Commands: check  run  bench  compare  tune  build  grad  test  explain  fmt  targets  stages  cache  lsp  completion   `tilec COMMAND --help` shows a command's options
+Commands: check  run  bench  compare  tune  build  grad  test  explain  report  fmt  targets  stages  cache  lsp  completion   `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
 Stages:   {}
 Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
-constexpr const char* commands[] = {"build", "check", "run", "bench", "compare", "tune", "grad", "explain", "fmt", "targets", "stages", "cache", "lsp", "completion", "test", "show"};
+constexpr const char* commands[] = {"build", "check", "run", "bench", "compare", "tune", "grad", "explain", "report", "fmt", "targets", "stages", "cache", "lsp", "completion", "test", "show"};
 
 }  // namespace
 
@@ -156,7 +157,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   app->set_help_flag("-h,--help", "show this");
   app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile, NAME=2x3xf32 for inputs whose shape or type these leave open" : c == "lsp" ? "none: texts come from the editor" : c == "compare" ? "two files of `tilec bench --json`, the older first; a row that a file has several times has the widest of its intervals. Exit 1: a row is slower" : c == "bench" || c == "tune" ? "the file, then NAME=VALUE for inputs; those left out are random, where --size or others tell their shape" : c == "run" ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs" : c == "show" || c == "grad" || c == "build" ? "the file, then NAME=2x3xf32 for inputs whose shape or type it leaves open" : "files of Tile")->type_name("");
   add_common_options(*app, options, raw);
-  if (c == "run" || c == "bench" || c == "tune" || c == "grad" || c == "show" || c == "build" || c == "explain") add_program_options(*app, options, raw);
+  if (c == "run" || c == "bench" || c == "tune" || c == "grad" || c == "show" || c == "build" || c == "explain" || c == "report") add_program_options(*app, options, raw);
   if (c == "check") {
     app->add_option("--function", options.function, "the function to check further, with --size and --define")->type_name("NAME");
     app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
@@ -164,14 +165,20 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   }
   if (c == "show" || c == "grad") app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
   if (c == "show" || c == "grad" || c == "build") app->add_flag("--stats", options.stats, "memory, code and launches of what was compiled, and of CUDA kernels registers and spills");
-  if (c == "build") {
+  if (c == "build" || c == "report") {
     app->add_flag("--vjp", raw.vjp, "the function and its gradient as a pair: forward keeps what backward takes")->disable_flag_override();
+    app->add_option("--room", options.room, "bytes that forward of --vjp may keep (default: what costs more to make again than to keep)")->check(whole(0, std::numeric_limits<std::int64_t>::max()))->type_name("BYTES");
+  }
+  if (c == "build") {
     app->add_option("--name", options.name, "what the function is called in C, of -o f.o (default: as in the file, else as the file)")->type_name("NAME");
     app->add_flag("--multi-target", options.multi_target, "machine code for x86-64-v3 (AVX2) and x86-64-v4 (AVX-512) in one object file; each call runs what its CPU can run")->disable_flag_override();
     app->add_flag("--checked", options.checked, "of -o f.o: an index of gather or scatter that is out of range is a status of the call")->disable_flag_override();
-    app->add_option("--room", options.room, "bytes that forward of --vjp may keep (default: what costs more to make again than to keep)")->check(whole(0, std::numeric_limits<std::int64_t>::max()))->type_name("BYTES");
   }
-  if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain" || c == "bench" || c == "compare" || c == "tune") app->add_option("-o,--output", options.output, c == "build" ? "f.tilec: a package, which tilec runs; f.o, f.a, f.so: machine code for a program in C, with f.h beside it that says how it is called; f.c: with --target cuda:sm_80,sm_90a the same as text" : c == "tune" ? "write the plan to this file, as --plan takes it" : "write to this file")->type_name("FILE");
+  if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain" || c == "report" || c == "bench" || c == "compare" || c == "tune") app->add_option("-o,--output", options.output, c == "build" ? "f.tilec: a package, which tilec runs; f.o, f.a, f.so: machine code for a program in C, with f.h beside it that says how it is called; f.c: with --target cuda:sm_80,sm_90a the same as text" : c == "tune" ? "write the plan to this file, as --plan takes it" : "write to this file")->type_name("FILE");
+  if (c == "report") {
+    app->add_flag("--measure", options.measure, "run it on random inputs, on one thread unless --threads says more, and draw what each launch takes");
+    app->add_option("--seed", options.seed, "of random values")->check(whole(0, std::numeric_limits<std::uint64_t>::max()))->type_name("N");
+  }
   if (c == "bench") {
     app->add_option("--seconds", options.seconds, "how long to measure, where the median does not settle before (default: 2)")->check(CLI::PositiveNumber)->type_name("S");
     app->add_option("--vs", options.peers, "measure numpy, torch or jax beside it, in turns, with one thread each unless --threads says more: products and convolutions in the peer's own words, anything else by an expression of Python over the inputs: --vs 'torch=torch.softmax(X, -1)'")->type_name("PEER[=EXPRESSION]")->allow_extra_args(false);

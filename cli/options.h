@@ -41,6 +41,7 @@ struct Options {
   double seconds = 2;                                   // of bench, and of tune (--budget)
   std::vector<std::string> peers;                       // of bench: what --vs names, `torch` or `torch=EXPRESSION`
   bool json_output = false;                            // of bench
+  bool measure = false;                                // of report
   std::uint64_t seed = 0;
 };
 

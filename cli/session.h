@@ -53,6 +53,7 @@ int explain_command(const Options& options);
 int fmt_command(const Options& options);
 int grad_command(const Options& options);
 int lsp_command(const Options& options);
+int report_command(const Options& options);
 int run_command(const Options& options);
 int targets_command(const Options& options);
 int cache_command(const Options& options);

@@ -1,6 +1,7 @@
 // What crosses to the runtime: kernels, buffers, steps, signature. Data only: no isl, no LLVM.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct Step {
   std::string kernel;                                  // name of `loops.functions.back()`
   Loops loops;
   std::vector<int> buffers;                            // positions in Lowered::buffers, in the order of the kernel's views
+  std::size_t group = 0;                               // position in Plan::groups; one that has nothing to do has no step
 };
 
 struct Lowered {

@@ -107,9 +107,8 @@ std::string why(const Residual& r) {
 }
 
 std::string residual_table(const Split& split) {
-  static const char* const ways[] = {"input", "output", "saved", "recomputed"};
   Table table{{{"tensor", "way", "bytes", "why"}}, {false, false, true, false}};
-  for (const Residual& r : split.residuals) table.rows.push_back({split.joint.tensor(r.tensor).name, ways[static_cast<int>(r.way)], grouped(r.bytes), why(r)});
+  for (const KeptRow& row : kept_rows(split)) table.rows.push_back({row.tensor, row.way, grouped(row.bytes), row.why});
   return print(table);
 }
 
@@ -150,6 +149,13 @@ Totals totals(const Program& program) {
     sum.written += bytes_written(program, node);
   }
   return sum;
+}
+
+std::vector<KeptRow> kept_rows(const Split& split) {
+  static const char* const ways[] = {"input", "output", "saved", "recomputed"};
+  std::vector<KeptRow> rows;
+  for (const Residual& r : split.residuals) rows.push_back({split.joint.tensor(r.tensor).name, ways[static_cast<int>(r.way)], why(r), r.bytes});
+  return rows;
 }
 
 std::string report(const Stages& stages) {

@@ -11,12 +11,17 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "codegen/pipeline.h"
 
 namespace tilec::codegen {
 
 std::string report(const Stages& stages);
+
+// How backward has a tensor of the forward, and why so.
+struct KeptRow { std::string tensor, way, why; std::int64_t bytes = 0; };
+std::vector<KeptRow> kept_rows(const autodiff::Split& split);
 
 // Of a bound Program, statement by statement: scalar operations, and bytes of the tensors that each reads and writes.
 struct Totals {
