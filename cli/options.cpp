@@ -135,7 +135,7 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--threads", options.threads, options.command == "build" ? "of -o f.o: threads that may have memory of their own in the workspace (default: 16); 1: no turns are shared out" : "threads of the cpu target (default: all)")->check(whole(1, 4096))->type_name("N");
   if (options.command != "grad") app.add_option("--plan", options.plan, "compile as this file says, which --emit=plan prints; what it does not say is chosen")->type_name("FILE");
   app.add_option("--dump-to", options.dump_to, "write every stage to this folder")->type_name("DIR");
-  app.add_flag("--time", options.time, "print how long each pass took");
+  app.add_flag("--time", options.time, "print how long each pass took; of a run, each launch too");
 }
 
 void add_common_options(CLI::App& app, Options& options, Raw& raw) {

@@ -77,6 +77,7 @@ void check(const Package& p) {
     is(std::ranges::all_of(launch.grid, [](std::int64_t n) { return n >= 0; }) && launch.threads > 0 && launch.shared >= 0 && launch.dynamic_shared >= 0, "a launch has a negative size");
   }
   is(p.accumulate.size() <= p.inputs.size(), "it adds to more than it has");
+  is(p.accumulate.empty() || p.backward.empty(), "it is a pair that adds");
   for (std::size_t k = 0; k < p.accumulate.size(); ++k) {
     const std::int64_t output = p.accumulate[k];
     is(output >= (k == 0 ? 0 : p.accumulate[k - 1] + 1) && output < size(p.outputs), "it adds to an output that it has not");
@@ -87,6 +88,7 @@ void check(const Package& p) {
   is(p.backward.size() <= 1, "it has two backward passes");
   for (const Package& backward : p.backward) {
     check(backward);
+    is(backward.accumulate.empty(), "its backward pass adds");
     for (const codegen::Port& port : backward.inputs)
       for (const auto* ports : {&p.inputs, &p.outputs}) {
         const auto same = std::ranges::find(*ports, port.name, &codegen::Port::name);

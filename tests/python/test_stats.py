@@ -1,8 +1,11 @@
 """What a call takes, counted and predicted, and what each launch took."""
+import subprocess
+
 import numpy as np
 import pytest
 
 import tilec
+from test_cli import TILEC
 
 TEXT = "function f(X[M, N], W[N, K]) -> (Z) { S[i: M] = +(X[i, j]); Y[i, j: M, N] = =(X[i, j] / S[i]); Z[i, k: M, K] = +(Y[i, j] * W[j, k]); }"
 X, W = np.ones((16, 32), "f4"), np.ones((32, 8), "f4")
@@ -83,3 +86,10 @@ def test_words_for_people():
     assert tilec.compile(TEXT, size={"M": 4, "N": 4, "K": 4}).explain().startswith("S[i: 4]")
     with pytest.raises(tilec.ShapeError):
         f.explain()
+
+
+def test_the_command_times_each_launch(tmp_path):
+    (tmp_path / "f.tile").write_text(TEXT)
+    done = subprocess.run([TILEC, "run", tmp_path / "f.tile", "X=ones:16x32", "W=ones:32x8", "--time", "-q"], capture_output=True, text=True, check=True)
+    after = done.stderr.split("second run")[1].splitlines()[1:]
+    assert [line.split()[0] for line in after] == list(tilec.compile(TEXT).stats(X, W).launches) and all(line.endswith(" ms") for line in after)

@@ -118,6 +118,10 @@ TEST_CASE("fields that do not fit one another are refused, whatever the checksum
   };
   CHECK(refused([&](codegen::Package& p) { pair(p); }));   // of another shape
   CHECK(refused([](codegen::Package& p) { p.kept = 1; }));
+  CHECK(refused([](codegen::Package& p) { p.accumulate = {0}; }));          // its last input is no C
+  CHECK(refused([](codegen::Package& p) { p.accumulate = {7}; }));
+  CHECK(refused([](codegen::Package& p) { p.accumulate.assign(99, 0); }));
+  CHECK(refused([](codegen::Package& p) { p.inputs.back() = p.outputs.front(), p.accumulate = {0}, p.backward = {package("opencl")}; }));
   CHECK(!refused([](codegen::Package& p) { p.backward = {package("opencl")}; }));
   CHECK(refused([](codegen::Package& p) { p.backward = {package("opencl")}, p.kept = 3; }));
   CHECK(refused([](codegen::Package& p) { p.backward = {package("opencl"), package("opencl")}; }));
