@@ -5,9 +5,11 @@
 import ctypes
 import json
 import os
+import signal
 import sys
 import time
 
+signal.signal(signal.SIGINT, signal.SIG_DFL)            # Ctrl-C is for tilec: no traceback beside it
 folder = sys.argv[1]
 with open(folder + "/spec.json") as file:
     spec = json.load(file)

@@ -7,6 +7,7 @@
 
 #include "codegen/fits.h"
 #include "codegen/leaf_choice.h"
+#include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
@@ -182,8 +183,12 @@ class OtherGroups {
  public:
   OtherGroups(const Chosen& chosen, const Target& target, std::vector<std::string>& texts) : plan_(*chosen.plan), strides_(chosen.strides), target_(target), texts_(texts) {}
 
+  // Those of the groups that take longest first, where this is known.
   void add() {
-    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) order.emplace_back(model::predicts_time(target_) ? -model::predict(plan_.program, plan_.groups[g], strides_, target_).milliseconds : 0, g);
+    std::ranges::sort(order);
+    for (const auto& [time, g] : order) {
       at_ = g;
       if (plan_.groups[g].tile.empty()) loops();
       for (std::size_t l = 0; l < plan_.groups[g].body.size(); ++l) leaf(l);
@@ -325,10 +330,13 @@ std::string whole_text(const Plan& plan) {
 }
 
 std::vector<std::string> moves(const Chosen& chosen, const Target& target) {
-  std::vector<std::string> texts;
-  OtherGroups(chosen, target, texts).add();
-  OtherDirectives(chosen, texts).add();
-  return texts;
+  std::vector<std::string> of_groups, of_directives, all;
+  OtherGroups(chosen, target, of_groups).add();
+  OtherDirectives(chosen, of_directives).add();
+  for (std::size_t k = 0; k < std::max(of_groups.size(), of_directives.size()); ++k)  // in turns, for who has no time for all
+    for (auto* some : {&of_groups, &of_directives})
+      if (k < some->size()) all.push_back(std::move((*some)[k]));
+  return all;
 }
 
 }  // namespace tilec::codegen

@@ -154,12 +154,14 @@ class Search {
   bool try_one(const Candidate& candidate) {
     const std::optional<codegen::Stages> stages = planned(candidate.text, codegen::Until::Lowered);
     if (!stages) return false;
-    Plan plan{nullptr, candidate.text, predicted(*stages), 0};
     try {
-      plan.module = module_of(*stages);
-    } catch (const std::exception&) {
+      return measure({module_of(*stages), candidate.text, predicted(*stages), 0});
+    } catch (const std::exception&) {                    // more memory than there is, or what a device refuses
       return false;
     }
+  }
+
+  bool measure(Plan plan) {
     ++measured_;
     for (const Tensor& tensor : outputs_) std::memset(tensor.data, 0xff, static_cast<std::size_t>(byte_count("", tensor.dtype, tensor.shape)));  // what a candidate leaves out shows
     double least = once(plan);
@@ -191,7 +193,7 @@ class Search {
       if (first) mine.push_back(time_of(calls, plan));
       theirs.push_back(time_of(calls, other));
       if (!first) mine.push_back(time_of(calls, plan));
-      if (mine.size() < least) continue;
+      if (mine.size() < least_turns || (mine.size() < least && elapsed() < end)) continue;
       const Interval ratio = ratio_of(mine, theirs);
       if (ratio.low > 1 || ratio.high < 1 || mine.size() >= most || elapsed() > end) return {ratio.high < 1, ratio, interval_of(mine).median};
     }
