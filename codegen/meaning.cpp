@@ -137,11 +137,11 @@ Request request_of(const Request& request, Half half) {
   return own;
 }
 
-std::optional<Meaning> half_of(const Meaning& pair, Half half, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Meaning> half_of(const Meaning& pair, Half half, const Request& own, Until until, lang::Diagnostics& diagnostics) {
   Meaning meaning;
   meaning.bounded = half == Half::Forward ? pair.split->forward : pair.split->backward;
   for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
-  meaning.bounded = accumulated(*meaning.bounded, request_of(request, half).accumulate);
+  meaning.bounded = accumulated(*meaning.bounded, own.accumulate);
   poly::verify(*meaning.bounded, Stage::Bounded);
   if (!pair.checks.empty()) {                          // a half looks at the indices that it reads itself
     meaning.checks = poly::add_index_checks(*meaning.bounded);

@@ -40,8 +40,8 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
 
 // From here on there is one Program again, from `bounded` on: forward, whose last outputs are kept, or backward, which begins with them.
 enum class Half { Forward, Backward };
-std::optional<Meaning> half_of(const Meaning& pair, Half half, const Request& request, Until until, lang::Diagnostics& diagnostics);
 // What a request for a pair says of one half alone: the results that the caller adds to, and their strides, are backward's. Of others: the request.
 Request request_of(const Request& request, Half half);
+std::optional<Meaning> half_of(const Meaning& pair, Half half, const Request& own, Until until, lang::Diagnostics& diagnostics);  // own: request_of
 
 }  // namespace tilec::codegen

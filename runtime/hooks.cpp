@@ -46,7 +46,6 @@ void HostTurns::run(void* context, std::int64_t count, Turn body, void* argument
   const int answer = self.pool_.run(self.pool_.user, count, turns.workers, checked_turn, &turns);
   const std::int64_t done = turns.done.load(), refused = turns.refused.load();
   if (answer == 0 && done == count && refused == 0) return;
-  const std::lock_guard lock(self.mutex_);
   self.fault_ = fmt::format("the function of the host returned {} and ran {} of {} turns", answer, done, count);
   if (refused > 0) self.fault_ += fmt::format(", {} more with an `i` or a `worker` out of range", refused);
 }

@@ -1,7 +1,7 @@
 // What a host puts in the place of ours, for the whole process: who gives the memory of data, who runs the turns of parallel loops.
 //
-//   set_allocator({allocate, release, user});           // from here on `allocate` of tensor.h asks the host
-//   set_host_pool({run, user, 8});                      // kernels loaded from here on run on it
+//   allocator_hook().set(Allocator{allocate, release, user});  // from here on `allocate` of tensor.h asks the host
+//   pool_hook().set(HostPool{run, user, 8});                   // kernels loaded from here on run on it
 //
 // Memory goes back to whom it came from, and a kernel keeps the pool that it was loaded with. Reading a hook takes no lock (fork.h).
 #pragma once
@@ -66,7 +66,6 @@ class HostTurns {
 
   const HostPool& pool_;
   tilec_parallel face_;
-  std::mutex mutex_;                                     // turns may have loops of their own
   std::string fault_;
 };
 

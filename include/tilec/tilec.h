@@ -93,24 +93,25 @@ TILEC_API const char* tilec_last_diagnostic_text(size_t position);
 /* ---- The host's own ------------------------------------------------------------------------------------------------------------ */
 
 /* What a process has already may be used instead of tilec's own: memory, threads, a log. Each is set for the whole process, at any time and from any
- * thread; NULL gives back tilec's own. The functions may be called from every thread that calls tilec, several at once. They return: no exception, no
- * longjmp. `user` is passed on as it is, and it and the functions stay usable as long as anything that may call them: see each. */
+ * thread; NULL gives back tilec's own. The functions may be called from every thread that calls tilec, several at once, and return: no exception, no
+ * longjmp. `user` is passed on as it is, NULL too. It and the functions stay usable as long as what may call them: calls that were under way when another
+ * was set, and what each comment says. A child of fork() has what its parent set. */
 
 /* Memory of data: workspaces of runs, copies of inputs that lie under outputs, what outputs held that are added to, packed copies for devices. Not that
  * of a device, of the interpreter (target reference) or of programs and kernels. `bytes` is 1 and more, `alignment` 64. NULL, or an address that is not
- * aligned, makes the call that asked TILEC_DEVICE_ERROR (E0512), which says for what and how many bytes. A kernel keeps workspaces for its next
- * runs (tilec_kernel_run_in needs none), and frees them when it goes, and its program: what came from `allocate` goes to the `release` that was set with it, with
- * the same `bytes` and `alignment`. One of both NULL is TILEC_ARGUMENT_ERROR. */
+ * aligned, makes the call that asked TILEC_DEVICE_ERROR (E0512), which says for what and how many bytes. A workspace is kept for the kernel's next runs
+ * (tilec_kernel_run_in takes none) until the kernel and the program it came from are destroyed. What came from `allocate` goes to the `release` that was set
+ * with it, with the same `bytes` and `alignment`. One of both NULL is TILEC_ARGUMENT_ERROR. */
 typedef void* (*tilec_allocate_function)(void* user, size_t bytes, size_t alignment);
 typedef void (*tilec_free_function)(void* user, void* memory, size_t bytes, size_t alignment);
 TILEC_API tilec_status tilec_set_allocator(tilec_allocate_function allocate, tilec_free_function release, void* user);
 
 /* Threads of the cpu target: calls turn(arguments, i, worker) once for every 0 <= i < count, on any threads and in any order, and returns 0 when all are done.
  * Turns that run at one time have different workers, 0 <= worker < workers; the second `workers` is that of tilec_set_parallel_for, or count where that is
- * less. An object file of `tilec build` asks for the same (tilec_parallel_for of its header). A turn takes no lock and may have a loop of its own, for which the
- * function is called again, from the thread of the turn. Another answer than 0, a turn left out, and an `i` or `worker` out of range are TILEC_DEVICE_ERROR
- * (E0554) of the run, whose outputs then hold anything. Kernels have the threads that were set when they were specialised or loaded, as long as they
- * live: set it first. `workers`: 1 to 65536; some kernels have memory for each in their workspace. options.threads 1 asks for no threads. */
+ * less. An object file of `tilec build` asks for the same (tilec_parallel_for of its header). A turn takes no lock and has no parallel loop of its own. Another
+ * answer than 0, a turn left out, and an `i` or `worker` out of range are TILEC_DEVICE_ERROR (E0554) of the run, whose outputs then hold anything. Kernels
+ * have the threads that were set when they were specialised or loaded, as long as they live: set it first. `workers`: 1 to 65536; some kernels have memory
+ * for each in their workspace. Nobody is asked by a program of options.threads 1, which has none. */
 typedef void (*tilec_turn)(void* arguments, int64_t i, int64_t worker);
 typedef int (*tilec_parallel_for_function)(void* user, int64_t count, int64_t workers, tilec_turn turn, void* arguments);
 TILEC_API tilec_status tilec_set_parallel_for(tilec_parallel_for_function run, int64_t workers, void* user);
