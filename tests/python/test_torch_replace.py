@@ -260,8 +260,17 @@ def test_output_sizes_of_transposed_convolutions():
     torch.testing.assert_close(module(x, output_size=[10, 9]), twin(x, output_size=[10, 9]))
 
 
+def test_shapes_that_a_layer_does_not_take():
+    norm, conv, linear = nn.LayerNorm((3, 4)), nn.Conv2d(2, 3, 3), nn.Linear(4, 2)
+    for module, shape, words in ((norm, (2, 4, 3), "normalized_shape is \\[3, 4\\]"), (conv, (1, 3, 8, 8), "assumes|GC|CI|channels"), (linear, (2, 5), "`CI` is 5 in `X` but 4 in `weight`")):
+        tilec.torch.replace(module)
+        with pytest.raises(ValueError, match=words):
+            module(torch.ones(shape))
+
+
 def test_labels_out_of_range():
     table = nn.Embedding(4, 2)
     tilec.torch.replace(table)
+    assert table(torch.zeros(2, 0, dtype=torch.long)).shape == (2, 0, 2)
     with pytest.raises(tilec.ShapeError, match="4"):
         table(torch.tensor([1, 4]))
