@@ -174,10 +174,13 @@ def _adaptive(which: str, rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     sizes = module.output_size if isinstance(module.output_size, (tuple, list)) else (module.output_size,) * rank
     if getattr(module, "return_indices", False):
         raise Uncovered("return_indices=True: the functions of std/ give no indices")
-    if any(size != 1 for size in sizes):
-        raise Uncovered("output_size=%r: std/ has windows of equal sizes only, and whether they are depends on the image" % (module.output_size,))
-    call = "reshape(global_%s_pool%s(X), %s)" % (which, _NCHW[rank], ", ".join(["N", "C"] + ["1"] * rank))
-    return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), {}
+    if None in sizes:
+        raise Uncovered("output_size=%r: None is the image's own size, which only the call shows" % (module.output_size,))
+    if all(size == 1 for size in sizes):
+        call = "reshape(global_%s_pool%s(X), %s)" % (which, _NCHW[rank], ", ".join(["N", "C"] + ["1"] * rank))
+    else:
+        call = "adaptive_%s_pool%s<{sizes}>(X)" % (which, _NCHW[rank])
+    return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), {"sizes": sizes}
 
 
 def _rms_norm(module: nn.Module) -> "tuple[Layer, dict]":
