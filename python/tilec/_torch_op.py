@@ -173,6 +173,8 @@ class _Recorded(torch.autograd.Function):
         ctx.op, ctx.places = op, places
         ctx.wrt = [name for name, place in zip(op.inputs, places) if is_tensor(flat[place]) and flat[place].requires_grad and flat[place].is_floating_point()]
         ctx.layout = _layout(values) if ctx.wrt else None
+        if ctx.layout is not None and not any(dtype.is_floating_point for dtype in op._traced.inferred(values)[1]):
+            ctx.layout = None                                 # nothing goes back
         with torch._C._AutoDispatchBelowAutograd():
             if ctx.layout is None:
                 results = as_tuple(op._below_autograd(keyset, flat))
@@ -218,9 +220,9 @@ class _Traced:
 
     def results(self, values: list) -> list:
         some = next(v for v in values if is_tensor(v))
-        return [some.new_empty(shape, dtype=dtype) for shape, dtype in zip(*self._inferred(values))]
+        return [some.new_empty(shape, dtype=dtype) for shape, dtype in zip(*self.inferred(values))]
 
-    def _inferred(self, values: list) -> "tuple[list, list]":
+    def inferred(self, values: list) -> "tuple[list, list]":
         names = self.program.inputs
         numbers = [_concrete(v) for v in values]
         shapes = {name: tuple(v.shape) for name, v in zip(names, values) if is_tensor(v)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import math
 import re
 import typing
 
@@ -67,9 +68,11 @@ def _channels(run, x):
     return run(x) if x.dim() == 3 else run(x.reshape(*x.shape[:2], x.shape[2:].numel())).reshape(x.shape)
 
 
-def _last_dimensions(count: int, run, x):
-    """Functions of X[M, C], where C is that many dimensions."""
-    return run(x) if count == 1 and x.dim() == 2 else run(x.reshape(-1, x.shape[x.dim() - count:].numel())).reshape(x.shape)
+def _last_dimensions(sizes: "tuple[int, ...]", run, x):
+    """Functions of X[M, C], where C is all the last dimensions, of these sizes."""
+    if x.shape[-len(sizes):] != sizes:
+        raise ValueError("the last dimensions of the input are %s; the layer's normalized_shape is %s" % (list(x.shape[-len(sizes):]), list(sizes)))
+    return run(x) if len(sizes) == 1 and x.dim() == 2 else run(x.reshape(-1, math.prod(sizes))).reshape(x.shape)
 
 
 def _elements(run, x, target):
@@ -86,7 +89,10 @@ def _all_elements(per_example: bool, run, x, target):
 
 
 def _looked_up(run, indices):
-    return run(indices.reshape(-1)).reshape(*indices.shape, -1) if indices.dim() != 1 else run(indices)
+    if indices.dim() == 1:
+        return run(indices)
+    rows = run(indices.reshape(-1))
+    return rows.reshape(*indices.shape, rows.shape[-1])
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------------------
@@ -124,13 +130,13 @@ def _on_channels(name: str, size: str, rank: int) -> str:
 
 def _conv(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     values = _per_direction(module, rank)
-    if module.padding == "same":
+    if module.padding_mode != "zeros" or module.padding == "valid":  # another padding is put around the image before, by PyTorch, as its own layer does
+        values["before"] = values["after"] = (0,) * rank
+    elif module.padding == "same":
         total = [d * (k - 1) for d, k in zip(values["dilation"], values["kernel_size"])]
         values["before"], values["after"] = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
     else:
-        values["before"] = values["after"] = (0,) * rank if module.padding == "valid" or module.padding_mode != "zeros" else values["padding"]
-    if module.padding_mode != "zeros":                        # the image is padded before, by PyTorch, as its own layer does
-        values["before"] = values["after"] = (0,) * rank
+        values["before"] = values["after"] = values["padding"]
     call = "conv%s<{stride}, {dilation}, {before}, {groups}, {after}>(X, weight)" % _HW[rank]
     return _with_bias(module, rank, Layer(call, "conv_nchw", _sizes("N", "GC", rank=rank), {"weight": _sizes("CO", "CI", rank=rank, kernel=True)},
                                           shaped=functools.partial(_images, rank), narrow=True), "CO"), values
@@ -168,14 +174,17 @@ def _adaptive(which: str, rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     sizes = module.output_size if isinstance(module.output_size, (tuple, list)) else (module.output_size,) * rank
     if getattr(module, "return_indices", False):
         raise Uncovered("return_indices=True: the functions of std/ give no indices")
-    if any(size != 1 for size in sizes):
-        raise Uncovered("output_size=%r: std/ has windows of equal sizes only, and whether they are depends on the image" % (module.output_size,))
-    call = "reshape(global_%s_pool%s(X), %s)" % (which, _NCHW[rank], ", ".join(["N", "C"] + ["1"] * rank))
-    return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), {}
+    if None in sizes:
+        raise Uncovered("output_size=%r: None is the image's own size, which only the call shows" % (module.output_size,))
+    if all(size == 1 for size in sizes):
+        call = "reshape(global_%s_pool%s(X), %s)" % (which, _NCHW[rank], ", ".join(["N", "C"] + ["1"] * rank))
+    else:
+        call = "adaptive_%s_pool%s<{sizes}>(X)" % (which, _NCHW[rank])
+    return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), {"sizes": sizes}
 
 
 def _rms_norm(module: nn.Module) -> "tuple[Layer, dict]":
-    layer, values = _over_last("rms_norm<{eps}>(X, weight)", module.eps, module)
+    layer, values = _over_last("rms_norm<{eps}>(X, weight)", module)
     if module.eps is None:                                    # PyTorch takes the rounding of the type that it computes in
         values["eps"], layer.double = torch.finfo(torch.float32).eps, {"eps": torch.finfo(torch.float64).eps}
     return layer, values
@@ -200,14 +209,14 @@ def _instance_norm(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
                  shaped=lambda run, x: _images(rank, functools.partial(_one_plane, run), x)), {}
 
 
-def _over_last(call: str, eps: "float | None", module: nn.Module) -> "tuple[Layer, dict]":
+def _over_last(call: str, module: nn.Module) -> "tuple[Layer, dict]":
     """Norms over the last dimensions."""
     letters = ["C%d" % k for k in range(len(module.normalized_shape))]
     tensors = {name: "[%s]" % ", ".join(letters) for name in ("weight", "bias") if name in call}
     flat = {name: "reshape(%s, C)" % name if getattr(module, name, None) is not None else name for name in tensors}
     for name, text in flat.items():
         call = re.sub(r"\b%s\b" % name, text, call)
-    return Layer(call, "norm", "[M, C]", tensors, _SCALE, shaped=functools.partial(_last_dimensions, len(letters))), {"eps": eps}
+    return Layer(call, "norm", "[M, C]", tensors, _SCALE, shaped=functools.partial(_last_dimensions, tuple(module.normalized_shape))), {}
 
 
 def _prelu(module: nn.Module) -> "tuple[Layer, dict]":
@@ -277,7 +286,7 @@ LAYERS: "dict[type, _Row]" = {
     **{getattr(nn, "InstanceNorm%dd" % rank): functools.partial(_instance_norm, rank) for rank in _AXES},
     nn.GroupNorm: lambda module: (Layer("group_norm_nchw<{num_groups}, {eps}>(X, weight, bias)", "norm", _PLANE, _OF_CHANNELS, _SCALE, shaped=_one_plane), {}),
     nn.LocalResponseNorm: lambda module: (Layer("local_response_norm_nchw<{size}, {alpha}, {beta}, {k}>(X)", "norm", _PLANE, shaped=_one_plane), {}),
-    nn.LayerNorm: lambda module: _over_last("layer_norm<{eps}>(X, weight, bias)", module.eps, module),
+    nn.LayerNorm: lambda module: _over_last("layer_norm<{eps}>(X, weight, bias)", module),
     nn.RMSNorm: _rms_norm,
     nn.Linear: _linear,
     nn.Bilinear: lambda module: (Layer("bilinear(X1, X2, weight)" + (" + bias" if module.bias is not None else ""), "linear", "X1[N, P], X2[N, Q]",

@@ -160,6 +160,17 @@ def test_half_precision_adds_in_single_and_integers_stay_exact():
     agree("avg_pool2d", program("pool", "avg_pool2d")(whole), reference("avg_pool2d", {})(whole), np.float32, 1e-6)
 
 
-def test_windows_of_different_sizes_are_an_error():
-    with pytest.raises(tilec.Error, match="assert_windows_of_equal_size"):
-        program("pool", "adaptive_avg_pool2d", (("OH", 2), ("OW", 2)))(np.ones((1, 4, 5, 1)))
+@pytest.mark.parametrize("which, reduce", [("avg", np.mean), ("max", np.max)])
+@pytest.mark.parametrize("extents, sizes", [((7,), (3,)), ((3,), (5,)), ((7, 5), (3, 4)), ((6, 8), (4, 3)), ((3, 7, 4), (2, 3, 4))])
+def test_adaptive_windows_of_different_sizes(which, reduce, extents, sizes):
+    def forward(image):
+        out = np.zeros((*image.shape[:2], *sizes))
+        for place in np.ndindex(*sizes):
+            window = tuple(slice(x*i // o, -(-x*(i + 1) // o)) for x, i, o in zip(extents, place, sizes))
+            out[(..., *place)] = reduce(image[(..., *window)].reshape(*image.shape[:2], -1), -1)
+        return out
+    rank, define = len(sizes), dict(zip(("OT", "OH", "OW")[3 - len(sizes):], sizes))
+    image = image_of((2, 3, *extents))
+    check("pool_nchw", "adaptive_%s_pool%dd_%s" % (which, rank, ("ncw", "nchw", "ncdhw")[rank - 1]), define, [image], forward)
+    if rank == 2:
+        check("pool", "adaptive_%s_pool2d" % which, define, [np.moveaxis(image, 1, -1)], lambda x: np.moveaxis(forward(np.moveaxis(x, -1, 1)), 1, -1))

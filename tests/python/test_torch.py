@@ -128,6 +128,17 @@ def test_several_outputs_some_of_which_are_no_floats():
     assert not whole(x).requires_grad
 
 
+def test_results_that_are_no_floats_in_a_graph():
+    mixed, whole = tilec.torch.op(tilec.compile("function mixed(X[N], I[N]) -> (Y, Z, J) { Y = exp(X); Z = X * X; J = I + 1; }")), tilec.torch.op(tilec.compile("function whole(X[N]) -> (J) { J = i32(X); }"))
+    x, i = torch.randn(4, dtype=torch.float64, requires_grad=True), torch.arange(4)
+    y, z, j = torch.compile(lambda x, i: mixed(x, i), fullgraph=True, backend="aot_eager")(x, i)
+    assert y.requires_grad and not j.requires_grad and j.tolist() == [1, 2, 3, 4]
+    torch.testing.assert_close(torch.autograd.grad(z.sum(), x)[0], 2 * x.detach())
+    for call in (torch.compile(lambda x: whole(x), fullgraph=True, backend="aot_eager"), whole.overload):
+        made = call(x)
+        assert made.dtype is torch.int32 and not made.requires_grad
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_element_types_of_gradients(function, dtype):
     values = draw(*SHAPES, dtype=dtype)

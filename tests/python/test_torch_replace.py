@@ -2,6 +2,7 @@
 import copy
 import os
 import pickle
+import re
 
 import pytest
 
@@ -17,8 +18,8 @@ from tilec._torch_replace import LAYERS
 DATABASE = {info.module_cls: info for info in module_db}
 # Samples of the database that are not replaced, by the reason that the report gives.
 LEFT = {
-    nn.AdaptiveAvgPool1d: "windows of equal sizes", nn.AdaptiveAvgPool2d: "windows of equal sizes", nn.AdaptiveAvgPool3d: "windows of equal sizes",
-    nn.AdaptiveMaxPool1d: "windows of equal sizes", nn.AdaptiveMaxPool2d: "windows of equal sizes", nn.AdaptiveMaxPool3d: "windows of equal sizes",
+    nn.AdaptiveAvgPool1d: "None is", nn.AdaptiveAvgPool2d: "None is", nn.AdaptiveAvgPool3d: "None is",
+    nn.AdaptiveMaxPool1d: "None is|return_indices", nn.AdaptiveMaxPool2d: "None is|return_indices", nn.AdaptiveMaxPool3d: "None is|return_indices",
     nn.MaxPool1d: "return_indices", nn.MaxPool2d: "return_indices", nn.MaxPool3d: "return_indices",
     nn.RNNCell: "nonlinearity='relu'", nn.BCELoss: "weight is given", nn.BCEWithLogitsLoss: "weight is given", nn.KLDivLoss: "log_target=True", nn.PoissonNLLLoss: "the function of std/ has",
     nn.InstanceNorm1d: "track_running_stats", nn.InstanceNorm2d: "track_running_stats", nn.InstanceNorm3d: "track_running_stats",
@@ -67,11 +68,11 @@ def test_samples_of_the_database(kind, training):
         twin = copy.deepcopy(module)
         report = tilec.torch.replace(module)
         if report.left:
-            assert LEFT[kind] in report.left["(the model)"]
+            assert re.search(LEFT[kind], report.left["(the model)"])
             continue
         covered += 1
         torch.testing.assert_close(run(module, sample.forward_input), run(twin, sample.forward_input), rtol=1e-6, atol=1e-8, equal_nan=True)
-    assert covered or "Adaptive" in kind.__name__
+    assert covered
 
 
 DYNAMIC = [nn.Conv2d(3, 8, 3, padding=1), nn.ConvTranspose2d(3, 2, 3), nn.BatchNorm2d(3), nn.BatchNorm2d(3).eval(), nn.MaxPool2d(3, 2, ceil_mode=True), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1),
@@ -119,6 +120,7 @@ OPTIONS = [
     (lambda: nn.InstanceNorm1d(3, affine=True), (3, 6)), (lambda: nn.LocalResponseNorm(3, 1e-2), (2, 5, 4)), (lambda: nn.PReLU(3), (2, 3, 4, 5)), (lambda: nn.PReLU(3), (2, 3)), (lambda: nn.PReLU(), (2, 3, 4)),
     (lambda: nn.Softmax(1), (2, 3, 4, 5)), (lambda: nn.LogSoftmax(0), (4, 3)), (lambda: nn.GLU(1), (2, 4, 3)), (lambda: nn.GELU("tanh"), (3, 4)), (lambda: nn.Softplus(2, 1), (3, 4)),
     (lambda: nn.Hardtanh(-2.5, 0.5), (3, 4)), (lambda: nn.Threshold(0.1, -20), (3, 4)), (lambda: nn.ReLU(inplace=True), (3, 4)), (lambda: nn.LeakyReLU(-0.2), (3, 4)), (lambda: nn.AdaptiveAvgPool2d((1, 1)), (2, 3, 4, 5)),
+    (lambda: nn.AdaptiveAvgPool2d((3, 4)), (2, 3, 7, 6)), (lambda: nn.AdaptiveMaxPool1d(3), (2, 3, 7)), (lambda: nn.AdaptiveMaxPool3d((2, 1, 3)), (1, 2, 3, 4, 5)),
     (lambda: nn.Embedding(7, 3, padding_idx=2), (2, 4)), (lambda: nn.Bilinear(3, 4, 2), None),
 ]
 
@@ -197,7 +199,7 @@ def test_why_modules_are_left():
 
     for module, reason in ((Own(2, 2), "forward of its own"), (nn.LazyLinear(3), "call it once"), (nn.Conv2d(1, 1, 1, dtype=torch.complex64), "none of Tile's types"),
                            (nn.Linear(2, 2, device="meta"), "weight lies on meta"), (nn.MaxPool2d(2, return_indices=True), "return_indices"), (nn.Softmax(), "dim=None"),
-                           (nn.Embedding(3, 2, max_norm=1.0), "max_norm=1.0"), (nn.AdaptiveAvgPool2d(2), "equal sizes"), (nn.LSTM(2, 2), "no layer of std/")):
+                           (nn.Embedding(3, 2, max_norm=1.0), "max_norm=1.0"), (nn.AdaptiveAvgPool2d((2, None)), "None is the image's own size"), (nn.LSTM(2, 2), "no layer of std/")):
         kind = type(module)
         report = tilec.torch.replace(module)
         assert type(module) is kind and not report.replaced and reason in report.left["(the model)"]
@@ -216,8 +218,8 @@ def test_attributes_that_change_change_the_function():
     torch.testing.assert_close(module(x), twin(x), rtol=1e-4, atol=1e-5)
     pool = nn.AdaptiveAvgPool2d(1)
     tilec.torch.replace(pool)
-    with pytest.raises(ValueError, match="output_size=3 cannot be"):
-        pool.output_size = 3
+    with pytest.raises(ValueError, match="output_size=None cannot be"):
+        pool.output_size = None
 
 
 def test_a_model_is_trained_as_it_was():
@@ -260,8 +262,17 @@ def test_output_sizes_of_transposed_convolutions():
     torch.testing.assert_close(module(x, output_size=[10, 9]), twin(x, output_size=[10, 9]))
 
 
+def test_shapes_that_a_layer_does_not_take():
+    norm, conv, linear = nn.LayerNorm((3, 4)), nn.Conv2d(2, 3, 3), nn.Linear(4, 2)
+    for module, shape, words in ((norm, (2, 4, 3), "normalized_shape is \\[3, 4\\]"), (conv, (1, 3, 8, 8), "assumes|GC|CI|channels"), (linear, (2, 5), "`CI` is 5 in `X` but 4 in `weight`")):
+        tilec.torch.replace(module)
+        with pytest.raises(ValueError, match=words):
+            module(torch.ones(shape))
+
+
 def test_labels_out_of_range():
     table = nn.Embedding(4, 2)
     tilec.torch.replace(table)
+    assert table(torch.zeros(2, 0, dtype=torch.long)).shape == (2, 0, 2)
     with pytest.raises(tilec.ShapeError, match="4"):
         table(torch.tensor([1, 4]))
