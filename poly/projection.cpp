@@ -14,7 +14,7 @@
 namespace tilec::poly {
 namespace {
 
-constexpr std::array<std::int64_t, 2> window{24, 16};
+constexpr std::array<std::int64_t, 2> window{24, 16}, small_window{12, 6};  // small: of a box, where every place has a point
 constexpr std::int64_t most_points = 50'000, most_looks = 400'000;  // of a class: some 30 ms
 
 struct Form { lattice::Vector coefficients; std::int64_t constant = 0; };
@@ -113,11 +113,12 @@ void add_points(const Statement& of_class, const std::vector<Form>& forms, std::
   projection.whole = projection.whole && all;
 }
 
-Axis axis_of(std::string name, std::int64_t low, std::int64_t extent, std::size_t place) { return {std::move(name), low, extent, std::min(extent, window[place])}; }
+Axis axis_of(std::string name, std::int64_t low, std::int64_t extent, std::int64_t most) { return {std::move(name), low, extent, std::min(extent, most)}; }
 
 Projection on_indices(const Statement& statement, const std::vector<Layer>& layers, const std::vector<std::size_t>& indices) {
   Projection projection;
-  for (const std::size_t k : indices) projection.axes.push_back(axis_of(statement.indices[k], low_of(statement, k), statement.domain[k].extent->get(), projection.axes.size()));
+  const bool is_box = layers.size() == 1 && statement.domain.size() == statement.indices.size();
+  for (const std::size_t k : indices) projection.axes.push_back(axis_of(statement.indices[k], low_of(statement, k), statement.domain[k].extent->get(), (is_box ? small_window : window)[projection.axes.size()]));
   for (std::size_t c = 0; c < layers.size(); ++c) {
     std::vector<Form> forms;
     for (const std::size_t k : indices) forms.push_back(layers[c].indices[k]);
@@ -129,7 +130,7 @@ Projection on_indices(const Statement& statement, const std::vector<Layer>& laye
 Projection on_elements(const Program& program, const Statement& statement, const std::vector<Layer>& layers, const std::vector<std::size_t>& dimensions) {
   Projection projection;
   const Tensor& tensor = program.tensor(statement.target.tensor);
-  for (const std::size_t d : dimensions) projection.axes.push_back(axis_of(statement.target.element[d].print(statement.indices), 0, tensor.shape[d].get(), projection.axes.size()));
+  for (const std::size_t d : dimensions) projection.axes.push_back(axis_of(statement.target.element[d].print(statement.indices), 0, tensor.shape[d].get(), window[projection.axes.size()]));
   for (std::size_t c = 0; c < layers.size(); ++c) {
     std::vector<Form> forms;
     for (const std::size_t d : dimensions) forms.push_back(form_of(layers[c].statement->target.element[d]));
