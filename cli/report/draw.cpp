@@ -101,7 +101,7 @@ class Chart {
     std::map<std::pair<int, int>, std::pair<std::string, std::size_t>> names;  // of points that lie upon one another
     for (const Roofline::Point& point : of_.points) {
       svg += drawn(point);
-      if (point.measured) continue;
+      if (point.name.empty()) continue;
       auto& [text, count] = names[{static_cast<int>(x_(point.intensity) / 8), static_cast<int>(y_(point.rate) / 8)}];
       if (++count <= 6) text += (text.empty() ? "" : ", ") + point.name;
       if (count == 7) text += " …";

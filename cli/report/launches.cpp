@@ -92,7 +92,7 @@ Roofline roofline_of(const Report& report, const std::vector<Row>& rows) {
       if (ms <= 0) return;
       const double rate = row.operations / (ms * 1e-3);
       const std::string title = fmt::format("{}. {}: {}, {:.3g} operations a byte, {} {}", k + 1, row.name, scaled(rate, " operations/s"), intensity, milliseconds(ms), measured ? "measured" : "predicted");
-      roofline.points.push_back({fmt::format("{}", k + 1), title, intensity, rate, measured});
+      roofline.points.push_back({measured && row.predicted.milliseconds > 0 ? std::string() : fmt::format("{}", k + 1), title, intensity, rate, measured});
     };
     add(row.predicted.milliseconds, false);
     if (row.measured) add(*row.measured, true);

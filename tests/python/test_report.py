@@ -233,7 +233,6 @@ def test_long_code_is_cut_and_says_so(tmp_path):
     ("std/conv.tile", ("--function", "conv2d", "--grad", "--size", "N=1,H=8,W=8,CI=2,KH=3,KW=3,CO=2")),
     ("samples/strided_conv.tile", ("--grad", "--grad", "--size", "N=1,H=9,W=9,CI=2,KH=2,KW=2,CO=2")),
     ("samples/max_pool.tile", ("--forward", "--size", "N=1,H=8,W=8,C=2")),
-    ("samples/matmul.tile", ("--vmap", "--size", "M=3,K=4,N=5,batch=2")),
 ])
 def test_programs_of_the_library(tmp_path, path, words):
     done = tilec("report", ROOT / path, *words, "-o", "page.html", cwd=tmp_path)
