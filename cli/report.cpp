@@ -68,7 +68,7 @@ Part part_of(const Session& session, const codegen::Request& request, std::strin
     part.workspace = runtime::layout_of(*part.stages.lowered, request).workspace;
     return part;
   }
-  const codegen::Package package = timed("code", [&] { return runtime::assemble(*part.stages.lowered, request); });
+  const codegen::Package package = timed("machine code", [&] { return runtime::assemble(*part.stages.lowered, request); });
   part.workspace = package.workspace;
   part.measured = measure(*runtime::load(package, request), session.options.seed);
   return part;
@@ -114,7 +114,7 @@ int report_command(const Options& options) {
   const bool compiles = request.target.family != Target::Family::Reference;
   if (!compiles && (options.vjp || options.measure)) throw UsageError{fmt::format("{} is about what is compiled, and the interpreter compiles nothing", options.vjp ? "--vjp" : "--measure"), "choose a target that compiles: `cpu`, `opencl` or `cuda`"};
   if (options.measure && request.threads_hint == 0) request.threads_hint = 1;  // as the model predicts
-  Report page{{}, session.sources, *session.file, request, {}, {}, {}, {}};
+  Report page{{}, session.sources, *session.file, session.entry(), request, {}, {}, {}, {}};
   if (!(options.vjp ? add_pair(session, request, page) : add_program(session, request, page))) return session.report();
   if (page.name.empty()) page.name = session.sources[0].name;
   put(report::page(page), options);

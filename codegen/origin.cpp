@@ -26,11 +26,12 @@ void Origins::add(const lang::File& file) {
   for (const auto& item : file.items) {
     const auto* function = std::get_if<lang::Function>(&item);
     if (!function) continue;
+    for (const lang::Input& input : function->inputs) places_.push_back({input.span, function, true});
     for (const lang::Statement& statement : function->statements) {
       if (std::holds_alternative<std::monostate>(statement.node)) continue;
       position.emplace(&statement, places_.size());
       own_[function].insert(places_.size());
-      places_.push_back({statement.span, function});
+      places_.push_back({statement.span, function, false});
     }
   }
   for (const lang::Mention& mention : lang::mentions(file)) {
@@ -59,12 +60,12 @@ Origin Origins::behind(std::size_t place) const {
   return found;
 }
 
-Origin Origins::at(lang::Span span) const {
+std::optional<std::size_t> Origins::at(lang::Span span) const {
   for (std::size_t k = 0; k < places_.size(); ++k) {
     const lang::Span& place = places_[k].span;
-    if (!span.empty() && place.source == span.source && place.begin <= span.begin && span.end <= place.end) return {k};
+    if (!span.empty() && place.source == span.source && place.begin <= span.begin && span.end <= place.end) return k;
   }
-  return {};
+  return std::nullopt;
 }
 
 std::vector<Origin> Origins::of(const poly::Program& program) const {
@@ -72,8 +73,9 @@ std::vector<Origin> Origins::of(const poly::Program& program) const {
   std::map<poly::TensorId, Origin> of_readers;
   for (std::size_t k = nodes.size(); k-- > 0;) {
     const poly::Node& node = program.nodes[k];
-    nodes[k] = at(span_of(node));
-    if (nodes[k].empty())
+    const std::optional<std::size_t> place = at(span_of(node));
+    if (place) nodes[k].insert(*place);
+    if (!place || places_[*place].is_input)
       for (const poly::TensorId id : autodiff::targets(node)) nodes[k].insert(of_readers[id].begin(), of_readers[id].end());
     for (const poly::TensorId id : autodiff::operands(node)) of_readers[id].insert(nodes[k].begin(), nodes[k].end());
   }

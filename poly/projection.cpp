@@ -14,8 +14,9 @@
 namespace tilec::poly {
 namespace {
 
-constexpr std::array<std::int64_t, 2> window{24, 16};
-constexpr std::int64_t most_points = 50'000, most_looks = 400'000;  // of a class: some 30 ms
+constexpr std::array<std::int64_t, 2> window{24, 16}, small_window{12, 6};  // small: of a box, where every place has a point
+constexpr std::int64_t most_points = 10'000, most_looks = 80'000;  // of a class: some 7 ms
+constexpr std::int64_t looks_for_a_place = 2'000;
 
 struct Form { lattice::Vector coefficients; std::int64_t constant = 0; };
 // A class over its own indices, and each index of the statement as a form of them.
@@ -86,6 +87,28 @@ std::set<std::size_t> tied(const std::vector<Row>& rows, const std::vector<Form>
   return found;
 }
 
+// Whether the class has a point at this place, where points are too many to go through all.
+bool has_point(std::vector<Row> rows, const std::vector<Form>& forms, const std::array<std::int64_t, 2>& place, const Box& outer, bool& proven) {
+  for (std::size_t a = 0; a < forms.size(); ++a) rows.push_back({forms[a].coefficients, (Exact(forms[a].constant) - place[a]).get(), 1, 1});
+  Box box = outer;
+  tighten(rows, box);
+  proven = box.empty;
+  std::int64_t budget = looks_for_a_place;
+  return !box.empty && find_point(rows, box, budget, proven).has_value();
+}
+
+void add_places(const std::vector<Row>& rows, const std::vector<Form>& forms, const Box& box, std::size_t number, Projection& projection) {
+  const std::vector<Axis>& axes = projection.axes;
+  const std::int64_t up = axes.size() > 1 ? axes[1].low : 0, top = axes.size() > 1 ? up + axes[1].shown : 1;
+  for (std::int64_t i = axes[0].low; i < axes[0].low + axes[0].shown; ++i)
+    for (std::int64_t k = up; k < top; ++k) {
+      bool proven = false;
+      if (projection.points.contains({i, k})) continue;
+      if (has_point(rows, forms, {i, k}, box, proven)) projection.points.emplace(std::array{i, k}, number);
+      else if (!proven) projection.whole = false;
+    }
+}
+
 void add_points(const Statement& of_class, const std::vector<Form>& forms, std::size_t number, Projection& projection) {
   const std::size_t n = of_class.indices.size();
   std::vector<Row> rows = rows_of(of_class);
@@ -110,14 +133,15 @@ void add_points(const Statement& of_class, const std::vector<Form>& forms, std::
     projection.points.emplace(place, number);
     return true;
   }, most_looks);
-  projection.whole = projection.whole && all;
+  if (!all) add_places(rows, forms, box, number, projection);
 }
 
-Axis axis_of(std::string name, std::int64_t low, std::int64_t extent, std::size_t place) { return {std::move(name), low, extent, std::min(extent, window[place])}; }
+Axis axis_of(std::string name, std::int64_t low, std::int64_t extent, std::int64_t most) { return {std::move(name), low, extent, std::min(extent, most)}; }
 
 Projection on_indices(const Statement& statement, const std::vector<Layer>& layers, const std::vector<std::size_t>& indices) {
   Projection projection;
-  for (const std::size_t k : indices) projection.axes.push_back(axis_of(statement.indices[k], low_of(statement, k), statement.domain[k].extent->get(), projection.axes.size()));
+  const bool is_box = layers.size() == 1 && statement.domain.size() == statement.indices.size();
+  for (const std::size_t k : indices) projection.axes.push_back(axis_of(statement.indices[k], low_of(statement, k), statement.domain[k].extent->get(), (is_box ? small_window : window)[projection.axes.size()]));
   for (std::size_t c = 0; c < layers.size(); ++c) {
     std::vector<Form> forms;
     for (const std::size_t k : indices) forms.push_back(layers[c].indices[k]);
@@ -129,7 +153,7 @@ Projection on_indices(const Statement& statement, const std::vector<Layer>& laye
 Projection on_elements(const Program& program, const Statement& statement, const std::vector<Layer>& layers, const std::vector<std::size_t>& dimensions) {
   Projection projection;
   const Tensor& tensor = program.tensor(statement.target.tensor);
-  for (const std::size_t d : dimensions) projection.axes.push_back(axis_of(statement.target.element[d].print(statement.indices), 0, tensor.shape[d].get(), projection.axes.size()));
+  for (const std::size_t d : dimensions) projection.axes.push_back(axis_of(statement.target.element[d].print(statement.indices), 0, tensor.shape[d].get(), window[projection.axes.size()]));
   for (std::size_t c = 0; c < layers.size(); ++c) {
     std::vector<Form> forms;
     for (const std::size_t d : dimensions) forms.push_back(form_of(layers[c].statement->target.element[d]));
@@ -161,7 +185,7 @@ std::vector<std::size_t> indices_of(const Statement& statement, const Classes& a
 
 bool varies(const Statement& statement, std::size_t k) { return statement.domain[k].extent->get() > 1; }
 
-// Two that a row couples, else an output and a reduction, else the first ones.
+// Two that a row couples, else the longest output and the longest reduction, else the first ones.
 std::vector<std::size_t> telling_indices(const Statement& statement) {
   const std::size_t n = statement.indices.size();
   std::vector<std::size_t> kept, reduced;
@@ -175,7 +199,8 @@ std::vector<std::size_t> telling_indices(const Statement& statement) {
     here.resize(2);
     return here;
   }
-  if (!kept.empty() && !reduced.empty()) return {kept.front(), reduced.front()};
+  const auto longest = [&](const std::vector<std::size_t>& among) { return *std::ranges::max_element(among, {}, [&](std::size_t k) { return statement.domain[k].extent->get(); }); };
+  if (!kept.empty() && !reduced.empty()) return {longest(kept), longest(reduced)};
   std::vector<std::size_t>& some = kept.empty() ? reduced : kept;
   some.resize(std::min<std::size_t>(some.size(), 2));
   return some;

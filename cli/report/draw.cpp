@@ -23,7 +23,7 @@ std::string opened(double width, double height, const std::string& label) {
 
 // ---- points of a domain
 
-constexpr double cell = 16, left = 44, below = 34, above = 8;
+constexpr double cell = 16, left = 44, below = 34, above = 18;
 
 std::int64_t shown(const poly::Projection& p, std::size_t axis) { return axis < p.axes.size() ? std::max<std::int64_t>(p.axes[axis].shown, 0) : 1; }
 
@@ -39,7 +39,9 @@ std::string caption(const poly::Projection& projection) {
 
 std::string draw(const poly::Projection& projection, const std::vector<std::string>& titles, const std::string& label) {
   const auto across = shown(projection, 0), up = shown(projection, 1);
-  const double width = left + cell * static_cast<double>(across) + 60, bottom = above + cell * static_cast<double>(up);
+  std::size_t longest = 0;
+  for (const poly::Axis& axis : projection.axes) longest = std::max(longest, axis.name.size());
+  const double width = std::max(left + cell * static_cast<double>(across) + 10, left + 20 + 7 * static_cast<double>(longest)), bottom = above + cell * static_cast<double>(up);
   const auto x = [](std::int64_t k) { return left + cell * (static_cast<double>(k) + 0.5); };
   const auto y = [&](std::int64_t k) { return bottom - cell * (static_cast<double>(k) + 0.5); };
   const auto low = [&](std::size_t axis) { return axis < projection.axes.size() ? projection.axes[axis].low : 0; };
@@ -55,7 +57,7 @@ std::string draw(const poly::Projection& projection, const std::vector<std::stri
   if (projection.axes.size() > 1)
     for (std::int64_t j = 0; j < up; j += every_up) svg += text_at(left - 4, y(j) + 4, "end", fmt::format("{}", low(1) + j));
   svg += text_at(left, bottom + 28, "start", projection.axes[0].name + " →");
-  if (projection.axes.size() > 1) svg += text_at(2, above + 6, "start", "↑ " + projection.axes[1].name);
+  if (projection.axes.size() > 1) svg += text_at(2, 10, "start", "↑ " + projection.axes[1].name);
   return svg + "</svg>";
 }
 
@@ -94,9 +96,17 @@ class Chart {
 
   std::string draw(const std::string& label) const {
     std::string svg = opened(720, 380, label) + axes();
-    for (const Roofline::Line& line : of_.memory) svg += slope(line);
+    for (std::size_t k = 0; k < of_.memory.size(); ++k) svg += slope(of_.memory[k], 6 + 130 * static_cast<double>(k));
     for (const Roofline::Line& line : of_.arithmetic) svg += flat(line);
-    for (std::size_t k = 0; k < of_.points.size(); ++k) svg += point(of_.points[k]);
+    std::map<std::pair<int, int>, std::pair<std::string, std::size_t>> names;  // of points that lie upon one another
+    for (const Roofline::Point& point : of_.points) {
+      svg += drawn(point);
+      if (point.name.empty()) continue;
+      auto& [text, count] = names[{static_cast<int>(x_(point.intensity) / 8), static_cast<int>(y_(point.rate) / 8)}];
+      if (++count <= 6) text += (text.empty() ? "" : ", ") + point.name;
+      if (count == 7) text += " …";
+    }
+    for (const auto& [place, name] : names) svg += "<g class=\"predicted\">" + text_at(8.0 * place.first + 14, 8.0 * place.second + 8, "start", name.first) + "</g>";
     return svg + "</svg>";
   }
 
@@ -118,12 +128,12 @@ class Chart {
   }
 
   // What a level of memory allows: from the left edge or the bottom to the highest roof.
-  std::string slope(const Roofline::Line& line) const {
+  std::string slope(const Roofline::Line& line, double indent) const {
     const double right = std::min(peak() / line.rate, std::pow(10.0, x_.high));
     const double start = std::max(std::pow(10.0, x_.low), std::pow(10.0, y_.low) / line.rate);
     if (start >= right) return {};
     const double x = x_(start), y = y_(start * line.rate), angle = std::atan2(y_(right * line.rate) - y, x_(right) - x) * 180 / 3.14159265;
-    return fmt::format("<path class=\"roof\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/><text transform=\"translate({:.1f} {:.1f}) rotate({:.1f})\" dx=\"6\" dy=\"-4\">{}</text>", x, y, x_(right), y_(right * line.rate), x, y, angle, escaped(line.name));
+    return fmt::format("<path class=\"roof\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/><text transform=\"translate({:.1f} {:.1f}) rotate({:.1f})\" dx=\"{:.0f}\" dy=\"-4\">{}</text>", x, y, x_(right), y_(right * line.rate), x, y, angle, std::hypot(x_(right) - x, y_(right * line.rate) - y) < indent + 120 ? 6 : indent, escaped(line.name));
   }
 
   std::string flat(const Roofline::Line& line) const {
@@ -132,10 +142,8 @@ class Chart {
     return fmt::format("<path class=\"roof\" d=\"M{:.1f} {:.1f}H690\"/>", from, y_(line.rate)) + text_at(690, y_(line.rate) - 5, "end", line.name);
   }
 
-  std::string point(const Roofline::Point& point) const {
-    const double x = x_(point.intensity), y = y_(point.rate);
-    return fmt::format("<g class=\"{}\"><title>{}</title><circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"/>{}</g>", point.measured ? "measured" : "predicted", escaped(point.title), x, y,
-                       point.measured ? std::string() : text_at(x + 8, y + 4, "start", point.name));
+  std::string drawn(const Roofline::Point& point) const {
+    return fmt::format("<g class=\"{}\"><title>{}</title><circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"/></g>", point.measured ? "measured" : "predicted", escaped(point.title), x_(point.intensity), y_(point.rate));
   }
 
   const Roofline& of_;

@@ -26,6 +26,7 @@ struct Report {
   std::string name;                                    // of the program, or of its file
   const std::vector<lang::Source>& sources;
   const lang::File& file;
+  const lang::Function* entry;                         // that is compiled
   const codegen::Request& request;
   std::optional<poly::Program> derivative;             // in the text's own sizes, where one was asked for
   std::vector<Part> parts;
