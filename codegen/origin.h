@@ -2,9 +2,10 @@
 //
 //   E = exp(X); Y = E / S;   and a plan that computes E where Y reads it   ⇒   the launch of Y is of both statements
 //
-// A statement of a Program keeps its place in the text, and so do its gradient, its classes and the parts that a plan cuts it into. One whose place is
-// an input (the sum of an input's cotangents, an operand copied in a better order), or that has none, is of those that read it too. What a plan computes inside others makes these of both. A statement of the text that
-// calls a function is behind all that the function's statements made.
+// A statement of a Program keeps its place in the text, and so do its gradient, its classes and the parts that a plan cuts it into. One
+// whose place is an input (the sum of an input's cotangents, an operand copied in a better order), or that has none, is also of the
+// statements that read it. A statement that a plan computes inside others makes these of both. A statement of the text that calls a
+// function is behind all that the function's statements made.
 #pragma once
 
 #include <cstddef>

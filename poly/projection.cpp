@@ -164,22 +164,24 @@ Projection on_elements(const Program& program, const Statement& statement, const
 
 // No lattice and no division has a say in its indices.
 bool is_plain(const Classes& all, const Component& part) {
-  return part.identity && std::ranges::none_of(part.members, [&](std::size_t m) {
-    if (!all.divisions) return false;
+  if (!part.identity || !all.divisions) return part.identity;
+  for (const std::size_t m : part.members) {
+    if (all.divisions->start[m] != 0) return false;
     for (std::size_t i = 0; i < all.divisions->l.size(); ++i)
-      if (all.divisions->l[i][m] != (i == m)) return true;
-    return all.divisions->start[m] != 0;
-  });
+      if (all.divisions->l[i][m] != (i == m)) return false;
+  }
+  return true;
 }
 
 // Of a part that a lattice couples: those of the statement's indices that its coordinates move, two at most.
 std::vector<std::size_t> indices_of(const Statement& statement, const Classes& all, const Component& part) {
   std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < all.indices.size() && found.size() < 2; ++i) {
+  for (std::size_t i = 0; i < all.indices.size(); ++i) {
     const bool moves = std::ranges::any_of(part.members, [&](std::size_t m) { return all.divisions ? all.divisions->l[i][m] != 0 : i == m; });
     const auto at = std::ranges::find(statement.indices, all.indices[i]);
     if (moves && at != statement.indices.end()) found.push_back(static_cast<std::size_t>(at - statement.indices.begin()));
   }
+  found.resize(std::min<std::size_t>(found.size(), 2));
   return found;
 }
 

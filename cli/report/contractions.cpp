@@ -18,7 +18,7 @@ namespace {
 
 using codegen::grouped;
 
-constexpr std::size_t most_contractions = 24, most_classes = 16;
+constexpr std::size_t most_contractions = 24, most_classes = 16, most_taps = 6;
 
 std::string count_of(const std::optional<std::int64_t>& value) { return value ? grouped(*value) : "too many to count"; }
 
@@ -27,10 +27,13 @@ bool is_drawn(const poly::Node& node, const poly::Analysis& analysis) {
   return statement && (statement->aggregation != poly::Aggregation::Assign || analysis.course == poly::Course::Split);
 }
 
-std::string class_title(const poly::AnalysedClass& one) {
-  const std::string taps = one.tap_list.empty() ? std::string() : fmt::format(", taps {}", fmt::join(one.tap_list, "; "));
-  return fmt::format("{}: {} points{}", one.element, count_of(one.points), taps);
+std::string taps_of(const poly::AnalysedClass& one) {
+  const std::size_t shown = std::min(most_taps, one.tap_list.size());
+  const std::string more = one.tap_list.size() > shown ? fmt::format("; and {} more", one.tap_list.size() - shown) : "";
+  return fmt::format("{}{}", fmt::join(one.tap_list.begin(), one.tap_list.begin() + static_cast<std::ptrdiff_t>(shown), "; "), more);
 }
+
+std::string class_title(const poly::AnalysedClass& one) { return fmt::format("{}: {} points{}{}", one.element, count_of(one.points), one.tap_list.empty() ? "" : ", taps ", taps_of(one)); }
 
 std::string class_table(const poly::Analysis& analysis) {
   const bool taps = std::ranges::any_of(analysis.classes, [](const auto& one) { return !one.tap_list.empty(); }), guards = std::ranges::any_of(analysis.classes, [](const auto& one) { return !one.guards.empty(); });
@@ -39,7 +42,7 @@ std::string class_table(const poly::Analysis& analysis) {
   for (std::size_t k = 0; k < std::min(most_classes, analysis.classes.size()); ++k) {
     const poly::AnalysedClass& one = analysis.classes[k];
     html += fmt::format("<tr><td><span class=\"swatch\" style=\"--c: {}\"></span></td><td><code>{}</code></td><td class=\"number\">{}</td><td class=\"number\">{}</td>", k, escaped(one.element), count_of(one.points), one.taps ? grouped(*one.taps) : "as the bounds leave");
-    if (taps) html += fmt::format("<td>{}</td>", escaped(fmt::format("{}", fmt::join(one.tap_list, "; "))));
+    if (taps) html += fmt::format("<td>{}</td>", escaped(taps_of(one)));
     if (guards) html += fmt::format("<td>{}</td>", escaped(fmt::format("{}", fmt::join(one.guards, ", "))));
     html += "</tr>\n";
   }

@@ -101,7 +101,8 @@ void add_range(Chunks& chunks, const Report& report, const Origins& origins, con
     chunks.push_back({text.substr(span.begin, span.end - span.begin), behind});
     at = span.end;
   }
-  chunks.push_back({text.substr(at, range.end - at) + "\n", {}});
+  chunks.push_back({text.substr(at, range.end - at), {}});
+  if (range.end == range.begin || text[range.end - 1] != '\n') chunks.push_back({"\n", {}});
 }
 
 // Those that something came from, and those from whose calls it came.

@@ -150,34 +150,61 @@ def test_a_call_is_linked_with_what_the_function_made(tmp_path):
     assert ids(piece(program, "A[")) == ids(piece(source, "A = twice"))
 
 
+def pictures(page):
+    """Domains, and elements: of each picture the class at each place, counted from the window's lowest values."""
+    domains, elements = [], []
+    for svg in page.all("svg"):
+        paths = [e for e in page.all("path") if is_in(e, svg)]
+        if "points of the domain" not in svg["aria-label"] and "elements by" not in svg["aria-label"]:
+            continue
+        (grid,) = [e["d"] for e in paths if e["class"] == "grid"]
+        places = [[int(n) for n in place] for place in re.findall(r"M(\d+) (\d+)", grid)]
+        left, bottom = min(x for x, _ in places), max(y for _, y in places)
+        found = {}
+        for path in paths:
+            if path["class"] == "points":
+                for x, y in re.findall(r"M(\d+) (\d+)", path["d"]):
+                    assert [int(x), int(y)] in places
+                    found[(int(x) - left) // 16, (bottom - int(y)) // 16] = int(path["style"].split(":")[1])
+        (domains if "domain" in svg["aria-label"] else elements).append(found)
+    return domains, elements
+
+
+N, R = 20, 4
+DRAWN = [  # a statement, the places of its domain's picture, and of its elements'
+    ("Y[i: N] = +(X[(i + 2*j)/3] * K[j]), 0 <= j < R", {(i, j) for i in range(N) for j in range(R) if (i + 2 * j) % 3 == 0 and (i + 2 * j) // 3 < N}, {(i, 0) for i in range(N)}),
+    ("Y[i + 5*j, 2*i + j: 40, 40] = +(X[i] * K[j])", {(i, j) for i in range(N) for j in range(R) if i + 5 * j < 40 and 2 * i + j < 40}, {(i + 5 * j, 2 * i + j) for i in range(N) for j in range(R)}),
+    ("Y[4*i + 6*j + 1: 60] = +(X[i] * K[j])", {(i, j) for i in range(N) for j in range(R) if 4 * i + 6 * j + 1 < 60}, {(4 * i + 6 * j + 1, 0) for i in range(N) for j in range(R)}),
+    ("Y[i: N] = +(X[j]), 2*j <= i + 3", {(i, j) for i in range(N) for j in range(N) if 2 * j <= i + 3}, None),
+    ("Y[i: N] = +(X[j]), i - j < 3, j <= i, j >= 2", {(i - 2, j - 2) for i in range(2, N) for j in range(2, N) if 0 <= i - j < 3}, {(i, 0) for i in range(2, N)}),
+    ("Y[i, k: N, 900] = +(X[j]), j <= i + k", None, {(i, k) for i in range(N) for k in range(16)}),
+]
+
+
+@pytest.mark.parametrize("statement, domain, elements", DRAWN, ids=[statement for statement, _, _ in DRAWN])
+def test_pictures_have_the_points_that_there_are(tmp_path, statement, domain, elements):
+    page = page_of(tmp_path, "function f(X[N], K[R]) -> (Y) { %s; }\n" % statement, "--target", "reference", "--size", "N=%d,R=%d" % (N, R))
+    drawn = pictures(page)
+    if domain is not None:
+        assert set(drawn[0][0]) == {(i, j) for i, j in domain if i < 24 and j < 16}
+    if elements is None or not drawn[1]:
+        assert elements is None or len(elements) in (N, 16 * N)   # all are written: there is nothing to see
+    else:
+        assert set(drawn[1][0]) == {(i, j) for i, j in elements if i < 24 and j < 16}
+    assert "not every point" not in page.all("body")[0]["text"]
+
+
 def test_points_have_the_colour_of_their_class(tmp_path):
     page = page_of(tmp_path, SCATTER, "--size", "X=75,R=3")
-    domain, elements = [e for e in page.all("svg") if "points of" in e["aria-label"] or "elements by" in e["aria-label"]]
-
-    def places(svg):
-        found = {}
-        for path in page.all("path", **{"class": "points"}):
-            if is_in(path, svg):
-                for x, y in re.findall(r"M(\d+) (\d+)", path["d"]):
-                    found[(int(x) - 52) // 16, (int(y) - 26) // 16] = int(path["style"].split(":")[1])
-        return found
-
-    seen = places(elements)
+    (domain,), (elements,) = pictures(page)
+    seen = elements
     classes = {residue: seen[residue, 0] for residue in range(3)}
     assert len(set(classes.values())) == 3
     assert seen == {(i, 0): classes[i % 3] for i in range(24)}
-    points = places(domain)                                 # k from the bottom
-    assert points == {(x, 2 - k): classes[(2 * k - 2) % 3] for x in range(24) for k in range(3) if 3 * x + 2 * k - 2 >= 0}
+    assert domain == {(x, k): classes[(2 * k - 2) % 3] for x in range(24) for k in range(3) if 3 * x + 2 * k - 2 >= 0}
     table = [e["text"] for e in page.all("tr") if "dI[" in e["text"]]
     assert any("dI[3*q]" in row and "75" in row and "k = 1" in row for row in table)
     assert "the first 24 of 75 values of x" in page.all("body")[0]["text"]
-
-
-def test_a_domain_is_drawn_with_its_gaps(tmp_path):
-    page = page_of(tmp_path, "function (X[N]) -> (Y) { Y[i: N] = +(X[j]), j <= i; }\n", "--size", "N=10")
-    svg = next(e for e in page.all("svg") if "points of the domain" in e["aria-label"])
-    path = next(e for e in page.all("path", **{"class": "points"}) if is_in(e, svg))
-    assert path["d"].count("M") == 55
 
 
 def test_the_table_of_launches_has_their_operations_and_bytes(tmp_path):
