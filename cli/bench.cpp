@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "cli/roof.h"
 #include "cli/session.h"
+#include "codegen/figures.h"
 #include "codegen/report.h"
 #include "lang/render.h"
 #include "runtime/error.h"

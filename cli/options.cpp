@@ -155,7 +155,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   const std::string& c = options.command;
   auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
   app->set_help_flag("-h,--help", "show this");
-  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile, NAME=2x3xf32 for inputs whose shape or type these leave open" : c == "lsp" ? "none: texts come from the editor" : c == "compare" ? "two files of `tilec bench --json`, the older first; a row that a file has several times has the widest of its intervals. Exit 1: a row is slower" : c == "bench" || c == "tune" ? "the file, then NAME=VALUE for inputs; those left out are random, where --size or others tell their shape" : c == "run" ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs" : c == "show" || c == "grad" || c == "build" ? "the file, then NAME=2x3xf32 for inputs whose shape or type it leaves open" : "files of Tile")->type_name("");
+  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile, NAME=2x3xf32 for inputs whose shape or type these leave open" : c == "lsp" ? "none: texts come from the editor" : c == "compare" ? "two files of `tilec bench --json`, the older first; a row that a file has several times has the widest of its intervals. Exit 1: a row is slower" : c == "bench" || c == "tune" ? "the file, then NAME=VALUE for inputs; those left out are random, where --size or others tell their shape" : c == "run" ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs" : c == "show" || c == "grad" || c == "build" || c == "report" ? "the file, then NAME=2x3xf32 for inputs whose shape or type it leaves open" : "files of Tile")->type_name("");
   add_common_options(*app, options, raw);
   if (c == "run" || c == "bench" || c == "tune" || c == "grad" || c == "show" || c == "build" || c == "explain" || c == "report") add_program_options(*app, options, raw);
   if (c == "check") {
@@ -278,7 +278,7 @@ bool looks_like_file(std::string_view word) { return word == "-" || word.find_fi
 // `X=2x3xf32` behind the file: what an input is, where nothing is run.
 void read_forms(Options& options) {
   const std::string& c = options.command;
-  if (c != "show" && c != "grad" && c != "build" && c != "explain") return;
+  if (c != "show" && c != "grad" && c != "build" && c != "explain" && c != "report") return;
   std::vector<std::string> others;
   for (const std::string& word : options.words) {
     const auto equals = word.find('=');
