@@ -84,6 +84,7 @@ def main():
         model = nn.parallel.DistributedDataParallel(model)
     loss = train(model, given.steps, lambda images, labels: [shares(images, labels)[rank]])
     together = parameters(model)
+    dist.barrier()                                            # nobody leaves while another still reads
     dist.destroy_process_group()
     if rank == 0:
         by_shares, whole = network(), network()
