@@ -313,6 +313,19 @@ class Kernel {
     detail::check(tilec_kernel_run_on(get(), in.data(), out.data(), workspace, stream));
   }
 
+  // The same, and the milliseconds that each launch took.
+  struct Launch { std::string name; double milliseconds; };
+  std::vector<Launch> run_timed(const std::vector<const void*>& in, const std::vector<void*>& out) const {
+    counted(in.size(), out.size());
+    std::vector<double> times(tilec_kernel_launch_count(get()) + 1);
+    detail::check(tilec_kernel_run_timed(get(), in.data(), out.data(), times.data()));
+    std::vector<Launch> all;
+    for (std::size_t k = 0; const char* name = tilec_kernel_launch_name(get(), k); ++k) all.push_back({name, times[k]});
+    return all;
+  }
+
+  std::size_t code_size() const noexcept { return tilec_kernel_code_size(get()); }
+  bool adds(const std::size_t output) const noexcept { return tilec_kernel_adds(get(), output) != 0; }
   std::size_t workspace() const noexcept { return tilec_kernel_workspace(get()); }
   std::size_t device_workspace() const noexcept { return tilec_kernel_device_workspace(get()); }
   const tilec_kernel* get() const noexcept { return kernel_.get(); }
@@ -494,10 +507,19 @@ class Program {
     return {tilec_buffer_data(buffer), tilec_buffer_size(buffer)};
   }
 
-  // Writes a file that Kernel::load takes, and one for Pair::load.
-  void save(const std::string& path, const Inputs& in) const {
+  // What a call takes, before anything is compiled.
+  tilec_cost estimate(const Inputs& in) const {
     const Arguments arguments(in);
-    detail::check(tilec_save(get(), path.c_str(), arguments.data(), arguments.size()));
+    tilec_cost cost{};
+    cost.size = sizeof cost;
+    detail::check(tilec_estimate(get(), arguments.data(), arguments.size(), &cost));
+    return cost;
+  }
+
+  // Writes a file that Kernel::load takes, and one for Pair::load. `out` as in specialize.
+  void save(const std::string& path, const Inputs& in, const Results& out = {}) const {
+    const Arguments arguments(in), results(out);
+    detail::check(tilec_save_call(get(), path.c_str(), arguments.data(), arguments.size(), results.data(), results.size()));
   }
   void save_vjp(const std::string& path, const Inputs& in, const Names& wrt = {}, const Names& of = {}) const {
     const Arguments arguments(in);

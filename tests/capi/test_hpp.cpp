@@ -147,6 +147,14 @@ void what_is_saved_can_be_loaded(const std::string& folder) {
   tilec::Kernel::load(bytes_of(folder + "/hpp.tilec"))({A, B}, {tilec::tensor(c.data(), {2, 2})});
   EXPECT(c == std::vector<float>({4, 5, 10, 11}));
   EXPECT(matmul.emit("package", {A, B}) == bytes_of(folder + "/hpp.tilec"));
+  const auto C = tilec::tensor(c.data(), {2, 2});
+  matmul.save(folder + "/hpp.tilec", {A, B}, {tilec::add(C)});
+  const tilec::Kernel adding = tilec::Kernel::load(bytes_of(folder + "/hpp.tilec"));
+  EXPECT(adding.adds(0) && !adding.adds(1) && adding.code_size() > 0);
+  const auto launches = adding.run_timed({a.data(), b.data()}, {c.data()});
+  EXPECT(!launches.empty() && !launches[0].name.empty() && launches[0].milliseconds >= 0);
+  EXPECT(c == std::vector<float>({8, 10, 20, 22}));
+  EXPECT(matmul.estimate({A, B}).operations == 2 * 2 * 3 * 2 && matmul.estimate({A, B}).exact == 1);
   matmul.save_vjp(folder + "/hpp.pair.tilec", {A, B}, {"A"});
   EXPECT(tilec::Pair::load(bytes_of(folder + "/hpp.pair.tilec")).backward.outputs().at(0).name == "dA");
   EXPECT(error_of([] { tilec::Kernel::load("no package"); }).status() == TILEC_DEVICE_ERROR);
