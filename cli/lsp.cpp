@@ -358,6 +358,7 @@ class Server {
   Json hover(const Json& params) {
     const auto [document, offset] = place(params);
     workspace_.check(document, for_a_while());
+    workspace_.build_at(document, offset);
     const auto found = lsp::hover(document, offset);
     if (!found) return {};
     return {{"contents", markdown(found->text)}, {"range", range_of(Lines(document.text), found->span)}};

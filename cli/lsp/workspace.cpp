@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "cli/check.h"
 #include "cli/lsp/text.h"
@@ -117,15 +118,34 @@ const Document& Workspace::check(Document& document, const std::function<bool()>
       if (const auto* function = std::get_if<lang::Function>(&item)) names.insert(key(*function));
     std::erase_if(document.programs, [&](const auto& each) { return !names.contains(each.first); });
   }
+  document.checked = true;                              // should one of them throw, none is tried again
+  document.next = document.whole ? build_from(document, document.next, document.diagnostics, goes_on) : file.items.size();
+  document.checked = document.next == file.items.size();
+  return document;
+}
+
+std::size_t Workspace::build_from(Document& document, std::size_t first, lang::Diagnostics& diagnostics, const std::function<bool()>& goes_on) {
   codegen::Request request;
   request.target = *runtime::target_here("reference");
   const auto keep = [&](const lang::Function& function, std::optional<codegen::Stages> stages) {
     if (stages && stages->contraction) document.programs[key(function)] = std::move(*stages->contraction);
   };
-  document.checked = true;                              // should one of them throw, none is tried again
-  document.next = document.whole ? build_functions(file, document.next, request, document.diagnostics, keep, goes_on) : file.items.size();
-  document.checked = document.next == file.items.size();
-  return document;
+  return build_functions(*document.file, first, request, diagnostics, keep, goes_on);
+}
+
+void Workspace::build_at(Document& document, std::size_t offset) {
+  read(document);
+  if (!document.whole || document.checked) return;
+  const auto& items = document.file->items;
+  const auto around = [&](const auto& item) {
+    const auto* function = std::get_if<lang::Function>(&item);
+    return function != nullptr && function->span.source == 0 && function->span.begin <= offset && offset <= function->span.end;
+  };
+  const auto at = static_cast<std::size_t>(std::ranges::find_if(items, around) - items.begin());
+  if (at < document.next || at >= items.size()) return;
+  lang::Diagnostics unheard;                            // they are said in their turn
+  bool first = true;
+  build_from(document, at, unheard, [&] { return std::exchange(first, false); });
 }
 
 std::optional<std::string> Workspace::uri_of_source(const Document& from, const lang::Source& source) const {

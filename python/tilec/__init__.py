@@ -447,11 +447,10 @@ class Program:
         options = _c.TuneOptions(_ctypes.sizeof(_c.TuneOptions), budget, _c.GoesOn(goes_on), None)
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_tune(self._handle, block.structs, block.count, _ctypes.byref(options), _ctypes.byref(handle)), self._heard())
-        tuned = Program(handle.value, self._kernels, self)
-        tuned._derived, tuned._ones = self._derived, self._ones
+        tuned = Program(_c.made(handle), self._recipe, self)
         if raised:
             raise raised[0]
-        return tuned
+        return self.with_plan(tuned.emit("plan", *arguments, **named))
 
     def emit(self, /, stage: str, *arguments: _typing.Any, **named: _typing.Any) -> "str | bytes":
         """A stage of the compiler by its name (tilec.stages()), as text, or as bytes where it is not text.
@@ -715,7 +714,9 @@ def compile(text: str, *, function: "str | None" = None, target: "str | None" = 
         raise TypeError(_unknown_options(unknown))
     _check_text(text)
     chosen = _chosen(target=target, include=include, threads=threads, checked=checked, kernels=kernels, room=room, cache=cache)
-    return _made(_File.parsed(text, name, _folders(chosen.pop("include"))), _Recipe.given(function, define, size, chosen), plan)
+    folders = _folders(chosen.pop("include"))
+    recipe = _Recipe.given(function, define, size, chosen)    # what is wrong with a number is said before what is wrong with the text
+    return _made(_File.parsed(text, name, folders), recipe, plan)
 
 
 def _check_text(text: str) -> None:

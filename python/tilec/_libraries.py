@@ -73,7 +73,7 @@ class Torch:
             if plain.dtype is torch.bfloat16:                 # by DLPack: numpy() would forbid that its memory is ever resized, as FSDP does
                 return np.from_dlpack(plain.view(torch.int16)).view(bfloat16())
             return np.from_dlpack(plain)
-        except (RuntimeError, TypeError, BufferError) as fault:  # tensors without memory of their own: those that torch.func, torch.compile and the like pass
+        except Exception as fault:                            # tensors without memory of their own, and modes that take none that has: those of torch.func, torch.compile and the like
             raise TypeError("%s: a %s cannot be taken as an array; where PyTorch traces or transforms, call tilec.torch.op(program): %s" % (name, type(value).__name__, fault)) from fault
 
     def key(self, values, out) -> "list | None":

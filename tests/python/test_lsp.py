@@ -556,6 +556,7 @@ def test_a_large_file_delays_no_answer():
     with Client() as client:
         uri = client.open("untitled:1", text)
         assert "f32 X[N, M]" in client.hover(uri, text, "X[i, k]")
+        assert "f32 X[N, M]" in client.hover(uri, text, "f5999(X[N, M]", 6)  # long before its turn
         assert uri not in client.diagnostics
         for n in range(20):
             client.change(uri, text + "\n" * n, n + 2)
