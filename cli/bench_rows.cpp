@@ -21,6 +21,13 @@ using nlohmann::json;
   throw runtime::argument_error(lang::messages::unreadable, fmt::format("{}:{}:{}", path, line, column), why).hint("a row is written by `tilec bench FILE NAME=VALUE… --json`");
 }
 
+// A row has lists of peers; what is nested without end would be printed without end.
+bool only_shallow(int depth, json::parse_event_t, json&) {
+  constexpr int deepest = 8;
+  if (depth > deepest) throw json::other_error::create(500, "nested", nullptr);
+  return true;
+}
+
 // A row, or the first thing that is missing in it.
 BenchRow row_of(const json& object, const std::function<void(const std::string&)>& refused) {
   if (!object.is_object()) refused("a row is an object, `{ … }`");
@@ -66,9 +73,11 @@ std::vector<BenchRow> read_bench_rows(const std::string& path) {
     at = end + 1, ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      rows.push_back(row_of(json::parse(line), [&](const std::string& why) { refuse(path, number, line.find_first_not_of(" \t") + 1, why); }));
+      rows.push_back(row_of(json::parse(line, only_shallow), [&](const std::string& why) { refuse(path, number, line.find_first_not_of(" \t") + 1, why); }));
     } catch (const json::parse_error& fault) {
       refuse(path, number, std::max<std::size_t>(fault.byte, 1), "this is no JSON");
+    } catch (const json::exception&) {
+      refuse(path, number, 1, "it has a number that no f64 holds, or is nested deeper than a row is");
     }
   }
   if (rows.empty()) refuse(path, 1, 1, "it holds no row");

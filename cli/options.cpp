@@ -119,6 +119,14 @@ CLI::Validator whole(std::uint64_t low, std::uint64_t high) {
   return {fault, "", "whole"};
 }
 
+CLI::Validator seconds() {
+  const auto fault = [](const std::string& text) {
+    const std::optional<lang::Real> real = lang::real_of(text);
+    return real && std::isfinite(real->value) && real->value > 0 ? std::string() : fmt::format("`{}` is no number of seconds above 0", lang::shortened(text));
+  };
+  return {fault, "", "seconds"};
+}
+
 struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0, vmap = 0, vjp = 0; std::string target, check, diagnostics = "text"; };
 
 void add_program_options(CLI::App& app, Options& options, Raw& raw) {
@@ -155,7 +163,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   const std::string& c = options.command;
   auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
   app->set_help_flag("-h,--help", "show this");
-  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile, NAME=2x3xf32 for inputs whose shape or type these leave open" : c == "lsp" ? "none: texts come from the editor" : c == "compare" ? "two files of `tilec bench --json`, the older first; a row that a file has several times has the widest of its intervals. Exit 1: a row is slower" : c == "bench" || c == "tune" ? "the file, then NAME=VALUE for inputs; those left out are random, where --size or others tell their shape" : c == "run" ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs" : c == "show" || c == "grad" || c == "build" || c == "report" ? "the file, then NAME=2x3xf32 for inputs whose shape or type it leaves open" : "files of Tile")->type_name("");
+  app->add_option("words", options.words, c == "explain" ? "codes such as E0201, files of Tile, NAME=2x3xf32 for inputs whose shape or type these leave open" : c == "lsp" ? "none: texts come from the editor" : c == "compare" ? "two files of `tilec bench --json`, the older first; a row that a file has several times has the widest of its intervals. Exit 1: a row is slower" : c == "bench" || c == "tune" ? "the file, then NAME=VALUE for inputs; those left out are random, where --size or others tell their shape" : c == "run" ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs: NAME=FILE.npz writes the archive anew, NAME=FILE.npz:MEMBER one member of it" : c == "show" || c == "grad" || c == "build" || c == "report" ? "the file, then NAME=2x3xf32 for inputs whose shape or type it leaves open" : "files of Tile")->type_name("");
   add_common_options(*app, options, raw);
   if (c == "run" || c == "bench" || c == "tune" || c == "grad" || c == "show" || c == "build" || c == "explain" || c == "report") add_program_options(*app, options, raw);
   if (c == "check") {
@@ -180,14 +188,14 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
     app->add_option("--seed", options.seed, "of random values")->check(whole(0, std::numeric_limits<std::uint64_t>::max()))->type_name("N");
   }
   if (c == "bench") {
-    app->add_option("--seconds", options.seconds, "how long to measure, where the median does not settle before (default: 2)")->check(CLI::PositiveNumber)->type_name("S");
+    app->add_option("--seconds", options.seconds, "how long to measure, where the median does not settle before (default: 2)")->check(seconds())->type_name("S");
     app->add_option("--vs", options.peers, "measure numpy, torch or jax beside it, in turns, with one thread each unless --threads says more: products and convolutions in the peer's own words, anything else by an expression of Python over the inputs: --vs 'torch=torch.softmax(X, -1)'")->type_name("PEER[=EXPRESSION]")->allow_extra_args(false);
     app->add_flag("--json", options.json_output, "one object of JSON, in seconds and bytes");
     app->add_option("--seed", options.seed, "of random: values")->check(whole(0, std::numeric_limits<std::uint64_t>::max()))->type_name("N");
   }
   if (c == "tune") {
     options.seconds = 60;
-    app->add_option("--budget", options.seconds, "seconds of the search (default: 60); Ctrl-C ends it and keeps what is best by then")->check(CLI::PositiveNumber)->type_name("S");
+    app->add_option("--budget", options.seconds, "seconds of the search (default: 60); Ctrl-C ends it and keeps what is best by then")->check(seconds())->type_name("S");
     app->add_option("--seed", options.seed, "of random: values")->check(whole(0, std::numeric_limits<std::uint64_t>::max()))->type_name("N");
   }
   if (c == "run") {

@@ -15,6 +15,7 @@ using runtime::Tensor;
 std::vector<OutputFile> output_files(const std::vector<Word>& words, runtime::Files& files) {
   std::vector<OutputFile> all;
   for (const Word& word : words) {
+    if (word.value == "-") throw UsageError{fmt::format("`{}=-`: a result is not written to stdout", word.name), fmt::format("name a file, `{}=result.npy`, or leave it out to see the result", word.name)};
     const std::optional<ArchivePath> archive = archive_path(word.value);
     if (!archive) {
       all.push_back({word.value, false, true, {{word.name, word.name}}});

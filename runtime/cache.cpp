@@ -66,6 +66,12 @@ bool read_all(int file, std::string& bytes) {
 
 struct File { std::string path; std::uint64_t bytes; std::int64_t used; };
 
+// Is it a name that a Cache gives (path_of, place_of_plan, and unfinished ones of both)? A folder may hold files of others.
+bool is_name_of_ours(std::string_view name) {
+  constexpr std::size_t digits = 32;
+  return name.size() > digits && name[digits] == '.' && std::all_of(name.begin(), name.begin() + digits, [](char c) { return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f'); });
+}
+
 // Others may take files away meanwhile.
 std::vector<File> files_of(const std::string& folder, std::string_view with) {
   std::vector<File> files;
@@ -73,7 +79,7 @@ std::vector<File> files_of(const std::string& folder, std::string_view with) {
   for (fs::directory_iterator entry(folder, fault), end; !fault && entry != end; entry.increment(fault)) {
     struct stat status{};
     const std::string path = entry->path().string();
-    if (path.ends_with(with) && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) files.push_back({path, static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec});
+    if (path.ends_with(with) && is_name_of_ours(entry->path().filename().string()) && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) files.push_back({path, static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec});
   }
   return files;
 }

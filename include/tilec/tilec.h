@@ -109,7 +109,7 @@ TILEC_API tilec_status tilec_set_allocator(tilec_allocate_function allocate, til
 /* Threads of the cpu target: calls turn(arguments, i, worker) once for every 0 <= i < count, on any threads and in any order, and returns 0 when all are done.
  * Turns that run at one time have different workers, 0 <= worker < workers; the second `workers` is that of tilec_set_parallel_for, or count where that is
  * less. An object file of `tilec build` asks for the same (tilec_parallel_for of its header). A turn takes no lock and has no parallel loop of its own. Another
- * answer than 0, a turn left out, and an `i` or `worker` out of range are TILEC_DEVICE_ERROR (E0554) of the run, whose outputs then hold anything. Kernels
+ * answer than 0, a turn left out or run twice, and an `i` or `worker` out of range are TILEC_DEVICE_ERROR (E0554) of the run, whose outputs then hold anything. Kernels
  * have the threads that were set when they were specialised or loaded, as long as they live: set it first. `workers`: 1 to 65536; some kernels have memory
  * for each in their workspace. Nobody is asked by a program of options.threads 1, which has none. */
 typedef void (*tilec_turn)(void* arguments, int64_t i, int64_t worker);
@@ -146,7 +146,7 @@ typedef struct tilec_options {
   size_t define_count;
   const tilec_size* sizes; /* sizes that no input's shape shows */
   size_t size_count;
-  int threads;             /* of the cpu target: 1, or 0 for the pool of the process (TILEC_THREADS, else all cores) */
+  int threads;             /* of the cpu target: 1, else the pool of the process (TILEC_THREADS, else all cores); none is below 0 */
   const char* const* include; /* folders in which imports are looked for, after the folder of file_name and before std/ */
   size_t include_count;
   int checked;             /* 1: an index of gather or scatter that is out of range is TILEC_ARGUMENT_ERROR (E0540) once the call has

@@ -143,6 +143,7 @@ struct pool {
   int answer;           /* what it returns */
   int64_t left_out;     /* turns that it does not run, at the end */
   int64_t worker_shift; /* added to each worker */
+  int64_t again;        /* turns in the place of which the first one runs once more */
 };
 struct share { struct pool* pool; tilec_turn turn; void* arguments; int64_t from, step, count, worker; };
 
@@ -151,7 +152,7 @@ static void* run_share(void* given) {
   int64_t i;
   for (i = s->from; i < s->count; i += s->step) {
     atomic_fetch_add(&s->pool->turns, 1);
-    s->turn(s->arguments, i, s->worker);
+    s->turn(s->arguments, i < s->count - s->pool->again ? i : 0, s->worker);
   }
   return NULL;
 }
@@ -224,7 +225,9 @@ static void threads_are_the_hosts(void) {
   EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "out of range") != NULL);
   pool.worker_shift = 0, pool.left_out = -1;
   EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "out of range") != NULL);
-  pool.left_out = 0;
+  pool.left_out = 0, pool.again = 1;
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "1 of them again") != NULL);
+  pool.again = 0;
   memset(product, 0, sizeof product);
   EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(product, serial, sizeof product) == 0 && tilec_last_error()[0] == 0);
 

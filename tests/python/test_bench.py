@@ -34,7 +34,7 @@ def test_of_a_gradient_too(tmp_path):
     assert "a call, 95 % between" in done.stdout and "of a matrix product's" in done.stdout
 
 
-@pytest.mark.parametrize("arguments, status, said", [(("A=random:2x3xf32",), 1, "B"), (("A=random:2x3xf32", "B=random:3x4xf32", "--seconds", "-1"), 2, "--seconds"), (("nonsense",), 2, "NAME=VALUE")])
+@pytest.mark.parametrize("arguments, status, said", [(("A=random:2x3xf32",), 1, "B"), (("A=random:2x3xf32", "B=random:3x4xf32", "--seconds", "-1"), 2, "--seconds: `-1` is no number of seconds above 0"), (("A=random:2x3xf32", "B=random:3x4xf32", "--seconds", "nan"), 2, "`nan` is no number of seconds"), (("nonsense",), 2, "NAME=VALUE")])
 def test_what_cannot_be_called_is_an_error(tmp_path, arguments, status, said):
     done = bench(tmp_path, *arguments)
     assert done.returncode == status and said in done.stderr, done.stderr
@@ -92,6 +92,8 @@ def test_compare_reads_what_bench_writes(tmp_path):
     ([row(low=1)], "new.json:1:1", "in this order"),
     ([row(inputs=[1])], "new.json:1:1", "`inputs` holds 1"),
     ([""], "new.json:1:1", "no row"),
+    (['{"name": "mm", "median": 1e999}'], "new.json:1:1", "no f64"),
+    (['{"name":' * 100000 + "1" + "}" * 100000], "new.json:1:1", "nested deeper"),
 ])
 def test_compare_says_what_is_wrong_with_a_file(tmp_path, rows, place, said):
     done = compare(tmp_path, [row()], rows)

@@ -39,6 +39,17 @@ def test_a_later_process_finds_what_an_earlier_one_compiled(tmp_path):
     assert entries(tmp_path / "kept") == []
 
 
+def test_files_of_others_in_the_folder_stay(tmp_path):
+    (tmp_path / "mm.tile").write_text(MATMUL)
+    others = ["conv.plan", "x.compiled", "a.part", "0" * 32 + "x.compiled", "G" * 32 + ".compiled"]
+    for name in others:
+        (tmp_path / name).write_text("of somebody else")
+    for size in range(3, 40):                                 # so many that some have to go
+        command(tmp_path, "run", tmp_path / "mm.tile", "A=ones:%dx4" % size, "B=ones:4x5", TILEC_CACHE_LIMIT="30000")
+    command(tmp_path, "cache", "clear")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["mm.tile", *others])
+
+
 def test_calls_gradients_and_pairs_are_kept_and_right_when_they_are_found(tmp_path):
     def results():
         f = tilec.compile(MATMUL, cache=tmp_path)

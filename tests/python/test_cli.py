@@ -28,6 +28,11 @@ def twice(tmp_path):
     return tmp_path
 
 
+def test_a_result_is_not_written_to_stdout(twice, tmp_path):
+    done = tilec("run", "twice.tile", "X=ones:3", "Y=-", cwd=tmp_path)
+    assert done.returncode == 2 and b"not written to stdout" in done.stderr and not (tmp_path / "-").exists()
+
+
 @pytest.mark.parametrize("output", ["x.npy", "./x.npy", "../{}/x.npy", "soft.npy", "hard.npy", "twice.tile", "{0}/twice.tile"])
 def test_no_output_overwrites_what_is_read(twice, output):
     (twice / "soft.npy").symlink_to("x.npy")
