@@ -19,6 +19,14 @@ rows = group("embedding")
 ADD = "function (A[N], B[N]) -> (C) { C = A + B; }"
 
 
+def recorded(call):
+    """With autograd, which bench/run.py turns off for all else."""
+    def run():
+        with torch.enable_grad():
+            return call()
+    return run
+
+
 def added(**options):
     return tilec.compile(ADD, threads=1, **options)
 
@@ -56,7 +64,8 @@ def _():
 @rows.add("tilec.torch.function, recorded for autograd, 16 elements")
 def _():
     f, a = tilec.torch.function(added()), torch.ones(16, requires_grad=True)
-    return beside(lambda: f(a, a), lambda: torch.mul(a, a))
+    with torch.enable_grad():
+        return beside(lambda: f(a, a), lambda: torch.mul(a, a))
 
 
 @rows.add("tilec.torch.function, forward and backward, 16 elements")
@@ -68,7 +77,8 @@ def _():
             call(a, a).sum().backward()
             a.grad = None
         return run
-    return beside(steps(f), steps(torch.mul))
+    with torch.enable_grad():
+        return beside(steps(f), steps(torch.mul))
 
 
 @rows.add("torch.compile of an operator, 16 elements")
@@ -100,7 +110,7 @@ def layer(ours, theirs, *shapes) -> Race:
             for x in taken:
                 x.grad = None
             return [y.detach(), *gradients]
-        return run
+        return recorded(run)
     return Race(step(ours), PyTorch=step(theirs))
 
 
