@@ -349,7 +349,7 @@ class Program:
         pair = self._pair(values, of, wrt)
         if library is None:
             pair.forward.refuse_stand_ins()
-        return pair(values, library)
+        return pair(values, library, given)
 
     def _pair(self, values: list, of: _Names, wrt: _Names) -> _Pair:
         """That of a call with these, compiled or kept."""

@@ -344,6 +344,11 @@ def note_written(arrays) -> None:
             library.written(array)
 
 
+def version_of(value) -> "int | None":
+    """How often a tensor of PyTorch has been changed. None: it is none, or one that does not count."""
+    return value._version if isinstance(library_of(value), Torch) and not value.is_inference() else None
+
+
 def check_host(name: str, value) -> None:
     """ValueError where what has DLPack lies on a device."""
     where = getattr(value, "__dlpack_device__", None)

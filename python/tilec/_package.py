@@ -73,7 +73,8 @@ class Package:
             data, threads = self._source
             check(_c.lib.tilec_load_vjp(data, len(data), threads, c.byref(forward), c.byref(backward)))
             self._pair = Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
-        return self._pair(*self._taken(by_position("the package", self.inputs, arguments, named)))
+        values = by_position("the package", self.inputs, arguments, named)
+        return self._pair(*self._taken(values), values)
 
     def __call__(self, /, *arguments: typing.Any, out: typing.Any = None, accumulate: "bool | str | typing.Sequence[str]" = False, stream: object = None, **named: typing.Any) -> typing.Any:
         if accumulate is not False or self._adds:

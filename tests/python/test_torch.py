@@ -119,6 +119,30 @@ def test_what_is_saved_may_not_change(function):
         y.sum().backward()
 
 
+@pytest.mark.parametrize("packaged", [False, True])
+def test_what_vjp_holds_may_not_change(packaged, tmp_path):
+    program = tilec.compile("function f(X[N], W[N], B[N]) -> (Y) { Y = tanh(X * W + B); }")
+    x, w, b = draw((4,), (4,), (4,), grad=False)
+    if packaged:
+        program.save(tmp_path / "f.tilec", x, w, b, vjp=True)
+        program = tilec.load(tmp_path / "f.tilec")
+    y, backward = program.vjp(x, w, b)
+    held = {"X": x, "W": w, "Y": y}
+    torch.testing.assert_close(backward(torch.ones_like(y))[2], 1 - y * y)
+    b.add_(1)                                                 # backward does not read it
+    backward(torch.ones_like(y))
+    read = [name for name in held if name in backward._held]
+    assert {"X", "W"} <= set(read)
+    for name in read:
+        y, backward = program.vjp(x, w, b)
+        {**held, "Y": y}[name].detach()[0] = 7
+        with pytest.raises(RuntimeError, match=name + ", which is needed for gradient computation, has been modified by an inplace operation"):
+            backward(torch.ones_like(y))
+    with torch.inference_mode():                              # its tensors do not count changes
+        y, backward = program.vjp(x.clone(), w, b)
+        backward(torch.ones_like(y))
+
+
 def test_several_outputs_some_of_which_are_no_floats():
     f = tilec.torch.function(tilec.compile("function (X[N], I[N]) -> (Y, Z, J) { Y = exp(X); Z = X * X; J = I + 1; }"))
     x, i = torch.randn(4, dtype=torch.float64, requires_grad=True), torch.arange(4)
@@ -472,6 +496,8 @@ def test_mistakes_are_named(function, op):
             call(*values, Q=3)
         with pytest.raises(tilec.ShapeError, match="`I` is 4 in `X` but 5 in `W`"):
             call(values[0], *draw((5, 5)), *values[2:])
+        with pytest.raises(TypeError, match="out= is taken by a plain call of the program only"):
+            call(*values, out=values[0])
         with pytest.raises(ValueError, match="X lies on meta"):
             function(values[0].to("meta"), *values[1:])
     with pytest.raises(TypeError, match="not pickled"):
