@@ -55,7 +55,7 @@ class Package:
 
     def profile(self, /, *arguments: typing.Any, runs: int = 10, **named: typing.Any) -> Profile:
         """Calls the package `runs` times, and once before that, and gives the median time of each launch. Results are thrown away."""
-        return profile_of(self._prepared, self._taken(by_position("the package", self.inputs, arguments, named))[0], fit("runs=", "", runs, 1, 2**31))
+        return profile_of(self._prepared, self._taken(by_position("the package", self.inputs, arguments, named))[0], fit("runs=", runs, 1, 2**31))
 
     def _check_adds(self, accumulate, out) -> None:
         """Adding is compiled in, and a call has to say the same."""
