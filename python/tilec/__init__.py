@@ -26,7 +26,7 @@ import numpy as _np
 
 from . import _library as _c
 from ._again import Calls as _Calls
-from ._arguments import names_to_add as _names_to_add, as_argument as _as_argument, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, encoded as _encoded, fit as _fit
+from ._arguments import names_to_add as _names_to_add, as_argument as _as_argument, as_path as _as_path, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, encoded as _encoded, fit as _fit
 from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
 from ._device import Call as _GpuCall, Placed as _Placed, on_gpu as _on_gpu, refuse_stream as _refuse_stream
 from ._grouped import by_position as _in_order, has_groups as _has_groups, nearest as _nearest
@@ -88,7 +88,7 @@ class Program:
 
     def __init__(self, handle: int, recipe: _Recipe, origin: "Program | None" = None, heard: "tuple[Diagnostic, ...]" = ()):
         lib = _c.lib
-        self._handle, self._recipe, self._derived = handle, recipe, origin is not None
+        self._recipe, self._derived = recipe, origin is not None
         self._of_cuda: bool = recipe.options["target"].startswith("cuda")
         self._kernels: int = recipe.options["kernels"] or _usual_kernels()
         self._uses = _itertools.count()
@@ -102,6 +102,7 @@ class Program:
         self._cache: "dict[tuple, _typing.Any]" = {}          # kernels by the kind of call: Prepared, and Placed on a GPU
         self._pairs: "dict[tuple, _Pair]" = {}
         self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
+        self._handle = handle                                 # last: what has one is whole
         self._hear(_said())
 
     def __del__(self):
@@ -349,7 +350,7 @@ class Program:
         pair = self._pair(values, of, wrt)
         if library is None:
             pair.forward.refuse_stand_ins()
-        return pair(values, library)
+        return pair(values, library, given)
 
     def _pair(self, values: list, of: _Names, wrt: _Names) -> _Pair:
         """That of a call with these, compiled or kept."""
@@ -518,7 +519,7 @@ class Program:
         """Calls the program `runs` times, and once before that, and gives the median time of each launch. Results are thrown away. print() shows a table."""
         values = self._as_arguments(self._by_position(arguments, named))
         prepared = self._prepare(values, None)
-        return _profile_of(prepared, values, _fit("runs=", "", runs, 1, 2**31))
+        return _profile_of(prepared, values, _fit("runs=", runs, 1, 2**31))
 
     def _refuse_beyond(self, values: list, prepare: "_typing.Callable[[list, None], _Prepared]") -> None:
         """Integers that 64 bits do not hold, as a call with them does: what it compiles says whether they are floats."""
@@ -727,7 +728,9 @@ def _check_text(text: str) -> None:
 
 
 def _folders(include: "str | _os.PathLike[str] | _typing.Sequence[str | _os.PathLike[str]]") -> "list[bytes]":
-    return [_os.fsencode(folder) for folder in ([include] if isinstance(include, (str, _os.PathLike)) else include)]
+    if not isinstance(include, (str, _os.PathLike)) and not hasattr(include, "__iter__"):
+        raise TypeError("include= is %r, not a path or a sequence of paths" % (include,))
+    return [_os.fsencode(_as_path("include=", folder)) for folder in ([include] if isinstance(include, (str, _os.PathLike)) else include)]
 
 
 def _made(file: _File, recipe: _Recipe, plan: "str | _os.PathLike[str] | None") -> "Program | Module":
@@ -774,7 +777,7 @@ def load(path: "str | _os.PathLike[str]", *, function: "str | None" = None, targ
     with the kernels that it has. The files are read and parsed each time, and bytes are compared, not times. 128 are kept: of more, the one that was not
     asked for longest goes. From several threads at once, each gets a whole one.
     """
-    path = _pathlib.Path(path)
+    path = _pathlib.Path(_os.fsdecode(_as_path("path", path)))
     given = {"function": function, "target": target, "define": define, "size": size, "include": include, "checked": checked, "kernels": kernels, "plan": plan,
              "room": room, "cache": cache, **unknown}
     chosen = _chosen(target=target, include=include, threads=threads, checked=checked, kernels=kernels, room=room, cache=cache)
@@ -785,7 +788,7 @@ def load(path: "str | _os.PathLike[str]", *, function: "str | None" = None, targ
             if wrong:
                 raise TypeError("%s is compiled already: %s= belong to Program.save()" % (path, "=, ".join(wrong)))
             try:
-                return Package(start + file.read(), _fit("threads=", "", chosen["threads"], 0, 4096))
+                return Package(start + file.read(), _fit("threads=", chosen["threads"], 0, 4096))
             except DeviceError as fault:
                 raise DeviceError(str(fault).replace("`the package`", "`%s`" % path), fault.diagnostics) from None
     if unknown:

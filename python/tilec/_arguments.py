@@ -1,7 +1,9 @@
 """What a call may be given, as an array that C can take or a plain number; and what is said of everything else, with its name."""
 from __future__ import annotations
 
+import collections.abc
 import operator
+import os
 import re
 
 import numpy as np
@@ -93,7 +95,7 @@ def counted(count: int, what: str) -> str:
 
 def names_to_add(accumulate, outputs: "tuple[str, ...]") -> "tuple[str, ...]":
     """accumulate= as the names of outputs: True are all."""
-    if isinstance(accumulate, (bool, int, np.bool_)):
+    if is_flag(accumulate):
         return outputs if accumulate else ()
     try:
         names = (accumulate,) if isinstance(accumulate, str) else tuple(accumulate)
@@ -140,15 +142,40 @@ def as_written(names: "tuple[str, ...]", arrays: list) -> "list[np.ndarray]":
     return views
 
 
-def fit(what: str, name: str, value, low: int, high: int) -> int:
+def fit(what: str, value, low: int, high: int) -> int:
     """An integer option within bounds."""
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError("%s %s is %r, not an integer" % (what, name, value)) from None
+        raise TypeError("%s is %r, not an integer" % (what, value)) from None
     if not low <= number <= high:
-        raise ValueError("%s %s is %s, not from %d to %d" % (what, name, shortened(number), low, high))
+        raise ValueError("%s is %s, not from %d to %d" % (what, shortened(number), low, high))
     return number
+
+
+def is_flag(value) -> bool:
+    return isinstance(value, (bool, int, np.bool_)) and value in (0, 1)
+
+
+def flag(what: str, value) -> bool:
+    """An option that is true or false."""
+    if not is_flag(value):
+        raise TypeError("%s is %r, not a bool" % (what, value))
+    return bool(value)
+
+
+def as_path(what: str, value) -> "str | bytes":
+    try:
+        return os.fspath(value)
+    except TypeError:
+        raise TypeError("%s is %r, not a path" % (what, value)) from None
+
+
+def items_of(what: str, values) -> list:
+    """Names and values of an option; None: none."""
+    if not isinstance(values, (collections.abc.Mapping, type(None))):
+        raise TypeError("%s is %r, not a dict" % (what, values))
+    return list((values or {}).items())
 
 
 def encoded(what: str, text) -> bytes:

@@ -54,7 +54,7 @@ def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Seq
     a call gives another meaning.
     """
     twice: "list[str]" = []
-    tuples = any(map(_in_order, arguments))
+    tuples, by_call = any(map(_in_order, arguments)), named
     if has_groups(arguments):
         arguments, named, twice = _apart(title, arguments, named)
     if len(arguments) > len(names):
@@ -68,7 +68,7 @@ def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Seq
         parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
         meant = ["did you mean %s?" % near for near in (nearest(n, names) for n in unexpected) if near]
         meant += ["%s by name is an option of the call: give the input by its position, or in a dict" % n for n in missing if n in options]
-        meant += ["%s is an option of the call: give it as %s=" % (n, n) for n in unexpected if n in options]
+        meant += ["%s= is taken by a plain call of the program only" % n if n in by_call else "%s is an option of the call: give it as %s=" % (n, n) for n in unexpected if n in options]
         meant += ["%s is a group in a group: give its fields to the call" % n for n in unexpected if _is_group(named[n])]
         raise TypeError("%s(%s): %s" % (title, ", ".join(names), "; ".join([text % ", ".join(found) for found, text in parts if found] + meant)))
     for name, value in zip(names, values):

@@ -48,15 +48,43 @@ class Torch:
         self.numpy_types = {theirs: dtype for dtype, theirs in self.types.items()}
         self.taken = frozenset(self.types.values()) | {torch.bfloat16}
         self.written = torch.autograd.graph.increment_version
+        self.forward_ad, self.pre_dispatch, self.proxy = torch.autograd.forward_ad, torch._C.DispatchKey.PreDispatch, torch._C._TorchDispatchModeKey.PROXY
+        self.mode_count, self.has_key, self.jit_state = torch._C._len_torch_dispatch_stack, torch._C._dispatch_tls_is_dispatch_key_included, torch._C._get_tracing_state
         for kind in self.kinds:
             exchange = getattr(kind, "__dlpack_c_exchange_api__", None)  # PyTorch 2.10 and later
             if exchange is not None:
                 _c.python.tilec_python_exchange(id(kind), _c.capsule_pointer(exchange, b"dlpack_exchange_api"))
 
     def check_no_graph(self, name: str, value) -> None:
-        if isinstance(value, self.torch.Tensor) and value.requires_grad and self.grad_enabled():
+        self.check_not_traced()
+        if not isinstance(value, self.torch.Tensor):
+            return
+        if value.requires_grad and self.grad_enabled():
             raise ValueError("%s requires grad, and a plain call is no part of autograd's graph: call tilec.torch.function(program), or call under torch.no_grad(), "
                              "or pass %s.detach()" % (name, name))
+        if self.is_dual(value):
+            raise ValueError("%s has a tangent, and a plain call has no forward mode: call tilec.torch.function(program), "
+                             "or pass its primal, as torch.autograd.forward_ad.unpack_dual gives it" % name)
+
+    def is_dual(self, value) -> bool:
+        """Does forward mode follow it?"""
+        return self.forward_ad._current_level >= 0 and self.torch._C._is_fwd_grad_enabled() and self.forward_ad.unpack_dual(value).tangent is not None
+
+    def is_traced(self) -> bool:
+        """Does PyTorch write down what is called: make_fx, with what is built on it, or torch.jit.trace?"""
+        return (self.mode_count() > 0 and self.torch._C._get_dispatch_mode(self.proxy) is not None) or self.jit_state() is not None or \
+               (self.has_key(self.pre_dispatch) and self.torch._ops._get_dispatch_mode_pre_dispatch(self.proxy) is not None)
+
+    def check_not_traced(self) -> None:
+        if self.is_traced():
+            raise TypeError("PyTorch traces (make_fx, torch.func.linearize, torch.jit.trace), and a plain call or function() is no part of its graph: call tilec.torch.op(program)")
+
+    def is_freed(self, value) -> bool:
+        """Does its storage not hold its elements any more, as storage.resize_() leaves it?"""
+        if not value.numel():
+            return False
+        last = value.storage_offset() + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
+        return value.untyped_storage().nbytes() < (last + 1) * value.element_size()
 
     def view(self, name: str, value) -> np.ndarray:
         torch = self.torch
@@ -69,6 +97,12 @@ class Torch:
         if value.device.type != "cpu":
             refuse_device(name, value.device)
         try:
+            freed = self.is_freed(value)
+        except Exception:                                     # no memory of its own
+            freed = False
+        if freed:
+            raise TypeError("%s: its memory was freed, or made smaller: its storage has %d bytes" % (name, value.untyped_storage().nbytes()))
+        try:
             plain = value.detach().resolve_neg()
             if plain.dtype is torch.bfloat16:                 # by DLPack: numpy() would forbid that its memory is ever resized, as FSDP does
                 return np.from_dlpack(plain.view(torch.int16)).view(bfloat16())
@@ -77,13 +111,15 @@ class Torch:
             raise TypeError("%s: a %s cannot be taken as an array; where PyTorch traces or transforms, call tilec.torch.op(program): %s" % (name, type(value).__name__, fault)) from fault
 
     def key(self, values, out) -> "list | None":
-        """What NumPy's dtype, shape and strides are for arrays. None: something among them is not to be taken by its address, or none is a tensor."""
+        """What NumPy's dtype, shape and strides are for arrays. None: something among them is not to be taken by its address, none is a tensor, or PyTorch traces."""
+        if self.is_traced():
+            return None
         key, tensor, parameter = [], *self.kinds
         some = False
         for value in values:
             kind = type(value)
             if kind is tensor or kind is parameter:
-                if not value.is_cpu or value.is_neg() or (value.requires_grad and self.grad_enabled()):
+                if not self.lies_plain(value):
                     return None
                 some = True
                 key.append((value.dtype, value.shape, value.stride()))
@@ -97,18 +133,24 @@ class Torch:
                 return None
         for value in out or ():
             kind = type(value)
-            if (kind is not tensor and kind is not parameter) or not value.is_cpu or value.is_neg() or (value.requires_grad and self.grad_enabled()):
+            if (kind is not tensor and kind is not parameter) or not self.lies_plain(value):
                 return None
             key.append((value.shape, value.stride(), value.dtype))
         return key if some else None
 
+    def lies_plain(self, value) -> bool:
+        """Is a tensor what its address, shape and strides say, and does autograd not follow it?"""
+        return value.is_cpu and not value.is_neg() and not (value.requires_grad and self.grad_enabled()) and not self.is_dual(value) and not self.is_freed(value)
+
     def is_recorded(self, values) -> bool:
-        """Is one among them that autograd follows, or that is negated when it is read?"""
+        """Is one among them that autograd may follow, that is negated when it is read or whose memory was freed? Or does PyTorch trace?"""
+        if self.forward_ad._current_level >= 0 or self.is_traced():
+            return True
         tensor, parameter = self.kinds
         for value in values:
             kind = type(value)
-            if (kind is tensor or kind is parameter) and (value.is_neg() or (value.requires_grad and self.grad_enabled())):
-                return True
+            if (kind is tensor or kind is parameter) and (value.is_neg() or (value.requires_grad and self.grad_enabled()) or (value.storage_offset() and self.is_freed(value))):
+                return True                                   # freed without an offset: its address is 0, which C sees
         return False
 
     def differs(self, value, array) -> bool:
@@ -128,6 +170,7 @@ class Torch:
         return [maker(shape, dtype) for _, dtype, shape in prepared.outputs]
 
     def run(self, prepared, values, out=None):
+        self.check_not_traced()
         ins, outs = prepared.blocks()
         tensor, parameter = self.kinds
         temporaries = None
@@ -299,6 +342,11 @@ def note_written(arrays) -> None:
         library = library_of(array)
         if isinstance(library, Torch):
             library.written(array)
+
+
+def version_of(value) -> "int | None":
+    """How often a tensor of PyTorch has been changed. None: it is none, or one that does not count."""
+    return value._version if isinstance(library_of(value), Torch) and not value.is_inference() else None
 
 
 def check_host(name: str, value) -> None:

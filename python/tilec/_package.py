@@ -55,7 +55,7 @@ class Package:
 
     def profile(self, /, *arguments: typing.Any, runs: int = 10, **named: typing.Any) -> Profile:
         """Calls the package `runs` times, and once before that, and gives the median time of each launch. Results are thrown away."""
-        return profile_of(self._prepared, self._taken(by_position("the package", self.inputs, arguments, named))[0], fit("runs=", "", runs, 1, 2**31))
+        return profile_of(self._prepared, self._taken(by_position("the package", self.inputs, arguments, named))[0], fit("runs=", runs, 1, 2**31))
 
     def _check_adds(self, accumulate, out) -> None:
         """Adding is compiled in, and a call has to say the same."""
@@ -73,7 +73,8 @@ class Package:
             data, threads = self._source
             check(_c.lib.tilec_load_vjp(data, len(data), threads, c.byref(forward), c.byref(backward)))
             self._pair = Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
-        return self._pair(*self._taken(by_position("the package", self.inputs, arguments, named)))
+        values = by_position("the package", self.inputs, arguments, named)
+        return self._pair(*self._taken(values), values)
 
     def __call__(self, /, *arguments: typing.Any, out: typing.Any = None, accumulate: "bool | str | typing.Sequence[str]" = False, stream: object = None, **named: typing.Any) -> typing.Any:
         if accumulate is not False or self._adds:

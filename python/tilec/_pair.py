@@ -6,7 +6,7 @@ import typing
 from ._arguments import as_argument
 from ._call import Prepared, as_compiled
 from ._grouped import by_position
-from ._libraries import library_of_call
+from ._libraries import library_of_call, version_of
 
 
 class Pair:
@@ -21,23 +21,27 @@ class Pair:
         self.cotangents = [name for name in self.wanted if name not in given]
         self.sizes = self.forward.sizes
 
-    def __call__(self, values: list, library=None):
-        """Values as as_argument() gives them; results in `library`, None: NumPy."""
+    def __call__(self, values: list, library=None, given: typing.Sequence = ()):
+        """Values as as_argument() gives them, of the arguments `given`; results in `library`, None: NumPy."""
         made = self.forward(values, None) if library is None else library.run(self.forward, values)
         made = list(made) if isinstance(made, tuple) else [made]
         outputs = made[: self.count]
         known = dict(zip(self.inputs, values))
         known.update((name, as_argument(name, value)) for name, value in zip(self.names, made))
-        return outputs[0] if self.count == 1 else tuple(outputs), Backward(self, {name: known[name] for name in self.wanted if name in known}, library)
+        tensors = [(name, value) for name, value in [*zip(self.inputs, given), *zip(self.names, outputs)] if name in self.wanted]
+        backward = Backward(self, {name: known[name] for name in self.wanted if name in known}, library, [(name, value, version_of(value)) for name, value in tensors])
+        return outputs[0] if self.count == 1 else tuple(outputs), backward
 
 
 class Backward:
     """The backward pass of one call: the second of what vjp() gives. Called with the cotangents of outputs, in order or by name, it gives the gradients: one as
-    its array, several as a tuple, in the library of the call. It may be called more than once; arrays of the call must not have changed. Not pickled.
+    its array, several as a tuple, in the library of the call. It may be called more than once; arrays of the call must not have changed:
+    RuntimeError where tensors of PyTorch have, which count changes. Not pickled.
     """
 
-    def __init__(self, pair: Pair, held: dict, library=None):
+    def __init__(self, pair: Pair, held: dict, library=None, versions: "typing.Sequence[tuple]" = ()):
         self._pair, self._held, self._library = pair, held, library
+        self._versions = [each for each in versions if each[2] is not None]  # (name, tensor, its version)
 
     def __reduce__(self) -> typing.NoReturn:
         raise TypeError("backward is not pickled: it holds the values of a call in this process")
@@ -52,6 +56,10 @@ class Backward:
 
     def __call__(self, /, *cotangents: typing.Any, **named: typing.Any) -> typing.Any:
         pair = self._pair
+        for name, tensor, version in self._versions:
+            if tensor._version != version:
+                raise RuntimeError("%s, which is needed for gradient computation, has been modified by an inplace operation: it is at version %d; expected version %d instead"
+                                   % (name, tensor._version, version))
         given = dict(zip(pair.cotangents, by_position("backward", pair.cotangents, cotangents, named)))
         library = library_of_call(given, given.values())
         library = self._library or library

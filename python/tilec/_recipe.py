@@ -7,7 +7,7 @@ import os
 import typing
 
 from . import _library as _c
-from ._arguments import define_value, encoded, fit
+from ._arguments import as_path, define_value, encoded, fit, flag, items_of
 
 if typing.TYPE_CHECKING:
     from . import Program
@@ -25,12 +25,12 @@ class Recipe:
         """Of what compile() was given, or the error for it."""
         cache = chosen["cache"]
         return Recipe(function, {
-            "target": chosen["target"], "checked": bool(chosen["checked"]),
-            "threads": fit("threads=", "", chosen["threads"], 0, 4096), "kernels": fit("kernels=", "", chosen["kernels"], 0, 2**31),
-            "room": None if chosen["room"] is None else fit("room=", "", chosen["room"], 0, 2**62),
-            "cache": bool(cache) if isinstance(cache, bool) or not cache else os.fspath(cache),
-            "define": {name: define_value(name, value) for name, value in (define or {}).items()},
-            "size": {name: fit("size=:", name, value, -(2**63), 2**63 - 1) for name, value in (size or {}).items()}})
+            "target": chosen["target"], "checked": flag("checked=", chosen["checked"]),
+            "threads": fit("threads=", chosen["threads"], 0, 4096), "kernels": fit("kernels=", chosen["kernels"], 0, 2**31),
+            "room": None if chosen["room"] is None else fit("room=", chosen["room"], 0, 2**62),
+            "cache": bool(cache) if isinstance(cache, bool) or not cache else as_path("cache=", cache),
+            "define": {name: define_value(name, value) for name, value in items_of("define=", define)},
+            "size": {name: fit("size=: %s" % name, value, -(2**63), 2**63 - 1) for name, value in items_of("size=", size)}})
 
     def as_c(self) -> "_c.Options":
         given = self.options

@@ -179,7 +179,7 @@ class _Recorded(torch.autograd.Function):
                 return tuple(found)
             ports = [made.forward.outputs[k] for k in made.floats]
             seeds = [torch.zeros(shape, dtype=made.library.type_of(dtype), device=made.library.host) if seed is None else seed for seed, (_, dtype, shape) in zip(seeds, ports)]
-        if grad_enabled() or is_transformed():
+        if grad_enabled() or is_transformed() or forward_ad._current_level >= 0:
             program = ctx.function.program
             gradients = ctx.function.derivative("grad", tuple(program.outputs[k] for k in made.floats), made.wrt)(*known[: len(program.inputs)], *seeds)
         else:

@@ -22,6 +22,8 @@ import re
 
 import numpy as np
 import torch
+from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch.autograd import forward_ad
 
 from . import Program
 from ._libraries import of_torch
@@ -120,12 +122,12 @@ class Op:
             library.impl(short, self._under_autocast(getattr(torch._C.DispatchKey, key)), key)
 
     def _run(self, *flat):
-        with torch.no_grad():
-            return self.program(*[v.detach() if is_tensor(v) else v for v in self._gather(flat)])
+        return _run(self.program, self._gather(flat))
 
     def _under_autograd(self, keyset, *flat):
-        if torch.is_grad_enabled() and any(is_tensor(v) and v.requires_grad for v in flat):
-            results = _Recorded.apply(self, keyset, *flat)
+        if (torch.is_grad_enabled() and any(is_tensor(v) and v.requires_grad for v in flat)) or any(map(_is_dual, flat)):
+            with enable_single_level_autograd_function():
+                results = _Recorded.apply(self, keyset, *flat)
             return results[0] if len(results) == 1 else results
         with torch._C._AutoDispatchBelowAutograd():
             return self._below_autograd(keyset, flat)
@@ -164,8 +166,8 @@ class Op:
         return results[0] if len(results) == 1 else tuple(results)
 
 
-class _Recorded(torch.autograd.Function):
-    """A call of an operator that autograd records."""
+class _Recorded(torch.autograd.function._SingleLevelFunction):
+    """A call of an operator that autograd records, or that forward mode follows: at one level of torch.func, whose interpreters are above."""
 
     @staticmethod
     def forward(ctx, op: Op, keyset, *flat):
@@ -187,7 +189,19 @@ class _Recorded(torch.autograd.Function):
         ctx.floats = [name for name, v in zip(op.outputs, outputs) if v.is_floating_point()]
         ctx.mark_non_differentiable(*[v for v in outputs if not v.is_floating_point()])
         ctx.save_for_backward(*[values[k] for k in ctx.tensors], *(results if ctx.layout is not None else ()))
+        ctx.save_for_forward(*[values[k] for k in ctx.tensors])
         return outputs
+
+    @staticmethod
+    def jvp(ctx, _op, _keyset, *flat):
+        op, values = ctx.op, list(ctx.values)
+        for place, tensor in zip(ctx.tensors, ctx.saved_tensors):
+            values[place] = tensor
+        wrt = {name: flat[place] for name, place in zip(op.inputs, ctx.places) if flat[place] is not None}
+        if not wrt or not ctx.floats:
+            return (None,) * len(op.outputs)
+        found = dict(zip(ctx.floats, _derivative_of("%s; jvp %s of %s" % (op.name, " ".join(wrt), " ".join(ctx.floats)), values + list(wrt.values()))))
+        return tuple(found.get(name) for name in op.outputs)
 
     @staticmethod
     def backward(ctx, *cotangents):
@@ -198,7 +212,7 @@ class _Recorded(torch.autograd.Function):
         if not ctx.wrt or not ctx.floats:
             return tuple(found)
         seeds = [seed for name, seed in zip(op.outputs, cotangents) if name in ctx.floats]
-        if ctx.layout is None or torch.is_grad_enabled():
+        if ctx.layout is None or torch.is_grad_enabled() or any(map(_is_dual, (*values, *cotangents))):
             gradients = _gradients(op.name, ctx.wrt, ctx.floats, values + seeds)
         else:
             wrt, numbers = " ".join(ctx.wrt), _separated(values)[1]
@@ -256,7 +270,7 @@ def _derived(path: str) -> _Traced:
             return _REGISTERED[path]._traced
         how, _, names = step.partition(" ")
         program, (names, _, of) = _derived(rest).program, names.partition(" of ")
-        found = _DERIVED[path] = _Traced(program.vmap(names.split()) if how == "vmap" else program.grad(wrt=names.split(), of=of.split()))
+        found = _DERIVED[path] = _Traced(program.vmap(names.split()) if how == "vmap" else getattr(program, how)(wrt=names.split(), of=of.split()))
     return found
 
 
@@ -268,12 +282,42 @@ def _separated(values) -> "tuple[list, list]":
 def _batched(path: str, inputs, dims, values: list) -> "list[torch.Tensor]":
     """The program of a path, for a batch: torch.func.vmap. `dims` are where the values have it."""
     values = batch_in_front(dims, values)
-    return torch.ops.tilec.derivative("%s; vmap %s" % (path, " ".join(names_of_batch(inputs, dims))), *_separated(values))
+    return _derivative_of("%s; vmap %s" % (path, " ".join(names_of_batch(inputs, dims))), values)
 
 
 def _gradients(path: str, wrt, of, values: list) -> "list[torch.Tensor]":
     """By the inputs `wrt`, of the program of a path: `values` are its inputs and the cotangents of `of`."""
-    return torch.ops.tilec.derivative("%s; grad %s of %s" % (path, " ".join(wrt), " ".join(of)), *_separated(values))
+    return _derivative_of("%s; grad %s of %s" % (path, " ".join(wrt), " ".join(of)), values)
+
+
+def _derivative_of(path: str, values: list) -> "list[torch.Tensor]":
+    """The results of the program of a path, with tangents where values have them: PyTorch's custom_op would drop these."""
+    if not any(map(_is_dual, values)):
+        return torch.ops.tilec.derivative(path, *_separated(values))
+    if torch.is_grad_enabled() and any(is_tensor(v) and v.requires_grad for v in values):
+        raise NotImplementedError("forward mode of a derivative of an operator inside a traced graph, where autograd records too: call tilec.torch.function(program) in eager mode (%s)" % path)
+    pairs = [forward_ad.unpack_dual(v, level=0) if _is_dual(v) else (v, None) for v in values]
+    primals, program = [primal for primal, _ in pairs], _derived(path).program
+    results = _derivative_of(path, primals)
+    floats = [k for k, result in enumerate(results) if result.is_floating_point()]
+    wrt = [name for name, (_, tangent) in zip(program.inputs, pairs) if tangent is not None]
+    if floats:
+        step = "jvp %s of %s" % (" ".join(wrt), " ".join(program.outputs[k] for k in floats))
+        tangents = _derivative_of("%s; %s" % (path, step), primals + [tangent for _, tangent in pairs if tangent is not None])
+        for k, tangent in zip(floats, tangents):
+            results[k] = forward_ad.make_dual(results[k], tangent, level=0)
+    return results
+
+
+def _is_dual(value) -> bool:
+    """Does forward mode follow it? PyTorch has one level, which graphs of torch.compile enter without a word to torch.autograd.forward_ad."""
+    return is_tensor(value) and value.is_floating_point() and torch._C._is_fwd_grad_enabled() and forward_ad.unpack_dual(value, level=0).tangent is not None
+
+
+def _run(program: Program, values: list):
+    """A call of an operator's kernel, of which all that PyTorch records is recorded above it."""
+    with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):
+        return program(*[v.detach() if is_tensor(v) else v for v in values])
 
 
 def _with_numbers(tensors, numbers) -> list:
@@ -283,8 +327,7 @@ def _with_numbers(tensors, numbers) -> list:
 
 @torch.library.custom_op("tilec::derivative", mutates_args=(), device_types="cpu", schema="(str path, Tensor?[] tensors, Scalar[] numbers) -> Tensor[]")
 def _derivative(path, tensors, numbers):
-    with torch.no_grad():
-        return list(as_tuple(_derived(path).program(*[v.detach() if is_tensor(v) else v for v in _with_numbers(tensors, numbers)])))
+    return list(as_tuple(_run(_derived(path).program, _with_numbers(tensors, numbers))))
 
 
 @_derivative.register_fake
@@ -431,7 +474,7 @@ def _new(tensors, prepared) -> list:
 
 def _is_traced(values) -> bool:
     """Are some values not there: does make_fx, torch.export or a FakeTensorMode look on?"""
-    return torch._C._len_torch_dispatch_stack() > 0 or any(is_tensor(v) and type(v) is not torch.Tensor and type(v) is not torch.nn.Parameter for v in values)
+    return torch._C._len_torch_dispatch_stack() > 0 or of_torch().is_traced() or any(is_tensor(v) and type(v) is not torch.Tensor and type(v) is not torch.nn.Parameter for v in values)
 
 
 def _hint(size) -> "int | None":

@@ -489,6 +489,7 @@ def _empty(kind: type):
 
 # ---- a model --------------------------------------------------------------------------------------------------------------------
 
+_NOT_IN_PLACE = "  (inplace=True: the result is a new tensor, the input stays as it is)"
 _NO_ARITHMETIC = (nn.Identity, nn.Flatten, nn.Unflatten)
 
 
@@ -531,7 +532,7 @@ def replace(model: nn.Module, *types: type, threads: int = 0) -> Replacement:
 
     types: the modules that are meant, with those that derive from them; none: all that std/ covers. The modules stay the objects they are, with their
     parameters, hooks and attributes, and are instances of their types still: state_dict(), deepcopy, pickle, .to() and torch.compile(fullgraph=True) go on
-    working, and an attribute that is changed later (train(), eval() too) changes the function. A layer with inplace=True gives a tensor of its own.
+    working, and an attribute that is changed later (train(), eval() too) changes the function. A layer with inplace=True gives a tensor of its own and leaves its input, which the list says.
     Listed as left are modules of the types given, or without types all modules without children, that are not replaced. threads: as in tilec.compile.
     TypeError: model is no module, or a type no type of modules.
     """
@@ -553,5 +554,5 @@ def replace(model: nn.Module, *types: type, threads: int = 0) -> Replacement:
             continue
         module.__class__ = _replaced_class(type(module))
         module.__dict__["_tile"] = tile
-        report.replaced[path] = tile.call
+        report.replaced[path] = tile.call + (_NOT_IN_PLACE if getattr(module, "inplace", False) else "")
     return report

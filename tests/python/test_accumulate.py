@@ -131,8 +131,9 @@ def test_what_a_package_adds_to_is_said_by_both(tmp_path):
     for package in (plain, adds):
         with pytest.raises(ValueError, match="accumulate=: Q is no output; there are Y, Z"):
             package(x, out=out, accumulate="Q")
-    with pytest.raises(TypeError, match="accumulate= is a bool"):
-        f(x, out=out, accumulate=1.5)
+    for wrong in (1.5, 3, -1):
+        with pytest.raises(TypeError, match="accumulate= is a bool"):
+            f(x, out=out, accumulate=wrong)
     with pytest.raises(ValueError, match="Q is no output"):
         f.save(tmp_path / "f.tilec", x, accumulate="Q")
     with pytest.raises(TypeError, match="vjp=True"):

@@ -319,3 +319,62 @@ class TestTorch:
             assert isinstance(f(n, n), np.ndarray)
             out = np.empty(3, np.float32)
             assert f(t, n, out=out) is out and out.tolist() == [3.0] * 3
+
+    def test_what_pytorch_traces_is_refused(self):
+        torch = self.torch
+        from torch.fx.experimental.proxy_tensor import make_fx
+        from torch.utils.flop_counter import FlopCounterMode
+        program = tilec.compile("function square(X[N]) -> (Y) { Y = X * X; }")
+        x, function = torch.arange(1.0, 4.0), tilec.torch.function(program)
+        traces = [lambda f: make_fx(f)(x), lambda f: make_fx(f, pre_dispatch=True)(x), lambda f: make_fx(f, tracing_mode="fake")(x),
+                  lambda f: torch.func.linearize(f, x), lambda f: torch.jit.trace(lambda x: f(x), (x,))]
+        for _ in range(3):
+            for f in (program, function):
+                assert torch.equal(f(x), x * x)
+                for trace in traces:
+                    with pytest.raises(TypeError, match=r"tilec\.torch\.op\(program\)"):
+                        trace(f)
+                with FlopCounterMode(display=False):          # a mode that looks on only
+                    assert torch.equal(f(x), x * x)
+            with pytest.raises(TypeError, match=r"tilec\.torch\.op\(program\)"):
+                make_fx(lambda x: program(x, out=torch.empty(3)))(x)
+        w = x.clone().requires_grad_()
+        with pytest.raises(TypeError, match=r"tilec\.torch\.op\(program\)"):
+            make_fx(lambda w: torch.autograd.grad(function(w).sum(), w))(w)
+        assert met(program) > 0
+
+    def test_what_forward_mode_follows_is_refused(self):
+        torch = self.torch
+        from torch.autograd import forward_ad
+        f = tilec.compile(ADD)
+        a, b = torch.ones(3), torch.ones(3)
+        for _ in range(3):
+            assert torch.equal(f(a, b), a + b)
+            with forward_ad.dual_level():
+                dual = forward_ad.make_dual(a, b)
+                assert torch.equal(f(a, b), a + b)
+                with pytest.raises(ValueError, match="B has a tangent"):
+                    f(a, dual)
+                with pytest.raises(ValueError, match="out= for C has a tangent"):
+                    f(a, b, out=forward_ad.make_dual(a.clone(), b))
+                with torch.no_grad(), pytest.raises(ValueError, match="B has a tangent"):
+                    f(a, dual)
+                with torch.inference_mode():
+                    assert torch.equal(f(a, dual), a + b)
+                assert torch.equal(f(a, forward_ad.unpack_dual(dual).primal), a + b)
+
+    @pytest.mark.parametrize("known", [False, True])
+    @pytest.mark.parametrize("cut, left", [(np.s_[:3], 0), (np.s_[2:5], 0), (np.s_[4:5], 0), (np.s_[2:5], 4)])
+    def test_tensors_whose_memory_was_freed(self, cut, left, known):
+        torch = self.torch
+        f = tilec.compile(ADD)
+        x = torch.arange(5.0)
+        gone, like = x[cut], torch.arange(5.0)[cut]
+        for _ in range(3 if known and not left else 0):       # C sees that there is no memory, not how much there is
+            f(like, like)
+        x.untyped_storage().resize_(left)
+        for _ in range(2):
+            with pytest.raises(TypeError, match="B: its memory was freed"):
+                f(like, gone)
+            with pytest.raises(TypeError, match="out= for C: its memory was freed"):
+                f(like, like, out=gone)

@@ -1,6 +1,8 @@
 """tilec.options: what compile() and load() take where they are told nothing."""
 import asyncio
 import contextvars
+import gc
+import sys
 import threading
 
 import numpy as np
@@ -98,6 +100,35 @@ def test_they_reach_load_and_std(tmp_path):
 def test_what_belongs_to_one_text_is_refused(given, words):
     with pytest.raises(TypeError, match=words):
         tilec.options(**given)
+
+
+@pytest.mark.parametrize("given, words", [
+    ({"checked": "maybe"}, "checked= is 'maybe', not a bool"), ({"checked": 3}, "checked= is 3, not a bool"), ({"cache": 3}, "cache= is 3, not a path"), ({"include": 3}, "include= is 3, not a path or"),
+    ({"include": ["std", 3]}, "include= is 3, not a path"), ({"define": 3}, "define= is 3, not a dict"), ({"size": ["N"]}, "size= is ['N'], not a dict"), ({"threads": -1}, "threads= is -1, not from 0 to 4096"),
+    ({"size": {"N": "a"}}, "size=: N is 'a', not an integer"), ({"kernels": 0.5}, "kernels= is 0.5, not an integer")], ids=str)
+def test_values_that_no_option_has(given, words, tmp_path):
+    text = "function (X[N]) -> (Y) { Y = X; }"
+    file = tmp_path / "f.tile"
+    file.write_text(text)
+    for made in (lambda **options: tilec.compile(text, **options), lambda **options: tilec.load(file, **options)):
+        with pytest.raises((TypeError, ValueError)) as fault:
+            made(**given)
+        assert str(fault.value).startswith(words)
+        if not {"define", "size"} & set(given):
+            with pytest.raises((TypeError, ValueError)) as fault, tilec.options(**given):
+                made()
+            assert str(fault.value).startswith(words)
+
+
+def test_what_is_no_path_and_no_program(monkeypatch):
+    lost = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda fault: lost.append(repr(fault.exc_value)))
+    with pytest.raises(TypeError, match="path is None, not a path"):
+        tilec.load(None)
+    with pytest.raises(AttributeError):
+        tilec.Program("text", None)
+    gc.collect()
+    assert not lost                                           # __del__ has nothing to say
 
 
 def test_values_are_looked_at_when_something_is_compiled():

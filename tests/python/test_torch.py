@@ -10,6 +10,8 @@ import pytest
 
 os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"         # nothing is read of what another run compiled
 torch = pytest.importorskip("torch")
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import tilec
 import torch_cases
@@ -117,6 +119,30 @@ def test_what_is_saved_may_not_change(function):
         y.sum().backward()
 
 
+@pytest.mark.parametrize("packaged", [False, True])
+def test_what_vjp_holds_may_not_change(packaged, tmp_path):
+    program = tilec.compile("function f(X[N], W[N], B[N]) -> (Y) { Y = tanh(X * W + B); }")
+    x, w, b = draw((4,), (4,), (4,), grad=False)
+    if packaged:
+        program.save(tmp_path / "f.tilec", x, w, b, vjp=True)
+        program = tilec.load(tmp_path / "f.tilec")
+    y, backward = program.vjp(x, w, b)
+    held = {"X": x, "W": w, "Y": y}
+    torch.testing.assert_close(backward(torch.ones_like(y))[2], 1 - y * y)
+    b.add_(1)                                                 # backward does not read it
+    backward(torch.ones_like(y))
+    read = [name for name in held if name in backward._held]
+    assert {"X", "W"} <= set(read)
+    for name in read:
+        y, backward = program.vjp(x, w, b)
+        {**held, "Y": y}[name].detach()[0] = 7
+        with pytest.raises(RuntimeError, match=name + ", which is needed for gradient computation, has been modified by an inplace operation"):
+            backward(torch.ones_like(y))
+    with torch.inference_mode():                              # its tensors do not count changes
+        y, backward = program.vjp(x.clone(), w, b)
+        backward(torch.ones_like(y))
+
+
 def test_several_outputs_some_of_which_are_no_floats():
     f = tilec.torch.function(tilec.compile("function (X[N], I[N]) -> (Y, Z, J) { Y = exp(X); Z = X * X; J = I + 1; }"))
     x, i = torch.randn(4, dtype=torch.float64, requires_grad=True), torch.arange(4)
@@ -190,6 +216,52 @@ def test_transforms_of_torch_func(function, op, transform):
     expected = TRANSFORMS[transform](reference, values)
     for call in (function, op):
         torch.testing.assert_close(TRANSFORMS[transform](call, values), expected)
+
+
+def graph_of_jvp(f, x, v, apply=lambda g: torch.compile(g, backend="aot_eager", fullgraph=True)):
+    return apply(lambda x, v: torch.func.jvp(f, (x,), (v,)))(x, v)
+
+
+def duals(f, x, v):
+    with forward_ad.dual_level():
+        return torch.utils._pytree.tree_map(lambda r: forward_ad.unpack_dual(r).tangent, f(forward_ad.make_dual(x, v)))
+
+
+def duals_of_a_seed(f, x, v):
+    x = x.clone().requires_grad_()
+    y = f(x)[0]
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(torch.autograd.grad(y, x, forward_ad.make_dual(v, x.detach()))[0]).tangent
+
+
+FORWARD = {
+    "linearize": lambda f, x, v: torch.func.linearize(f, x)[1](v),
+    "torch.compile": graph_of_jvp,
+    "torch.compile, vmap": lambda f, x, v: graph_of_jvp(torch.func.vmap(f), torch.stack([x, v]), torch.stack([v, x])),
+    "torch.compile, jacfwd": lambda f, x, v: torch.compile(torch.func.jacfwd(f), backend="aot_eager", fullgraph=True)(x),
+    "make_fx": lambda f, x, v: graph_of_jvp(f, x, v, lambda g: make_fx(g)(x + 1, v)),
+    "overload, jvp": lambda f, x, v: torch.func.jvp(f, (x,), (v,)),
+    "overload, duals": duals,
+    "overload, seed": duals_of_a_seed,
+}
+
+
+@pytest.mark.parametrize("how", FORWARD)
+def test_forward_mode_where_pytorch_traces(how):
+    program = tilec.compile("function f(X[N], W[N]) -> (Y, I, S) { Y = X * X * W; I = X > 0; S[:] = +(W[i] * sin(X[i])); }")
+    op = tilec.torch.op(program)
+    x, v, w = draw((4,), (4,), (4,), grad=False)
+    call = op.overload if how.startswith("overload") else op
+    expected = FORWARD[how](lambda x: (x * x * w, (w * x.sin()).sum()), x, v)
+    torch.testing.assert_close(FORWARD[how](lambda x: call(x, w)[::2], x, v), expected)
+
+
+def test_forward_mode_is_refused_where_autograd_records_its_derivative():
+    op = tilec.torch.op(tilec.compile(SCALE), "forward_mode::scale")
+    x, v = draw((4,), (4,), grad=False)
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode of a derivative of an operator"):
+        dual = forward_ad.make_dual(x.requires_grad_(), v)
+        torch.autograd.grad(op.overload(dual, None, dual, None).sum(), x, create_graph=True)
 
 
 def test_declared_tensors_are_tensors_of_the_schema_with_and_without_a_name():
@@ -424,6 +496,8 @@ def test_mistakes_are_named(function, op):
             call(*values, Q=3)
         with pytest.raises(tilec.ShapeError, match="`I` is 4 in `X` but 5 in `W`"):
             call(values[0], *draw((5, 5)), *values[2:])
+        with pytest.raises(TypeError, match="out= is taken by a plain call of the program only"):
+            call(*values, out=values[0])
         with pytest.raises(ValueError, match="X lies on meta"):
             function(values[0].to("meta"), *values[1:])
     with pytest.raises(TypeError, match="not pickled"):

@@ -176,6 +176,16 @@ def network():
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(), nn.Sequential(nn.Linear(4 * 36, 5), nn.Identity()))
 
 
+@pytest.mark.parametrize("make", [nn.ReLU, nn.Hardswish, lambda inplace: nn.LeakyReLU(0.2, inplace)])
+def test_the_report_says_what_is_not_done_in_place(make):
+    model = nn.Sequential(make(inplace=True), make(inplace=False))
+    report = tilec.torch.replace(model)
+    assert ["the input stays as it is" in line for line in str(report).splitlines()] == [True, False]
+    x = torch.linspace(-4, 4, 9)
+    before = x.clone()
+    assert not torch.equal(model(x), before) and torch.equal(x, before)
+
+
 def test_types_that_are_asked_for_and_the_report():
     model = network()
     report = tilec.torch.replace(model, nn.Conv2d, nn.Dropout)
