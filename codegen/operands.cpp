@@ -242,6 +242,34 @@ double predicted(Rewriting alike, const Layouts& layouts, double bar = std::nume
   return predicted_by_rows(std::move(alike), bar);
 }
 
+// The same layouts with another box: parts of the index, as even as they can be, about `factor` times as long. Nothing: there is no such box.
+std::optional<Layouts> with_box(const Statement& s, Layouts layouts, std::size_t box, double factor) {
+  auto& [k, step] = layouts.boxes[box];
+  const std::int64_t whole = extent(s, k), wanted = static_cast<std::int64_t>(factor * static_cast<double>(step));
+  if (wanted < 1) return std::nullopt;
+  const std::int64_t parts = (whole + wanted - 1) / wanted, even = (whole + parts - 1) / parts;
+  if (even == step) return std::nullopt;
+  step = even;
+  if (parts == 1) layouts.boxes.erase(layouts.boxes.begin() + static_cast<std::ptrdiff_t>(box));
+  return layouts.boxes.empty() ? std::nullopt : std::optional(std::move(layouts));
+}
+
+// Boxes were chosen by their bytes. The model, which knows what their leaves come to, may like longer or shorter ones better.
+Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts best, double least) {
+  for (int round = 0; round < model::rounds_of_boxes; ++round) {
+    std::optional<Layouts> better;
+    for (std::size_t box = 0; box < best.boxes.size(); ++box)
+      for (const double factor : model::factors_of_boxes) {
+        std::optional<Layouts> other = with_box(s, best, box, factor);
+        if (!other) continue;
+        if (const double time = predicted(part, *other, least); time < model::faster_by_a_box * least) least = time, better = std::move(other);
+      }
+    if (!better) break;
+    best = *std::move(better);
+  }
+  return best;
+}
+
 // Of statements alike, the first of which says which layouts there are.
 Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   const Statement& s = alike.front();
@@ -261,7 +289,8 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   double least = model::faster_by_prediction * first;
   for (std::size_t n = 1; n < all.size(); ++n)
     if (const double time = predicted(part, all[n], least); time < (all[n].moves ? model::faster_by_moving : 1) * least) least = time, best = n;
-  return std::move(all[best]);
+  if (all[best].boxes.empty()) return std::move(all[best]);
+  return with_better_boxes(part, s, std::move(all[best]), best == 0 ? first : least);
 }
 
 // What residue classes of one window have in common: the tensors that they read, and how they step through them.

@@ -105,6 +105,9 @@ inline constexpr double near_the_best = 1.3;           // of the cycles of the m
 // layout without costs: that estimate knows less of the memory and promises too much. Fitted to the measured times of 240 random
 // contractions, with and without.
 inline constexpr double memory_decides = 3, boxes_up_to = 1.65;
+// Boxes that were chosen are tried longer and shorter, one index at a time, in so many rounds; one that the model says is this much faster is taken.
+inline constexpr int rounds_of_boxes = 2;
+inline constexpr double factors_of_boxes[] = {4, 2, 0.5}, faster_by_a_box = 0.95;
 // Where multiply-adds take so many times what the tensors take to stream, panels and chunks hold what is read again: convolutions of 14 x 14
 // and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.
 inline constexpr double mostly_computes = 12;
