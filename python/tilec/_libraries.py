@@ -143,9 +143,9 @@ class Torch:
         return value.is_cpu and not value.is_neg() and not (value.requires_grad and self.grad_enabled()) and not self.is_dual(value) and not self.is_freed(value)
 
     def is_recorded(self, values) -> bool:
-        """Is one among them that autograd may follow, that is negated when it is read or whose memory was freed? Or does PyTorch trace?"""
-        if self.forward_ad._current_level >= 0 or self.is_traced():
-            return True
+        """Is one among them that autograd may follow, that is negated when it is read or whose memory was freed? Or may PyTorch trace?"""
+        if self.mode_count() or self.jit_state() or self.has_key(self.pre_dispatch) or self.forward_ad._current_level >= 0:
+            return True                                       # the long way tells which
         tensor, parameter = self.kinds
         for value in values:
             kind = type(value)
