@@ -3,13 +3,13 @@ processor time and 2 GB of addresses, in a process of its own. Without shared st
 on an idle machine each takes less than a quarter of the bound.
 """
 import os
-import pathlib
 import resource
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from test_cli import TILEC
+
 GRADIENT, CONTRACTION = ("--grad", "--emit=gradient"), ("--emit=contraction",)
 
 
@@ -150,7 +150,7 @@ def compiled(tmp_path, text, arguments, **environment):
         resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
     (tmp_path / "f.tile").write_text(text)
-    return subprocess.run([ROOT / "build/cli/tilec", "f.tile", *arguments], cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, preexec_fn=bounded, timeout=300)
+    return subprocess.run([TILEC, "f.tile", *arguments], cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, preexec_fn=bounded, timeout=300)
 
 
 @pytest.mark.parametrize("name", COMPILED)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilec
+from test_cli import TILEC
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ADD = "function (A[N], B[N]) -> (C) { C = A + B; }"
@@ -231,7 +232,7 @@ assert os.waitpid(child, 0)[1] == 0 and (f(a) == 2).all()
 def tilec_run(*words, cwd, limit=None):
     import resource
     limits = (lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))) if limit else None
-    return subprocess.run([ROOT / "build/cli/tilec", "run", *words], cwd=cwd, capture_output=True, text=True, preexec_fn=limits, timeout=120)
+    return subprocess.run([TILEC, "run", *words], cwd=cwd, capture_output=True, text=True, preexec_fn=limits, timeout=120)
 
 
 def test_many_names_for_one_member(tmp_path):

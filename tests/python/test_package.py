@@ -231,6 +231,8 @@ def test_threads_share_a_package(tmp_path):
 
 def test_loading_and_running_link_no_compiler(tmp_path):
     runner = pathlib.Path(TILEC).parent.parent / "tests/loads_package"
+    if not runner.exists():
+        pytest.skip("tests/loads_package is not built")
     needed = subprocess.run(["readelf", "-d", runner], capture_output=True, text=True, check=True).stdout
     assert "libz" in needed and "LLVM" not in needed and "isl" not in needed
     tilec.compile(MATMUL).save(tmp_path / "f.tilec", np.ones((8, 8), "f4"), np.ones((8, 8), "f4"))

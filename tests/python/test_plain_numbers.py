@@ -1,13 +1,12 @@
 """A plain number for an undeclared scalar takes the type of what it meets: it is refused where that type does not have it, whichever way it
 is given and however often; and a derivative does not depend on whether it is written 2 or 2.0."""
-import pathlib
 import subprocess
 
 import numpy as np
 import pytest
 import tilec
+from test_cli import TILEC
 
-TILEC = pathlib.Path(__file__).resolve().parents[2] / "build/cli/tilec"
 HAS = {"u8": (255, [256, 300, -1]), "i8": (-128, [128, 300, -129]), "u16": (65535, [65536, -1]), "i16": (-32768, [32768, 70000]), "u32": (2**32 - 1, [2**32, -1]), "i32": (-(2**31), [2**31]),
        "u64": (5, [-1]), "f16": (65504, [70000, 10**6, 1e6, -1e9]), "f32": (1e38, [1e39, -1e300])}
 NUMPY = {"u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "u64": "u8", "f16": "f2", "f32": "f4", "bf16": None}

@@ -1,4 +1,5 @@
 """tilec.std: each function of each file, its name when it is mistyped, and that no file of the working folder stands in for one of the library."""
+import pathlib
 import re
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_files_of_the_working_folder_are_not_taken(tmp_path, monkeypatch):
 
 def test_names_of_the_package():
     assert tilec.__version__ == tilec.version() == re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1] == "%d.%d.%d" % _library.VERSION
-    assert (ROOT / "python/tilec/py.typed").exists()
+    assert (pathlib.Path(tilec.__file__).parent / "py.typed").exists()
     with pytest.raises(AttributeError, match="'tilec' has no attribute 'spd'"):
         tilec.spd
 
