@@ -819,6 +819,7 @@ class Leaf {
     return s;
   }
 
+  // Reads before it writes under `add`, as `stores` does.
   Body turned_stores(const std::string& view, bool add) {
     Body body;
     const Form& f = nest_.target.offset;
@@ -830,13 +831,19 @@ class Leaf {
       body.push_back(stmt(Allocate{square, held, vectors, Memory::Register}));
       for (std::int64_t i = 0; i < tile_.rows; ++i) body.push_back(stmt(Store{square, Expr(i), result(body, i, v)}));
       body.push_back(whole ? stmt(Interleave{square}) : stmt(Transpose{square}));
-      for (std::int64_t l = 0; l < vectors; ++l) {
-        const Expr offset = whole ? along_strip(v, l) : along_m(f, v, l);
-        Expr x = Load{square, Expr(l), held};
-        if (add) x = combine(nest_.aggregation, Load{view, offset, target_type_}, x);
-        const Store store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain};
-        body.push_back(whole ? of_strip(stmt(store), v, l) : of_square(stmt(store), v, l));
-      }
+      const auto for_vectors = [&](const auto& store) {
+        for (std::int64_t l = 0; l < vectors; ++l) {
+          const Stmt s = stmt(store(whole ? along_strip(v, l) : along_m(f, v, l), Expr(l)));
+          body.push_back(whole ? of_strip(s, v, l) : of_square(s, v, l));
+        }
+      };
+      if (add)
+        for_vectors([&](const Expr& offset, const Expr& l) {
+          return Store{square, l, combine(nest_.aggregation, Load{view, offset, target_type_}, Load{square, l, held})};
+        });
+      for_vectors([&](const Expr& offset, const Expr& l) {
+        return Store{view, offset, stored(Load{square, l, held}), leaf_.streams() ? Hint::Streaming : Hint::Plain};
+      });
     }
     return body;
   }
@@ -871,20 +878,30 @@ class Leaf {
     return flag_ && nest_.fill ? Expr(Operation{Op::Select, {hit(), folds, fill_value()}, compute_type(target_type_)}) : folds;
   }
 
+  // Under `add` all that the target holds is read before any of it is written: a vector under a mask covers elements of the
+  // next row, whose load would wait for the store.
   Body stores(const std::string& view, bool add) {
     const bool under_mask = flag_ && !nest_.fill;      // which tells lanes apart where no element is to be told
     if (turns(nest_.target.offset) && !under_mask) return turned_stores(view, add);
-    Body body;
+    Body sums, body;
+    const std::string sum = add ? names_.fresh("sum") : "";
+    const DType held = compute_type(target_type_);
+    if (add) sums.push_back(stmt(Allocate{sum, held, tile_.rows * tile_.vectors, Memory::Register}));
     for (std::int64_t i = 0; i < tile_.rows; ++i)
       for (std::int64_t v = 0; v < tile_.vectors; ++v) {
         const Expr offset = inside_tile(nest_.target.offset, i, v);
-        Expr x = result(body, i, v);
-        if (add) x = combine(nest_.aggregation, Load{view, offset, target_type_}, x);  // parts are added up only where no flag is
-        Stmt store = stmt(Store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain});
-        if (masked(v)) body.push_back(stmt(If{mask(v), {std::move(store)}, {}}));
-        else body.push_back(std::move(store));
+        const auto in_tile = [&](Stmt s) { return masked(v) ? stmt(If{mask(v), {std::move(s)}, {}}) : s; };
+        Expr x = result(add ? sums : body, i, v);
+        if (add) {
+          const Expr slot(i * tile_.vectors + v);
+          // parts are added up only where no flag is
+          sums.push_back(in_tile(stmt(Store{sum, slot, combine(nest_.aggregation, Load{view, offset, target_type_}, x)})));
+          x = Load{sum, slot, held};
+        }
+        body.push_back(in_tile(stmt(Store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain})));
       }
-    return body;
+    append(sums, std::move(body));
+    return sums;
   }
 
   Expr hit() const { return less(Expr(std::int64_t{0}), Load{hit_, Expr(std::int64_t{0}), DType::I64}); }
