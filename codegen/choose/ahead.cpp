@@ -115,10 +115,17 @@ class Steps {
 
   // Nor does a step read all that lies between it and the next.
   bool waits(const FlatAccess& read) const {
-    if (!waits_for(f_.nest, read, asking_, bytes_)) return false;
+    if (!waits_for(f_.nest, read, asking_, bytes_) || kept(read)) return false;
     const auto step = static_cast<double>(coefficient(read, asking_) * bytes_);
     const bool apart = m_ >= 0 && static_cast<double>(coefficient(read, static_cast<std::size_t>(m_)) * bytes_) >= model::ahead::apart;
     return step >= std::min(model::page, 2 * lines_of(read, apart ? 1 : leaf_.rows) * model::line);
+  }
+  // Whether blocks of n read the same again and again, and the second cache has it from the first of them.
+  bool kept(const FlatAccess& read) const {
+    if (leaf_.is<forms::Reduce>() || n_ < 0 || coefficient(read, static_cast<std::size_t>(n_)) != 0) return false;
+    if (leaf_.block() && !leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1) return false;
+    const double bytes = steps_ * lines_of(read, m_ < 0 ? 1 : extent(static_cast<std::size_t>(m_))) * model::line;
+    return blocks(n_, columns_) > model::ahead::most_readings && bytes <= model::ahead::share_of_l2 * static_cast<double>(f_.l2);
   }
   // By blocks of m and by loops around the blocks.
   double readings(const FlatAccess& read) const {
