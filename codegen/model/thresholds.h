@@ -12,7 +12,7 @@ namespace tilec::codegen::model {
 inline constexpr double worth_a_turn = 30000;          // cycles: 8 us, several times what it takes to wake another core
 inline constexpr double least_of_a_part = 1 << 15;     // points of one part of a reduction, on a CPU: as above
 inline constexpr double parts_of_a_fold = 64;          // for a result with fewer elements: enough turns for any CPU
-inline constexpr double least_of_a_thread_part = 2048; // points of one part, on a GPU: a block of threads has some for each
+inline constexpr double least_of_a_thread_part = 512;  // points of one part, on a GPU: a block of threads has some for each
 inline constexpr double blocks_of_a_multiprocessor = 8;  // that hide each other's latency
 
 // Factors that leave a sum.
@@ -130,6 +130,7 @@ inline constexpr std::int64_t most_rows = 8;           // elements of a thread
 inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the machine
 inline constexpr std::int64_t small_tile = 64, tile = 128;  // elements of a block, along m and n
 inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, at least, where tiles are large
+inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;  // points of an element, in one part of its sum: of a tile; of a thread
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
 inline constexpr std::int64_t least_to_scan = 64;      // elements that a block of threads scans

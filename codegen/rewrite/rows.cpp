@@ -10,6 +10,7 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "codegen/leaf_choice.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
@@ -101,10 +102,22 @@ class Rows {
   Leads candidates(int node) const {
     const Statement* s = statement(node);
     if (!s || tiled(rewriting_, s->target.tensor)) return {};
-    if (has_threads(target_) && reuses(*s)) return {};  // blocks of threads want whole contractions
+    if (has_threads(target_) && reuses(*s) && !folds_elements(*s)) return {};  // blocks of threads want whole contractions
     for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
     if (const auto* fill = std::get_if<TensorId>(&s->fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)]) return {};
     return row_candidates(program_, *s, strides_);
+  }
+
+  // Whether each block of threads folds one element.
+  bool folds_elements(const Statement& s) const {
+    const Nest nest = nest_of(s, strides_);
+    const Facts all = facts(nest, {}, target_);
+    return !staged_leaf(all, 0, target_) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
+  }
+  bool fill_machine(std::size_t rows) const {
+    double blocks = 1;
+    for (std::size_t r = 0; r < rows; ++r) blocks *= static_cast<double>(statement(open_.nodes.front())->domain[leads_[0][r].index].extent->get());
+    return blocks >= model::blocks_of_a_multiprocessor * target_.multiprocessors;
   }
 
   void open(int node) {
@@ -174,9 +187,10 @@ class Rows {
   // What does not go on from the statement before shares a launch where that costs nothing: rows are as they were, no work is left
   // to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
-    if (!dependent && (has_threads(target_) || rows != rows_)) return false;
+    if (!dependent && rows != rows_) return false;
+    if (has_threads(target_) && !(rows == rows_ && (dependent || (folds_elements(s) && fill_machine(rows))))) return false;
     if (is_next_class(s) && s.kernel_name.empty() && saves_traffic(s, rows)) return true;
-    if ((cycles(s) > model::worth_sharing && !saves_traffic(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
+    if ((cycles(s) > model::worth_sharing && !has_threads(target_) && !saves_traffic(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
     if (std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); })) return false;
     if (!dependent && reads_alike(s)) return true;
     return std::none_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/leaf_choice.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/product.h"
+#include "codegen/ranges.h"
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
 
@@ -25,28 +27,72 @@ using poly::Statement;
 
 struct Cut { std::size_t index; std::int64_t chunk; };
 
-// Whether parts of its fold can be folded again: no part is empty, no element is left out, and the fold has no scale of its own.
-bool folds_in_parts(const Program& program, const Statement& s) {
-  return reduces(s) && s.aggregation != Aggregation::Assign && !has_scale(s.aggregation, compute_type(s.value.type())) && s.domain.size() == s.indices.size() && covers(program, s);
+// Whether parts of its fold can be folded again: no element is left out, the fold has no scale of its own, and no part is empty, or what it
+// holds then, 0, is what its sum begins with.
+bool folds_in_parts(const Rewriting& r, const Statement& s) {
+  if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) || !covers(r.program, s)) return false;
+  return s.domain.size() == s.indices.size() || (s.aggregation == Aggregation::Sum && identity_is_fill(nest_of(s, r.strides)));
 }
 
-// Which reduction index to cut into chunks, and how long they are. By shapes alone, so that results do not depend on threads.
-std::optional<Cut> cut_of(const Program& program, const Statement& s, const Target& target) {
-  const double outputs = std::max(1.0, elements(program, s.target.tensor)), all = points(s) / outputs;
-  const double enough = has_threads(target) ? model::least_of_a_thread_part : model::least_of_a_part;
-  const double wanted = has_threads(target) ? model::blocks_of_a_multiprocessor * target.multiprocessors : model::parts_of_a_fold;
-  if (!folds_in_parts(program, s)) return std::nullopt;
-  if (outputs >= wanted || all < 2 * enough) return std::nullopt;
-  std::optional<std::size_t> longest;
-  for (std::size_t k = 0; k < s.indices.size(); ++k) {
-    const bool output = std::any_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return !e.coefficients[k].is(0); });
-    if (!output && (!longest || s.domain[k].extent->get() > s.domain[*longest].extent->get())) longest = k;
+bool is_reduced(const Statement& s, std::size_t k) {
+  return std::ranges::all_of(s.target.element, [&](const Affine& e) { return e.coefficients[k].is(0); });
+}
+bool in_rows(const Statement& s, std::size_t k) {
+  return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), [&](const Range& row) { return !row.value.coefficients[k].is(0); });
+}
+
+// A chunk nearly as long of which the extent is a multiple, so that no part needs bounds of its own; else this one.
+std::int64_t whole_chunk(std::int64_t extent, std::int64_t chunk) {
+  for (std::int64_t other = chunk; other <= chunk + chunk / 8; ++other) if (extent % other == 0) return other;
+  for (std::int64_t other = chunk; other > chunk / 2; --other) if (extent % other == 0) return other;
+  return chunk;
+}
+
+// How many parts would do, by what one part at least has of `points`, those of one element.
+struct Parts { double wanted, points, least; };
+
+Parts parts_for_cores(const Program& program, const Statement& s) {
+  const double outputs = std::max(1.0, elements(program, s.target.tensor));
+  return {std::ceil(model::parts_of_a_fold / outputs), points(s) / outputs, model::least_of_a_part};
+}
+
+// A block of threads folds one element, or has as many elements as threads, or a tile of a contraction.
+Parts parts_for_threads(const Rewriting& r, const Statement& s) {
+  const Nest nest = nest_of(s, r.strides);
+  const Facts all = facts(nest, {}, r.target);
+  const double outputs = std::max(1.0, elements(r.program, s.target.tensor)), each = points(s) / outputs;
+  if (const auto tile = staged_leaf(all, 0, r.target)) {
+    const auto tiles = [&](const std::string& index, std::int64_t of) {
+      const auto count = static_cast<double>(nest.dims[*nest.dim(index)].extent);
+      return std::ceil(count / static_cast<double>(of)) / count;
+    };
+    const double blocks = outputs * tiles(tile->m(), threads_of_a_tile / tile->lanes * tile->rows) * tiles(tile->n, tile->lanes * tile->vectors);
+    return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each, model::threads::least_of_a_tile_part};
   }
+  const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors;
+  if (choose_leaf(all, 0).leaf.is<forms::Reduce>()) return {std::ceil(wanted / outputs), each, model::least_of_a_thread_part};
+  return {std::ceil(wanted * static_cast<double>(threads_of_a_block) / outputs), each, model::threads::least_of_a_column_part};
+}
+
+// Which reduction index to cut into chunks, and how long they are. By shapes and the kind of machine alone, so that results do not depend on threads.
+std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
+  if (!folds_in_parts(r, s)) return std::nullopt;
+  const bool threads = has_threads(r.target);
+  if (!threads && s.domain.size() != s.indices.size()) return std::nullopt;
+  const Parts parts = threads ? parts_for_threads(r, s) : parts_for_cores(r.program, s);
+  if (parts.wanted < 2 || parts.points < 2 * parts.least) return std::nullopt;
+  // The longest one; those that no row bounds go first.
+  std::optional<std::size_t> longest;
+  const auto after = [&](std::size_t a, std::size_t b) {
+    return in_rows(s, a) != in_rows(s, b) ? in_rows(s, b) : s.domain[a].extent->get() > s.domain[b].extent->get();
+  };
+  for (std::size_t k = 0; k < s.indices.size(); ++k)
+    if (is_reduced(s, k) && (!longest || after(k, *longest))) longest = k;
   const std::int64_t extent = s.domain[*longest].extent->get();
-  const double chunks = std::min({all / enough, std::ceil(wanted / outputs), static_cast<double>(extent)});
+  const double chunks = std::min({parts.points / parts.least, parts.wanted, static_cast<double>(extent)});
   if (chunks < 2) return std::nullopt;
-  const auto chunk = static_cast<std::int64_t>(std::ceil(static_cast<double>(extent) / chunks));
-  return Cut{*longest, chunk};
+  const double chunk = static_cast<double>(extent) / chunks;
+  return Cut{*longest, threads ? whole_chunk(extent, static_cast<std::int64_t>(chunk)) : static_cast<std::int64_t>(std::ceil(chunk))};
 }
 
 // The statement becomes two.
@@ -80,6 +126,7 @@ void split(Rewriting& r, std::size_t n, const Cut& cut) {
     part.domain.push_back(std::move(row));
   }
   part.domain.push_back({Affine::index(chunk_index, count + 1), poly::Size(chunks)});
+  for (std::size_t k = count; k < whole.domain.size(); ++k) part.domain.push_back({seen(whole.domain[k].value), whole.domain[k].extent});
   if (chunks * cut.chunk != extent) {
     Range rest{map[cut.index], poly::Size(extent)};
     rest.value.constant = poly::Size(0);
@@ -89,7 +136,7 @@ void split(Rewriting& r, std::size_t n, const Cut& cut) {
   std::vector<int> same;
   for (std::size_t r = 0; r < part.reads.size(); ++r) same.push_back(static_cast<int>(r));
   part.value = seen_from(whole.value, map, count + 1, same);
-  part.fill = poly::Number{whole.value.type()};      // no chunk is empty
+  part.fill = poly::Number{whole.value.type()};
   Statement sum = copy(program, whole.target.tensor, whole.target.tensor, in_order(whole.target.element.size()));
   const std::size_t rank = sum.indices.size();
   std::vector<std::size_t> where = in_order(rank);
@@ -112,7 +159,7 @@ void split(Rewriting& r, std::size_t n, const Cut& cut) {
 void split_reductions(Rewriting& r) {
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    const auto cut = s ? cut_of(r.program, *s, r.target) : std::nullopt;
+    const auto cut = s ? cut_of(r, *s) : std::nullopt;
     if (cut) split(r, n++, *cut);
   }
 }
@@ -123,7 +170,7 @@ Refusal apply(Rewriting& r, const directives::Split& directive) {
   const auto& s = std::get<Statement>(r.program.nodes[*n]);
   const auto index = index_of(s, directive.index);
   if (!index || is_output_index(s, *index)) return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, directive.index);
-  if (!folds_in_parts(r.program, s)) return fmt::format("parts of the fold of `{}` cannot be folded again", directive.tensor);
+  if (!folds_in_parts(r, s)) return fmt::format("parts of the fold of `{}` cannot be folded again", directive.tensor);
   if (directive.size < 1 || directive.size >= extent(s, *index)) return fmt::format("parts of {} are not shorter than the {} values of `{}`, or are empty", directive.size, extent(s, *index), directive.index);
   split(r, *n, {*index, directive.size});
   return std::nullopt;
