@@ -133,7 +133,8 @@ class LeafFit {
 
   Misfit reduce() const {
     if (leaf_.n.empty()) return std::string("`reduce` has no index `n` for its lanes");
-    return leaf_.m().empty() || !has_threads(target_) ? std::nullopt : Misfit("a block of threads folds one element: its `reduce` has no index `m`");
+    if (leaf_.m().empty() || !has_threads(target_) || leaf_.rows == nest_.dims[*nest_.dim(leaf_.m())].extent) return std::nullopt;
+    return fmt::format("a block of threads folds all {} of `{}` together, or one", nest_.dims[*nest_.dim(leaf_.m())].extent, leaf_.m());
   }
 
   Misfit scan(const std::string& along) const {

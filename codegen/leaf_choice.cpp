@@ -907,12 +907,34 @@ void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
 
 }  // namespace
 
+std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target) {
+  if (!leaf.is<forms::Reduce>() || has_scale(f.nest.aggregation, compute_type(f.nest.value->type()))) return {};
+  std::string most;
+  std::int64_t rows = 1;
+  for (const std::string& name : leaf.outer) {
+    const std::size_t m = *f.nest.dim(name);
+    double blocks = 1;
+    for (std::size_t d = 0; d < f.extent.size(); ++d) if (d != m && !f.nest.dims[d].reduction) blocks *= static_cast<double>(f.nest.dims[d].extent);
+    const bool shares = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return stride(read, m) == 0; });
+    const bool bounded = std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[m] != 0; });
+    if (f.fixed[m] || f.extent[m] <= rows || f.extent[m] > model::threads::most_rows || !shares || bounded || blocks < model::blocks_of_a_multiprocessor * target.multiprocessors) continue;
+    rows = f.extent[m];
+    most = name;
+  }
+  return most;
+}
+
 void for_threads(Compute& leaf, const Facts& f, const Target& target) {
   if (leaf.is<forms::Scan>()) return scan_for_threads(leaf, f, target);
   leaf.lanes = threads_of_a_block;
   if (leaf.is<forms::Reduce>()) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
     leaf.vectors = std::clamp<std::int64_t>(extent / threads_of_a_block, 1, blocks::reduced_vectors);
+    if (const std::string rows = rows_of_a_block(leaf, f, target); !rows.empty()) {
+      std::erase(leaf.outer, rows);
+      leaf.set_m(rows);
+      leaf.rows = f.nest.dims[*f.nest.dim(rows)].extent;
+    }
     return;
   }
   leaf.vectors = 1;

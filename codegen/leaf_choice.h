@@ -54,6 +54,8 @@ std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& 
 void widen_for_streams(Compute& leaf, const Facts& f);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
+// The few rows that a block of threads folds together, for they read the same; empty: none, or blocks would be too few.
+std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target);
 // A leaf chosen for lanes, made one for threads.
 void for_threads(Compute& leaf, const Facts& f, const Target& target);
 

@@ -23,10 +23,12 @@ namespace tilec::codegen {
 
 namespace {
 
-// Loops of a block when the leaf is a reduction or scan over threads: every output dimension.
-std::vector<Loop> block_loops(const Compute& leaf) {
+// Loops of a block when the leaf is a reduction or scan over threads: every output dimension, but for rows that it folds together.
+std::vector<Loop> block_loops(const Compute& leaf, const Facts& f, const Target& target) {
   std::vector<Loop> loops;
-  if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) for (const std::string& name : leaf.outer) loops.push_back({name, 1});
+  if (!leaf.is<forms::Reduce>() && !(leaf.is<forms::Scan>() && leaf.lanes > 1)) return loops;
+  const std::string rows = rows_of_a_block(leaf, f, target);
+  for (const std::string& name : leaf.outer) if (name != rows) loops.push_back({name, 1});
   return loops;
 }
 
@@ -173,7 +175,7 @@ void place(Group& group, Why& why, const Nest& nest, int node, const Target& tar
   const Facts all = facts(nest, {}, target);
   Choice whole = choose_leaf(all, node);
   if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, target);
-  group.loops = has_threads(target) ? block_loops(whole.leaf) : parallel_loops(nest, whole, target);
+  group.loops = has_threads(target) ? block_loops(whole.leaf, all, target) : parallel_loops(nest, whole, target);
   for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
   const Facts turn = facts(nest, group.loops, target);
   add_leaf(group, why, choose_leaf(turn, node));
