@@ -633,15 +633,20 @@ class Leaf {
   std::int64_t bytes_of(std::size_t r) const { return lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype); }
   bool first_of_view(std::size_t r) const { return std::find(views_.begin(), views_.end(), views_[r]) == views_.begin() + static_cast<std::ptrdiff_t>(r); }
 
+  const std::string& held_by(std::size_t r) const {
+    const auto view = around_.views.find(r);
+    return view == around_.views.end() ? storage_.name(nest_.reads[r].tensor) : view->second;
+  }
+
   Body with_views(const std::function<Body()>& inside) {
     Body body;
     views_.clear();
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       std::size_t same = 0;
-      while (same < r && !(nest_.reads[same].tensor == nest_.reads[r].tensor && nest_.reads[same].offset == nest_.reads[r].offset)) ++same;
+      while (same < r && !(nest_.reads[same].tensor == nest_.reads[r].tensor && nest_.reads[same].offset == nest_.reads[r].offset && held_by(same) == held_by(r))) ++same;
       if (same < r) { views_.push_back(views_[same]); continue; }
       const std::string name = names_.fresh(fmt::format("p{}", r));
-      body.push_back(stmt(View{name, storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)}));
+      body.push_back(stmt(View{name, held_by(r), corner(r, nest_.reads[r].offset)}));
       views_.push_back(name);
     }
     append(body, inside());

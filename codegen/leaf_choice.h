@@ -54,6 +54,8 @@ std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& 
 void widen_for_streams(Compute& leaf, const Facts& f);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
+// A map for blocks of threads that goes through tiles in shared memory (turned.h); none where nothing that it reads lies across.
+std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program& program, const Target& target);
 // A leaf chosen for lanes, made one for threads.
 void for_threads(Compute& leaf, const Facts& f, const Target& target);
 

@@ -12,6 +12,7 @@
 #include "codegen/sort.h"
 #include "codegen/staged.h"
 #include "codegen/tile.h"
+#include "codegen/turned.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
 
@@ -252,6 +253,7 @@ class GroupLowering {
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
     if (leaf.is<forms::Staged>()) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
+    if (leaf.block() && leaf.block()->turned) return spell_turned(nests_[l], leaf, storage_, names_);
     if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
     const Nest& nest = nests_[l];
     Surroundings around = surroundings(l);

@@ -132,6 +132,8 @@ inline constexpr std::int64_t small_tile = 64, tile = 128;  // elements of a blo
 inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, at least, where tiles are large
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
+inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
+inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they hide each other's latency
 inline constexpr std::int64_t least_to_scan = 64;      // elements that a block of threads scans
 inline constexpr std::int64_t scanned_at_once = 4;     // elements of a thread
 inline constexpr double scan_units = 128, scan_wanted = 8;  // rows that are one unit; units of a multiprocessor
