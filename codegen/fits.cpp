@@ -225,7 +225,8 @@ class LeafFit {
     for (const Loop& loop : group_.loops) if (loop.step != 1) return fmt::format("a block of threads has one `{}`, not {}", loop.index, loop.step);
     if (leaf_.is<forms::Scan>()) return leaf_ == chosen_ ? std::nullopt : Misfit("the scan of a block of threads has one form only");
     if (leaf_.lanes != group_.threads) return fmt::format("the lanes are the {} threads of a block", group_.threads);
-    const std::int64_t vectors = leaf_.is<forms::Reduce>() ? 4 : 1;
+    const bool map = leaf_.block() && !contract_ && !leaf_.block()->turned;
+    const std::int64_t vectors = leaf_.is<forms::Reduce>() || map ? 4 : 1;
     if (leaf_.vectors > vectors || leaf_.rows > 8) return fmt::format("a thread has a block of 8x{} at most", vectors);
     return std::nullopt;
   }
@@ -284,7 +285,7 @@ Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen,
   const Nest nest = nest_to_choose(plan.program, group, chosen, strides);
   const Facts turn = facts(nest, loops_of_turn(group), target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
-  if (has_threads(target)) for_threads(leaf, turn, target);
+  if (has_threads(target)) for_threads(leaf, turn, group.threads, target);
   if (chosen.is<forms::Fill>()) leaf.form = forms::Fill{*leaf.block()};
   const auto* contract = leaf.as<forms::Contract>();
   if (chosen.streams() && !(contract && (contract->chunk || contract->taps)) && leaf.set_streams()) widen_for_streams(leaf, turn);

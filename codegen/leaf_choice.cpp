@@ -938,22 +938,38 @@ void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
 
 }  // namespace
 
-void for_threads(Compute& leaf, const Facts& f, const Target& target) {
+std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target) {
+  const double held = std::floor(static_cast<double>(target.shared_bytes) / std::max(1.0, bytes)), given = std::ceil(rows / target.multiprocessors);
+  const double blocks = std::max(1.0, std::min(held, given));
+  std::int64_t threads = threads_of_a_block;
+  while (2 * threads <= target.max_threads && static_cast<double>(threads) * blocks < model::threads::wanted_of_a_multiprocessor && elements >= model::threads::least_of_a_thread * static_cast<double>(2 * threads)) threads *= 2;
+  return threads;
+}
+
+void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target) {
   if (leaf.is<forms::Scan>()) return scan_for_threads(leaf, f, target);
-  leaf.lanes = threads_of_a_block;
+  leaf.lanes = threads;
   if (leaf.is<forms::Reduce>()) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
-    leaf.vectors = std::clamp<std::int64_t>(extent / threads_of_a_block, 1, blocks::reduced_vectors);
+    leaf.vectors = std::clamp<std::int64_t>(extent / threads, 1, blocks::reduced_vectors);
     return;
   }
   leaf.vectors = 1;
   leaf.rows = std::min(leaf.rows, model::threads::most_rows);
-  double elements = 1;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.nest.dims[d].reduction) elements *= static_cast<double>(f.extent[d]);
-  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < model::threads::wanted_of_a_multiprocessor * target.multiprocessors) leaf.rows /= 2;
-  if (leaf.m().empty() || leaf.rows > 1) return;
-  leaf.outer.push_back(leaf.m());
-  leaf.set_m("");
+  double elements = 1, of_turn = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (f.nest.dims[d].reduction) continue;
+    elements *= static_cast<double>(f.extent[d]);
+    if (!f.fixed[d]) of_turn *= static_cast<double>(f.nest.dims[d].extent);
+  }
+  const double enough = model::threads::wanted_of_a_multiprocessor * target.multiprocessors;
+  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < enough) leaf.rows /= 2;
+  if (!leaf.m().empty() && leaf.rows == 1) leaf.outer.push_back(leaf.m()), leaf.set_m("");
+  if (!leaf.is<forms::Map>() || leaf.rows > 1) return;
+  // Elements of a thread whose operands are on their way together: of a row while it has as many, of all while others wait to begin.
+  const bool alone = std::none_of(f.fixed.begin(), f.fixed.end(), [](bool fixed) { return fixed; });
+  const double most = alone ? of_turn / (model::threads::waves_of_maps * enough) : of_turn / static_cast<double>(threads);
+  leaf.vectors = std::clamp<std::int64_t>(static_cast<std::int64_t>(most), 1, model::threads::elements_at_once);
 }
 
 }  // namespace tilec::codegen

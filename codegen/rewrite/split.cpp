@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/product.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/share.h"
 #include "codegen/scalar.h"
 
 namespace tilec::codegen {
@@ -30,13 +32,29 @@ bool folds_in_parts(const Program& program, const Statement& s) {
   return reduces(s) && s.aggregation != Aggregation::Assign && !has_scale(s.aggregation, compute_type(s.value.type())) && s.domain.size() == s.indices.size() && covers(program, s);
 }
 
+// Whether statements that share the rows which it folds, a block of threads a row, keep a GPU busy as they are (share.h): what comes of
+// it is read, at once or later, beside as many elements as it folds.
+bool shares_rows(const Program& program, const Statement& s, const Target& target) {
+  const double outputs = elements(program, s.target.tensor), folded = points(s);
+  const bool fits = folded / outputs * lang::bytes(s.value.type()) <= shared_for_rows(target);
+  if (!has_threads(target) || outputs < (fits ? model::shared_rows_of_a_multiprocessor : 1.0) * target.multiprocessors) return false;
+  std::set<poly::TensorId> of_rows{s.target.tensor};
+  for (const poly::Node& node : program.nodes) {
+    const auto* other = std::get_if<Statement>(&node);
+    if (!other || leads_of(program, *other).empty() || std::none_of(other->reads.begin(), other->reads.end(), [&](const Access& read) { return of_rows.contains(read.tensor); })) continue;
+    if (points(*other) >= folded) return true;
+    of_rows.insert(other->target.tensor);
+  }
+  return false;
+}
+
 // Which reduction index to cut into chunks, and how long they are. By shapes alone, so that results do not depend on threads.
 std::optional<Cut> cut_of(const Program& program, const Statement& s, const Target& target) {
   const double outputs = std::max(1.0, elements(program, s.target.tensor)), all = points(s) / outputs;
   const double enough = has_threads(target) ? model::least_of_a_thread_part : model::least_of_a_part;
   const double wanted = has_threads(target) ? model::blocks_of_a_multiprocessor * target.multiprocessors : model::parts_of_a_fold;
   if (!folds_in_parts(program, s)) return std::nullopt;
-  if (outputs >= wanted || all < 2 * enough) return std::nullopt;
+  if (outputs >= wanted || all < 2 * enough || shares_rows(program, s, target)) return std::nullopt;
   std::optional<std::size_t> longest;
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
     const bool output = std::any_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return !e.coefficients[k].is(0); });
