@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -946,8 +947,61 @@ std::int64_t threads_of_rows(double rows, double elements, double bytes, const T
   return threads;
 }
 
+namespace {
+
+// The reduction along which a read goes as it goes along m, as a window does: by so many of its steps for each value of m.
+struct Slide { std::size_t k; std::int64_t steps; };
+std::optional<Slide> slide(const Facts& f, const FlatAccess& read, std::size_t m) {
+  for (std::size_t k = 0; k < f.extent.size(); ++k) {
+    const std::int64_t apart = stride(read, k), moved = stride(read, m);
+    if (f.nest.dims[k].reduction && apart && moved && moved % apart == 0 && std::abs(moved / apart) < f.extent[k]) return Slide{k, std::abs(moved / apart)};
+  }
+  return std::nullopt;
+}
+
+// Loads for each step of the reduction and element, where a thread has so many rows of m.
+double loads_of_rows(const Facts& f, std::size_t m, std::int64_t rows) {
+  double loads = 0;
+  const auto of = static_cast<double>(rows);
+  for (const FlatAccess& read : f.nest.reads) {
+    const auto window = slide(f, read, m);
+    if (!stride(read, m)) loads += 1 / of;
+    else if (!window) loads += 1;
+    else loads += (of * static_cast<double>(window->steps) + static_cast<double>(f.extent[window->k] - window->steps)) / (of * static_cast<double>(f.extent[window->k]));
+  }
+  return loads;
+}
+
+// Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that registers hold what they share.
+void rows_of_window(Compute& leaf, const Facts& f) {
+  if (!leaf.is<forms::Contract>() || leaf.n.empty()) return;
+  const std::size_t n = *f.nest.dim(leaf.n);
+  std::optional<std::size_t> best;
+  double least = model::clearly_less * (leaf.m().empty() ? static_cast<double>(f.nest.reads.size()) : loads_of_rows(f, *f.nest.dim(leaf.m()), std::min(leaf.rows, model::threads::most_rows)));
+  for (std::size_t m = 0; m < f.extent.size(); ++m) {
+    if (f.nest.dims[m].reduction || f.fixed[m] || m == n || f.extent[m] < model::threads::most_rows || share_row(f.nest, m, n)) continue;
+    if (std::none_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return slide(f, read, m).has_value(); })) continue;
+    if (const double loads = loads_of_rows(f, m, model::threads::most_rows); loads < least) best = m, least = loads;
+  }
+  if (!best) return;
+  if (!leaf.m().empty()) leaf.outer.push_back(leaf.m());
+  leaf.set_m(f.nest.dims[*best].name);
+  std::erase(leaf.outer, leaf.m());
+  leaf.rows = model::threads::most_rows;
+  std::ranges::stable_sort(leaf.outer, std::greater(), [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
+  for (const FlatAccess& read : f.nest.reads)
+    if (const auto window = slide(f, read, *best)) {
+      const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name);
+      std::rotate(at, at + 1, leaf.k.end());
+      break;
+    }
+}
+
+}  // namespace
+
 void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target) {
   if (leaf.is<forms::Scan>()) return scan_for_threads(leaf, f, target);
+  rows_of_window(leaf, f);
   leaf.lanes = threads;
   if (leaf.is<forms::Reduce>()) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;

@@ -147,3 +147,14 @@ TEST_CASE("on a GPU a map is turned where it reads across what it writes") {
   CHECK_FALSE(turned("function (A[P, Q, R]) -> (B) { B[q, p, r: Q, P, R] = =(A[p, q, r]); }", {{"P", 90}, {"Q", 50}, {"R", 40}}));
   CHECK_FALSE(turned("function (A[M, N]) -> (B) { B[i, j: M, N] = =(A[i, j] + A[j, j]); }", {{"M", 100}, {"N", 100}}));  // a diagonal lies along nothing
 }
+
+TEST_CASE("rows of a thread run along the window of a convolution that does not mix channels") {
+  const auto leaf = [](const char* text, const std::map<std::string, std::int64_t>& sizes) { return plan_of(text, sizes, false, "cuda:sm_90a").groups.back().body.front(); };
+  const codegen::Compute depthwise = leaf("function (I[N, H, W, C], K[KH, KW, C]) -> (O) { O[n, y, x, c: N, H, W, C] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c]); }",
+                                          {{"N", 32}, {"H", 57}, {"W", 55}, {"C", 100}, {"KH", 3}, {"KW", 5}});
+  CHECK(depthwise.m() == "x");                         // five taps share more than three
+  CHECK(depthwise.k.back() == "i");
+  CHECK(depthwise.rows == 8);
+  const codegen::Compute strided = leaf("function (I[N, W, C], K[KW, C]) -> (O) { O[n, x, c: N, W/3, C] = +(I[n, 3*x + i, c] * K[i, c]); }", {{"N", 640}, {"W", 300}, {"C", 100}, {"KW", 3}});
+  CHECK(strided.m() != "x");                           // windows that touch share nothing
+}

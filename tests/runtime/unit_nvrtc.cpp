@@ -79,9 +79,12 @@ TEST_CASE("matmul, softmax and folds do not spill") {
 TEST_CASE("what is chosen for rows and for what is read across does not spill") {
   const std::string softmax = "function f(X[M, N]) -> (Y) { Mx[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - Mx[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }";
   const std::string across = "function f(f16 X[M, N], Z[N, M]) -> (Y) { Y[j, i: N, M] = =(tanh(X[i, j]) + Z[j, i]); }";
+  const std::string window = "function f(X[M, H, N], K[R, N]) -> (Y) { Y[m, h, n: M, H, N] = +(X[m, h + r - 2, n] * K[r, n]); }";
   for (const char* architecture : {"sm_80", "sm_90a", "sm_100"})
-    for (const auto& [text, n, gradient] : std::vector<std::tuple<std::string, std::int64_t, bool>>{{softmax, 1000, false}, {softmax, 50000, false}, {softmax, 50001, true}, {across, 1001, false}}) {
-      const codegen::Lowered lowered = chosen(text, {{"M", 777}, {"N", n}}, gradient, architecture);
+    for (const auto& [text, n, gradient] : std::vector<std::tuple<std::string, std::int64_t, bool>>{{softmax, 1000, false}, {softmax, 50000, false}, {softmax, 50001, true}, {across, 1001, false}, {window, 128, false}}) {
+      std::map<std::string, std::int64_t> sizes{{"M", 777}, {"N", n}};
+      if (text == window) sizes.insert({{"H", 40}, {"R", 5}});
+      const codegen::Lowered lowered = chosen(text, sizes, gradient, architecture);
       CHECK(lowered.steps.size() == 1);
       std::vector<Loops> kernels;
       for (const codegen::Step& step : lowered.steps) kernels.push_back(step.loops);
