@@ -288,7 +288,7 @@ std::string explain_leaf(const Plan& plan, const Compute& leaf, const Why::Leaf&
   const auto* contract = leaf.as<forms::Contract>();
   if (contract && contract->chunk > 0) text += fmt::format("; {} of {} at a time, added up in the target: what lanes read stays in cache, and a long sum stays exact", contract->chunk, leaf.k.front());
   if (contract && contract->taps > 0) text += fmt::format("; values of {} that bound a block one at a time, added up in the target: its bounds are exact", fmt::join(std::vector(leaf.k.begin(), leaf.k.begin() + contract->taps), ", "));
-  if (leaf.block() && leaf.block()->turned) text += fmt::format("; what lies side by side along {} is read or written so, and transposed in registers", leaf.m());
+  if (leaf.block() && leaf.block()->turned) text += fmt::format("; what lies side by side along {} is read or written so, and transposed in {}", leaf.m(), threads ? "shared memory" : "registers");
   for (const Ahead& one : leaf.ahead) text += fmt::format("; lines of memory are asked for {} of {} before they are needed", one.count, one.index);
   if (leaf.block() && leaf.block()->claims) text += "; lines of the result are asked for before a block computes them";
   if (leaf.streams()) text += "; stored past the cache, as nobody reads it here";

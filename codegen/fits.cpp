@@ -8,12 +8,14 @@
 #include <set>
 
 #include "codegen/leaf_choice.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/tile.h"
+#include "codegen/turned.h"
 
 namespace tilec::codegen {
 
@@ -165,7 +167,8 @@ class LeafFit {
         if (Misfit why = (this->*check)()) return why;
     if (Misfit why = ahead()) return why;
     const forms::Block* block = leaf_.block();
-    if (block && block->turned && (!blocked() || has_threads(target_) || leaf_.rows > leaf_.lanes)) return std::string("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
+    if (block && block->turned)
+      if (Misfit why = has_threads(target_) ? turned_by_threads() : turned()) return why;
     if (block && !block->m_inner && (has_threads(target_) || !blocked())) return std::string("`rows outside` are those of a block of `m` and `n` on a CPU");
     if (block && block->claims && (has_threads(target_) || leaf_.is<forms::Fill>())) return std::string("only the result of a `map` or a `contract` on a CPU is `claimed`");
     if (block && block->claims && leaf_.streams()) return std::string("a result that is `streamed` goes past the cache, so it is not `claimed`");
@@ -178,6 +181,16 @@ class LeafFit {
     if (!leaf_.is<forms::Staged>()) return std::nullopt;
     if (leaf_ != chosen_) return std::string("a staged leaf has one form only");
     return group_.loops.empty() && group_.body.size() == 1 ? std::nullopt : Misfit("a staged leaf stands alone, without loops");
+  }
+
+  Misfit turned() const { return blocked() && leaf_.rows <= leaf_.lanes ? std::nullopt : Misfit("a `turned` block has an `m` and an `n`, and no more rows than lanes"); }
+
+  Misfit turned_by_threads() const {
+    if (!blocked() || contract_) return std::string("on a GPU only a `map` or a `fill` of an `m` and an `n` is `turned`");
+    if (!group_.loops.empty() || group_.body.size() != 1) return std::string("on a GPU a `turned` leaf stands alone, without loops");
+    if (leaf_.lanes % model::threads::warp != 0) return fmt::format("the {} threads of a `turned` block are no multiple of {}", leaf_.lanes, model::threads::warp);
+    const std::int64_t bytes = tile_bytes(plan_.program, nest_, leaf_);
+    return bytes <= target_.shared_bytes ? std::nullopt : Misfit(fmt::format("the tiles of `{}` take {} bytes of shared memory, and there are {}", name(), bytes, target_.shared_bytes));
   }
 
   Misfit taps() const {
@@ -213,7 +226,8 @@ class LeafFit {
     for (const Loop& loop : group_.loops) if (loop.step != 1) return fmt::format("a block of threads has one `{}`, not {}", loop.index, loop.step);
     if (leaf_.is<forms::Scan>()) return leaf_ == chosen_ ? std::nullopt : Misfit("the scan of a block of threads has one form only");
     if (leaf_.lanes != group_.threads) return fmt::format("the lanes are the {} threads of a block", group_.threads);
-    const std::int64_t vectors = leaf_.is<forms::Reduce>() ? 4 : 1;
+    const bool map = leaf_.block() && !contract_ && !leaf_.block()->turned;
+    const std::int64_t vectors = leaf_.is<forms::Reduce>() || map ? 4 : 1;
     if (leaf_.vectors > vectors || leaf_.rows > 8) return fmt::format("a thread has a block of 8x{} at most", vectors);
     return std::nullopt;
   }
@@ -272,7 +286,7 @@ Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen,
   const Nest nest = nest_to_choose(plan.program, group, chosen, strides);
   const Facts turn = facts(nest, loops_of_turn(group), target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
-  if (has_threads(target)) for_threads(leaf, turn, target);
+  if (has_threads(target)) for_threads(leaf, turn, group.threads, target);
   if (chosen.is<forms::Fill>()) leaf.form = forms::Fill{*leaf.block()};
   const auto* contract = leaf.as<forms::Contract>();
   if (chosen.streams() && !(contract && (contract->chunk || contract->taps)) && leaf.set_streams()) widen_for_streams(leaf, turn);

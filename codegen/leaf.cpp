@@ -321,7 +321,16 @@ class Leaf {
     const std::string lo = names_.fresh(stem + "_lo"), full = names_.fresh(stem + "_full");
     Body body{stmt(Let{lo, range.lo}), stmt(Let{full, floor_divide(maximum(count, Expr(std::int64_t{0})), block)})};
     Body blocks = rows_at(var(lo), var(full), block);
-    append(blocks, one_by_one(static_cast<std::size_t>(m_), {var(lo) + var(full) * Expr(block), range.hi}, tile, inside));
+    Expr rest = var(lo) + var(full) * Expr(block);
+    // A thread at the border of a window has few rows less than the others, which read as much again one at a time.
+    for (std::int64_t half = block / 2; around_.threads && half > 1; half /= 2) {
+      const std::string some = names_.fresh(stem + "_some"), next = names_.fresh(stem + "_rest");
+      blocks.push_back(stmt(Let{some, floor_divide(maximum(range.hi - rest, Expr(std::int64_t{0})), half)}));
+      append(blocks, rows_at(rest, var(some), half));
+      blocks.push_back(stmt(Let{next, rest + var(some) * Expr(half)}));
+      rest = var(next);
+    }
+    append(blocks, one_by_one(static_cast<std::size_t>(m_), {rest, range.hi}, tile, inside));
     // Of all boxes but the last the rows are as many as planned, and these are cut evenly too.
     const std::int64_t most = most_values(range);
     if (most > 0 && most % block != 0) blocks = {stmt(If{at_least(range.hi - var(lo), Expr(most)), rows_of(var(lo), most), std::move(blocks)})};
@@ -633,15 +642,20 @@ class Leaf {
   std::int64_t bytes_of(std::size_t r) const { return lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype); }
   bool first_of_view(std::size_t r) const { return std::find(views_.begin(), views_.end(), views_[r]) == views_.begin() + static_cast<std::ptrdiff_t>(r); }
 
+  const std::string& held_by(std::size_t r) const {
+    const auto view = around_.views.find(r);
+    return view == around_.views.end() ? storage_.name(nest_.reads[r].tensor) : view->second;
+  }
+
   Body with_views(const std::function<Body()>& inside) {
     Body body;
     views_.clear();
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       std::size_t same = 0;
-      while (same < r && !(nest_.reads[same].tensor == nest_.reads[r].tensor && nest_.reads[same].offset == nest_.reads[r].offset)) ++same;
+      while (same < r && !(nest_.reads[same].tensor == nest_.reads[r].tensor && nest_.reads[same].offset == nest_.reads[r].offset && held_by(same) == held_by(r))) ++same;
       if (same < r) { views_.push_back(views_[same]); continue; }
       const std::string name = names_.fresh(fmt::format("p{}", r));
-      body.push_back(stmt(View{name, storage_.name(nest_.reads[r].tensor), corner(r, nest_.reads[r].offset)}));
+      body.push_back(stmt(View{name, held_by(r), corner(r, nest_.reads[r].offset)}));
       views_.push_back(name);
     }
     append(body, inside());

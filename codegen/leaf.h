@@ -48,6 +48,7 @@ struct Surroundings {
   std::map<std::size_t, Expr> fixed;                   // dims with one value here
   std::map<std::size_t, Interval> limits;              // dims of which a part is left
   std::map<std::size_t, Expr> base;                    // read → what to subtract from its offset; `target_access`: the target
+  std::map<std::size_t, std::string> views = {};       // read → a view that holds its elements, in the place of its tensor's
   std::optional<Expr> later;                           // whether the target holds a part of the sum already, to which this one is added
   bool reached = false;                                // every element of the target has a point, in this turn or another
   std::int64_t threads = 0;                            // lanes are this many threads of a block; 0: lanes of a vector

@@ -56,8 +56,13 @@ void widen_for_streams(Compute& leaf, const Facts& f);
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
 // The few rows that a block of threads folds together, for they read the same; empty: none, or blocks would be too few.
 std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target);
+// A map for blocks of threads that goes through tiles in shared memory (turned.h); none where nothing that it reads lies across.
+std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program& program, const Target& target);
 // A leaf chosen for lanes, made one for threads.
-void for_threads(Compute& leaf, const Facts& f, const Target& target);
+void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target);
+// How many threads the blocks have that go through rows of so many elements and keep so many bytes of each in shared memory: so many that a
+// multiprocessor, which holds few such blocks or gets few, has enough of them.
+std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target);
 
 inline constexpr std::int64_t threads_of_a_block = 128, threads_of_a_tile = 256;
 

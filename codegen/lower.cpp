@@ -12,6 +12,7 @@
 #include "codegen/sort.h"
 #include "codegen/staged.h"
 #include "codegen/tile.h"
+#include "codegen/turned.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
 
@@ -248,10 +249,11 @@ class GroupLowering {
   }
 
   // SIMT: a reduction over threads is one leaf a block; of any other, the elements (or blocks of m) that the group's loops leave
-  // are numbered, unit stride last, and each thread takes some.
+  // are numbered, unit stride last, and each thread takes `vectors` of them a turn.
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
     if (leaf.is<forms::Staged>()) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
+    if (leaf.block() && leaf.block()->turned) return spell_turned(nests_[l], leaf, storage_, names_);
     if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
     const Nest& nest = nests_[l];
     Surroundings around = surroundings(l);
@@ -267,33 +269,46 @@ class GroupLowering {
       digits.push_back({d, (nest.dims[d].extent + step - 1) / step, step});
       total = (poly::Exact(total) * digits.back().count).get();
     }
-    const std::string thread = names_.fresh("l"), element = names_.fresh("e");
-    Body inside;
-    Expr rest = var(element);
-    std::int64_t inner = total;
-    for (const Digit& digit : digits) {
-      inner = digit.count ? inner / digit.count : 0;
-      const std::string name = names_.fresh(nest.dims[digit.dim].name);
-      const Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
-      inside.push_back(stmt(Let{name, index * Expr(digit.step)}));
-      rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
-      if (digit.step == 1) around.fixed.insert_or_assign(digit.dim, var(name));
-      else around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
-    }
+    if (total == 0) return {};
     Compute one = leaf;
     one.outer.clear();
     one.n.clear();
+    one.vectors = 1;
     if (leaf.rows == 1) one.set_m("");
-    append(inside, spelled(nest, one, around));
-    if (total == 0) return {};
-    const auto take = [&](const Expr& first) {
-      return stmt(For{thread, Kind::Thread, Expr(group_.threads), {},
-                      {stmt(Let{element, first + var(thread)}), stmt(If{less(var(element), Expr(total)), std::move(inside), {}})}});
+    const auto at_element = [&](const Expr& number) {
+      const std::string element = names_.fresh("e");
+      Body body{stmt(Let{element, number})};
+      Expr rest = var(element);
+      std::int64_t inner = total;
+      for (const Digit& digit : digits) {
+        inner = digit.count ? inner / digit.count : 0;
+        const std::string name = names_.fresh(nest.dims[digit.dim].name);
+        const Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
+        body.push_back(stmt(Let{name, index * Expr(digit.step)}));
+        rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
+        if (digit.step == 1) around.fixed.insert_or_assign(digit.dim, var(name));
+        else around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
+      }
+      append(body, spelled(nest, one, around));
+      return body;
     };
-    const std::int64_t turns = (total + group_.threads - 1) / group_.threads;
-    const std::string turn = names_.fresh("turn");
+    const auto guarded = [&](const Expr& number) { return stmt(If{less(number, Expr(total)), at_element(number), {}}); };
+    // Of a whole turn a thread asks for nothing between its elements, so all that it reads is on its way before it waits.
+    const std::string turn = names_.fresh("turn"), thread = names_.fresh("l");
+    const std::int64_t span = group_.threads * leaf.vectors;
+    const Expr first = var(turn) * Expr(span), number = first + var(thread);
+    Body elements;
+    if (leaf.vectors > 1) {
+      const std::string v = names_.fresh("v");
+      const Expr next = number + var(v) * Expr(group_.threads);
+      const auto all = [&](Body body) { return stmt(For{v, Kind::Unroll, Expr(leaf.vectors), {}, std::move(body)}); };
+      elements.push_back(stmt(If{at_least(Expr(total), first + Expr(span)), {all(at_element(next))}, {all({guarded(next)})}}));
+    } else {
+      elements.push_back(guarded(number));
+    }
     const Kind kind = group_.loops.empty() && group_.body.size() == 1 ? Kind::Block : Kind::Serial;
-    return {stmt(For{turn, kind, Expr(turns), {}, {take(var(turn) * Expr(group_.threads))}})};
+    Stmt threads = stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(elements)});
+    return {stmt(For{turn, kind, Expr((total + span - 1) / span), {}, {std::move(threads)}})};
   }
 
   // Where the buffer of a local starts in its tensor: at the loops' first values in the dimensions that they are of. An access may

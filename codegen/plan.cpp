@@ -153,7 +153,7 @@ class LeafReader {
 
   void turned() {
     if (auto* block = leaf_.block()) block->turned = true;
-    else unfit("a `turned` block has an `m` and an `n` on a CPU, and no more rows than lanes");
+    else unfit("a `turned` block has an `m` and an `n`, and no more rows than lanes");
   }
 
   void streamed() {

@@ -33,7 +33,7 @@ namespace forms {
 // Blocks of `rows` of m by `vectors` of n.
 struct Block {
   std::string m;                                       // empty: none
-  bool turned = false;                                 // accesses with unit stride along m go through squares transposed in registers
+  bool turned = false;                                 // accesses with unit stride along m go through squares transposed in registers, on a GPU in shared memory: turned.h
   bool m_inner = true;                                 // blocks of m run inside blocks of n
   bool claims = false;                                 // lines of the result are asked for, to be written, before a block computes them
   bool operator==(const Block&) const = default;

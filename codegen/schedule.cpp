@@ -89,25 +89,29 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const T
 
 std::int64_t element_bytes(const poly::Program& program, TensorId id) { return lang::bytes(program.tensor(id).dtype); }
 
+// Of all loops of a fused group.
+double rows_of(const Fused& fused, const Fused::Set& set) {
+  const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
+  double rows = 1;
+  for (const std::size_t k : set.loops.front()) rows *= static_cast<double>(first.domain[k].extent->get());
+  return std::max(1.0, rows);
+}
+
 // Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache holds; contractions
 // want blocks of rows, columns strips of them that the second-level cache holds.
 std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
   if (has_threads(target)) return loops;
+  const double rows = rows_of(fused, set);
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
-  double rows = 1;
-  std::int64_t extent = 1;
-  for (const std::size_t k : set.loops.front()) {
-    extent = first.domain[k].extent->get();
-    rows *= static_cast<double>(extent);
-  }
+  const std::int64_t extent = first.domain[set.loops.front().back()].extent->get();
   double row_bytes = 1, row_elements = 1, work = 0;
-  for (const TensorId id : locals) row_bytes += elements(fused.program, id) / std::max(1.0, rows) * static_cast<double>(element_bytes(fused.program, id));
+  for (const TensorId id : locals) row_bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
   std::vector<Member> members;
   for (std::size_t n = 0; n < set.nodes.size(); ++n) {
     const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes[n])]);
-    row_elements = std::max(row_elements, points(s) / std::max(1.0, rows));
+    row_elements = std::max(row_elements, points(s) / rows);
     work += cycles(s);
     members.push_back({&s, set.loops[n]});
   }
@@ -164,29 +168,58 @@ void add_leaf(Group& group, Why& why, Choice choice) {
   why.leaves.push_back(std::move(choice.why));
 }
 
+// Threads of the blocks that have a row each of statements that share rows.
+std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
+  const double rows = rows_of(fused, set);
+  double bytes = 0, longest = 1;
+  for (const TensorId id : locals) bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
+  for (const int node : set.nodes) longest = std::max(longest, points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) / rows);
+  // A thread of the largest blocks has 64 registers.
+  int operations = 0;
+  for (const int node : set.nodes) operations += nodes(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]).value);
+  Target blocks = target;
+  if (operations > model::threads::operations_of_large_blocks) blocks.max_threads = std::min(blocks.max_threads, model::threads::block_of_many_operations);
+  // What is read again and again should still be in the second cache: so few rows are under way where they are long.
+  return threads_of_rows(rows, longest, std::max(bytes, longest * lang::bytes(lang::DType::F32)), blocks);
+}
+
+// Of blocks that fold an element each.
+std::int64_t threads_of_fold(const Nest& nest, const Compute& leaf, const Target& target) {
+  double elements = 1;
+  for (const Dim& dim : nest.dims) if (!dim.reduction) elements *= static_cast<double>(dim.extent);
+  return threads_of_rows(elements, static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent), 0, target);
+}
+
 // A group of one statement: its leaf, and loops that suit it.
-void place(Group& group, Why& why, const Nest& nest, int node, const Target& target) {
+void place(Group& group, Why& why, const poly::Program& program, const Nest& nest, int node, const Target& target) {
   if (has_threads(target) && !scan_of(nest))
     if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
       group.threads = threads_of_a_tile;
       add_leaf(group, why, {*staged, 0, {}, 0});
       return;
     }
+  if (has_threads(target))
+    if (const auto turned = turned_leaf(facts(nest, {}, target), node, program, target)) {
+      group.threads = threads_of_a_block;
+      add_leaf(group, why, {*turned, 0, {}, 0});
+      return;
+    }
   const Facts all = facts(nest, {}, target);
   Choice whole = choose_leaf(all, node);
-  if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, target);
+  if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, group.threads, target);
+  if (has_threads(target) && whole.leaf.is<forms::Reduce>()) group.threads = threads_of_fold(nest, whole.leaf, target);
   group.loops = has_threads(target) ? block_loops(whole.leaf, all, target) : parallel_loops(nest, whole, target);
   for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
   const Facts turn = facts(nest, group.loops, target);
   add_leaf(group, why, choose_leaf(turn, node));
-  if (has_threads(target)) for_threads(group.body.back(), turn, target);
+  if (has_threads(target)) for_threads(group.body.back(), turn, group.threads, target);
 }
 
 Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
   Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
-  place(group, why, nest, node, target);
+  place(group, why, fused.program, nest, node, target);
   Compute& leaf = group.body.front();
   leaf.ahead.clear();                                  // a plan says neither of a fill
   leaf.block()->claims = false;
@@ -268,6 +301,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       if (local[static_cast<std::size_t>(id)]) group.locals.push_back(id);
     }
     group.loops = row_loops(fused, set, group.locals, target);
+    if (has_threads(target)) group.threads = threads_of_set(fused, set, group.locals, target);
     for (const int node : set.nodes) group.body.emplace_back().node = node;
   }
   for (std::size_t l = 0; l < set.nodes.size(); ++l) {
@@ -278,7 +312,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     if (set.nodes.size() == 1) {
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
-      place(group, why, nest, node, target);
+      place(group, why, program, nest, node, target);
       if (group.body.front().is<forms::Reduce>()) choose_turns(group, why, program, fused.strides, nest, target);
       stream(group.body.back(), program, nest, group, target);
       continue;
@@ -291,7 +325,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     Choice choice = choose_leaf(turn, node);
     group.body[l] = std::move(choice.leaf);
     why.leaves.push_back(std::move(choice.why));
-    if (has_threads(target)) for_threads(group.body[l], turn, target);
+    if (has_threads(target)) for_threads(group.body[l], turn, group.threads, target);
     stream(group.body[l], program, nest, group, target);
   }
   return group;

@@ -14,6 +14,7 @@ inline constexpr double least_of_a_part = 1 << 15;     // points of one part of 
 inline constexpr double parts_of_a_fold = 64;          // for a result with fewer elements: enough turns for any CPU
 inline constexpr double least_of_a_thread_part = 512;  // points of one part, on a GPU: a block of threads has some for each
 inline constexpr double blocks_of_a_multiprocessor = 8;  // that hide each other's latency
+inline constexpr double shared_rows_of_a_multiprocessor = 0.25;  // as few are one launch all the same: parts of them are a launch for each statement
 
 // Factors that leave a sum.
 inline constexpr double factored_share = 0.5;          // of the points that are saved at least: the count is not the time
@@ -48,7 +49,8 @@ inline constexpr double least_shared_rows = 8;         // of a turn of statement
 inline constexpr double turn_elements = 4096;          // points of such a turn, at least
 inline constexpr std::int64_t blocked_rows_of_turn = 64;  // where one of them is a contraction
 inline constexpr double held_in_l1 = 0.5, held_in_l2 = 0.75;  // parts of the caches that a turn may fill
-inline constexpr double local_part_of_l2 = 0.5;        // that what stays in a turn may fill; of shared memory as much
+inline constexpr double local_part_of_l2 = 0.5;        // that what stays in a turn may fill
+inline constexpr double beside_rows = 4096;            // bytes of shared memory: folds of a block of 1024 threads, and what CUDA keeps for itself
 // Steps of the sums of a contraction that is stored past the cache: a line takes half a cycle for each, and is spared about 14 of memory.
 inline constexpr double streamed_steps = 64;
 inline constexpr double streamed_part_of_l3 = 0.5;     // from which on a result that nobody reads is stored past the cache
@@ -126,6 +128,10 @@ inline constexpr std::int64_t rows_to_cut = 4;         // with fewer, long rows 
 // Threads of a GPU.   Of an H100, where no other origin is given.
 namespace threads {
 inline constexpr double wanted_of_a_multiprocessor = 1024;  // threads: half of what it holds
+inline constexpr double least_of_a_thread = 4;         // elements of a row, where more threads than usual go through it
+inline constexpr int operations_of_large_blocks = 32, block_of_many_operations = 512;  // of statements that share rows: 47, the gradient of a softmax, take 73 registers
+inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a thread reads before it waits
+inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
 inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the machine
 inline constexpr std::int64_t small_tile = 64, tile = 128;  // elements of a block, along m and n
@@ -133,6 +139,8 @@ inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's
 inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;  // points of an element, in one part of its sum: of a tile; of a thread
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
+inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
+inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they hide each other's latency
 inline constexpr std::int64_t least_to_scan = 64;      // elements that a block of threads scans
 inline constexpr std::int64_t scanned_at_once = 4;     // elements of a thread
 inline constexpr double scan_units = 128, scan_wanted = 8;  // rows that are one unit; units of a multiprocessor

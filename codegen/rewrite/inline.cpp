@@ -11,6 +11,7 @@
 #include "autodiff/graph.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/share.h"
 #include "poly/fold.h"
 
 namespace tilec::codegen {
@@ -87,6 +88,11 @@ Statement inlined(const Program& program, const Statement& producer, Statement c
   return consumer;
 }
 
+bool fits_inlined(const Statement& producer, const Statement& consumer) {
+  const auto uses = static_cast<int>(std::count_if(consumer.reads.begin(), consumer.reads.end(), [&](const Access& read) { return read.tensor == producer.target.tensor; }));
+  return nodes(producer.value) * uses + nodes(consumer.value) <= model::largest_inlined && consumer.reads.size() + producer.reads.size() <= model::most_reads;
+}
+
 // Whether recomputing the producer at each read costs less than storing and reading it.
 bool worth_inlining(const Program& program, const Statement& producer, const Statement& consumer) {
   const TensorId id = producer.target.tensor;
@@ -94,7 +100,7 @@ bool worth_inlining(const Program& program, const Statement& producer, const Sta
   for (const Access& read : consumer.reads) uses += read.tensor == id;
   const double ratio = points(consumer) * uses / std::max(1.0, elements(program, id));
   const bool map = consumer.aggregation == Aggregation::Assign && !reduces(consumer);
-  if (nodes(producer.value) * uses + nodes(consumer.value) > model::largest_inlined || consumer.reads.size() + producer.reads.size() > model::most_reads) return false;
+  if (!fits_inlined(producer, consumer)) return false;
   if (weight(producer.value) == 0 && producer.reads.size() <= 1) return map || ratio <= model::reads_of_copy;
   if (map && weight(producer.value) <= model::light) return true;
   return ratio <= model::reads_of_value;
@@ -111,6 +117,37 @@ void remove(Program& program, const std::vector<bool>& gone) {
   program.nodes = std::move(kept);
 }
 
+// On a GPU: elementwise results of rows that statements would share (share.h), of which shared memory does not hold all. A row has one
+// of what its statements find of it, as a maximum. The lightest are computed again where they are read, which costs no memory.
+std::set<TensorId> beyond_shared(const Program& program, const Target& target) {
+  struct Kept { TensorId tensor; double bytes; int weight; };
+  std::map<double, std::vector<Kept>> by_rows;
+  std::set<TensorId> computed;
+  for (const poly::Node& node : program.nodes) {
+    const auto* s = std::get_if<Statement>(&node);
+    if (!s) continue;
+    const double all = elements(program, s->target.tensor);
+    double rows = all;
+    for (const Access& read : s->reads)
+      if (computed.contains(read.tensor)) rows = std::min(rows, elements(program, read.tensor));
+    if (rows >= model::shared_rows_of_a_multiprocessor * target.multiprocessors && rows < all && !is_output(program, s->target.tensor) && elementwise(program, *s))
+      by_rows[rows].push_back({s->target.tensor, all / rows * lang::bytes(program.tensor(s->target.tensor).dtype), weight(s->value)});
+    computed.insert(s->target.tensor);
+  }
+  std::set<TensorId> found;
+  for (auto& [rows, kept] : by_rows) {
+    std::ranges::stable_sort(kept, {}, &Kept::weight);
+    double bytes = 0;
+    for (const Kept& one : kept) bytes += one.bytes;
+    for (const Kept& one : kept) {
+      if (bytes <= shared_for_rows(target)) break;
+      found.insert(one.tensor);
+      bytes -= one.bytes;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 void inline_elementwise(Rewriting& r) {
@@ -121,18 +158,20 @@ void inline_elementwise(Rewriting& r) {
   };
   for (std::size_t n = 0; n < program.nodes.size(); ++n) note(n);
   std::vector<bool> gone(program.nodes.size(), false);
+  const std::set<TensorId> too_long = has_threads(r.target) ? beyond_shared(program, r.target) : std::set<TensorId>();
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* producer = std::get_if<Statement>(&program.nodes[n]);
     if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer)) continue;
+    const bool again = too_long.contains(producer->target.tensor);
     std::set<std::size_t> users;
     bool possible = true;
     for (const std::size_t u : readers[static_cast<std::size_t>(producer->target.tensor)]) {
       if (gone[u] || !reads(program.nodes[u], producer->target.tensor)) continue;
       const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
-      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && worth_inlining(program, *producer, *consumer);
+      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && (again ? fits_inlined(*producer, *consumer) : worth_inlining(program, *producer, *consumer));
       users.insert(u);
     }
-    if (!possible || users.empty() || (users.size() > 1 && weight(producer->value) > model::light)) continue;
+    if (!possible || users.empty() || (!again && users.size() > 1 && weight(producer->value) > model::light)) continue;
     const Statement taken = *producer;
     for (const std::size_t u : users) {
       program.nodes[u] = inlined(program, taken, std::get<Statement>(program.nodes[u]));

@@ -489,13 +489,14 @@ class Rows {
     return true;
   }
 
-  double budget() const { return model::local_part_of_l2 * static_cast<double>(has_threads(target_) ? target_.shared_bytes : target_.l2); }
+  double budget() const { return has_threads(target_) ? shared_for_rows(target_) : model::local_part_of_l2 * static_cast<double>(target_.l2); }
 
   // What one row of every target of the set takes.
   double local_bytes(std::size_t rows) const {
     double bytes = 0;
     for (const int node : open_.nodes) {
       const poly::Tensor& tensor = program_.tensor(statement(node)->target.tensor);
+      if (has_threads(target_) && is_output(program_, statement(node)->target.tensor)) continue;  // not in shared memory
       double row = lang::bytes(tensor.dtype);
       for (std::size_t k = 0; k < statement(node)->indices.size(); ++k)
         if (is_output_index(*statement(node), k)) row *= static_cast<double>(statement(node)->domain[k].extent->get());

@@ -11,6 +11,7 @@
 #include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/product.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
@@ -64,7 +65,7 @@ class Sharing {
     if (directive_.tensors.size() < 2) return std::string("one statement shares its launch with nobody");
     if (std::set<std::string>(directive_.rows.begin(), directive_.rows.end()).size() < directive_.rows.size()) return std::string("a row is named twice");
     for (const std::string& name : directive_.tensors) if (const Refusal why = add(name)) return *why;
-    if (has_threads(r_.target) && bytes_ > static_cast<double>(r_.target.shared_bytes) / 2) return fmt::format("a row of all of them takes {:.0f} bytes of shared memory", bytes_);
+    if (has_threads(r_.target) && bytes_ > shared_for_rows(r_.target)) return fmt::format("a row of all of them takes {:.0f} bytes of shared memory", bytes_);
     const bool any_sums = std::ranges::count(shared_.sums, true) > 0;
     if (any_sums != (directive_.size > 0)) return any_sums ? std::string("a sum over the rows has `parts`") : std::string("none of them sums over the rows, so there are no `parts`");
     shared_.set.indices = directive_.rows;
@@ -179,6 +180,7 @@ class Sharing {
   }
 
   void count_bytes(const Statement& s, const std::vector<std::size_t>& own) {
+    if (is_output(program_, s.target.tensor)) return;    // stays where it is
     double row_bytes = lang::bytes(program_.tensor(s.target.tensor).dtype);
     for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) row_bytes *= static_cast<double>(extent(s, k));
     for (const std::size_t k : own) row_bytes /= std::max(1.0, static_cast<double>(extent(s, k)));
@@ -293,6 +295,8 @@ std::vector<std::optional<std::size_t>> aligned(const std::vector<Member>& membe
   for (std::size_t row = 0; row < rows; ++row) if (other[row]) found[row].reset();
   return found;
 }
+
+double shared_for_rows(const Target& target) { return static_cast<double>(target.shared_bytes) - model::beside_rows; }
 
 std::variant<Shared, std::string> shared(const Rewriting& r, const directives::Share& directive) { return Sharing(r, directive).made(); }
 

@@ -44,6 +44,9 @@ std::variant<Shared, std::string> shared(const Rewriting& r, const directives::S
 // Whether something between the statements is waited for by one of them.
 Refusal out_of_order(const poly::Program& program, const std::vector<int>& nodes);
 
+// Bytes of shared memory that what stays in a turn may take, on a GPU.
+double shared_for_rows(const Target& target);
+
 // Sums become parts where they stand; what adds these up belongs behind the set.
 std::vector<poly::Statement> divide(Rewriting& r, const Shared& shared);
 void rename_rows(poly::Program& program, const Fused::Set& set);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "codegen/leaf_choice.h"
 #include "codegen/model/thresholds.h"
@@ -12,6 +13,7 @@
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/share.h"
 #include "codegen/scalar.h"
 
 namespace tilec::codegen {
@@ -32,6 +34,22 @@ struct Cut { std::size_t index; std::int64_t chunk; };
 bool folds_in_parts(const Rewriting& r, const Statement& s) {
   if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) || !covers(r.program, s)) return false;
   return s.domain.size() == s.indices.size() || (s.aggregation == Aggregation::Sum && identity_is_fill(nest_of(s, r.strides)));
+}
+
+// Whether statements that share the rows which it folds, a block of threads a row, keep a GPU busy as they are (share.h): what comes of
+// it is read, at once or later, beside as many elements as it folds.
+bool shares_rows(const Program& program, const Statement& s, const Target& target) {
+  const double outputs = elements(program, s.target.tensor), folded = points(s);
+  const bool fits = folded / outputs * lang::bytes(s.value.type()) <= shared_for_rows(target);
+  if (!has_threads(target) || outputs < (fits ? model::shared_rows_of_a_multiprocessor : 1.0) * target.multiprocessors) return false;
+  std::set<poly::TensorId> of_rows{s.target.tensor};
+  for (const poly::Node& node : program.nodes) {
+    const auto* other = std::get_if<Statement>(&node);
+    if (!other || leads_of(program, *other).empty() || std::none_of(other->reads.begin(), other->reads.end(), [&](const Access& read) { return of_rows.contains(read.tensor); })) continue;
+    if (points(*other) >= folded) return true;
+    of_rows.insert(other->target.tensor);
+  }
+  return false;
 }
 
 bool is_reduced(const Statement& s, std::size_t k) {
@@ -80,7 +98,7 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   const bool threads = has_threads(r.target);
   if (!threads && s.domain.size() != s.indices.size()) return std::nullopt;
   const Parts parts = threads ? parts_for_threads(r, s) : parts_for_cores(r.program, s);
-  if (parts.wanted < 2 || parts.points < 2 * parts.least) return std::nullopt;
+  if (parts.wanted < 2 || parts.points < 2 * parts.least || shares_rows(r.program, s, r.target)) return std::nullopt;
   // The longest one; those that no row bounds go first.
   std::optional<std::size_t> longest;
   const auto after = [&](std::size_t a, std::size_t b) {

@@ -297,6 +297,9 @@ class Groups {
     if (group.threads) {
       leaf.lanes = group.threads;
       leaf.vectors = leaf.is<forms::Reduce>() ? random_.between(1, 4) : 1;
+      const bool map = leaf.is<forms::Map>() || leaf.is<forms::Fill>();
+      if (map && !leaf.m().empty() && !leaf.n.empty() && group.loops.empty() && group.body.size() == 1) leaf.block()->turned = random_.chance(2);
+      if (map && !leaf.block()->turned) leaf.vectors = random_.between(1, 4);
       return;
     }
     leaf.lanes = leaf.n.empty() ? 1 : random_.pick({1, 2, 4, 8, 16, 16, 16, 32});

@@ -132,3 +132,29 @@ TEST_CASE("softmax and its gradient are one launch of shared rows") {
 }
 
 TEST_CASE("a long sum into one element has two stages") { CHECK(plan_of(total, {{"N", 1000003}}).groups.size() == 2); }
+
+TEST_CASE("on a GPU a map is turned where it reads across what it writes") {
+  const auto turned = [](const char* text, const std::map<std::string, std::int64_t>& sizes) {
+    const codegen::Plan plan = plan_of(text, sizes, false, "cuda:sm_90a");
+    const auto* map = plan.groups.back().body.front().as<codegen::forms::Map>();
+    return map && map->turned;
+  };
+  const char* const transpose = "function (A[M, N]) -> (B) { B[j, i: N, M] = =(A[i, j]); }";
+  CHECK(turned(transpose, {{"M", 1000}, {"N", 1001}}));
+  CHECK_FALSE(turned(transpose, {{"M", 1000}, {"N", 3}}));  // what is read across shares its sectors
+  CHECK(turned("function (A[M, N], C[N, M]) -> (B) { B[j, i: N, M] = =(exp(A[i, j]) + C[j, i]); }", {{"M", 100}, {"N", 77}}));
+  CHECK(turned("function (A[P, Q, R, S]) -> (B) { B[s, q, p, r: S, Q, P, R] = =(A[p, q, r, s]); }", {{"P", 9}, {"Q", 5}, {"R", 40}, {"S", 33}}));
+  CHECK_FALSE(turned("function (A[P, Q, R]) -> (B) { B[q, p, r: Q, P, R] = =(A[p, q, r]); }", {{"P", 90}, {"Q", 50}, {"R", 40}}));
+  CHECK_FALSE(turned("function (A[M, N]) -> (B) { B[i, j: M, N] = =(A[i, j] + A[j, j]); }", {{"M", 100}, {"N", 100}}));  // a diagonal lies along nothing
+}
+
+TEST_CASE("rows of a thread run along the window of a convolution that does not mix channels") {
+  const auto leaf = [](const char* text, const std::map<std::string, std::int64_t>& sizes) { return plan_of(text, sizes, false, "cuda:sm_90a").groups.back().body.front(); };
+  const codegen::Compute depthwise = leaf("function (I[N, H, W, C], K[KH, KW, C]) -> (O) { O[n, y, x, c: N, H, W, C] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c]); }",
+                                          {{"N", 32}, {"H", 57}, {"W", 55}, {"C", 100}, {"KH", 3}, {"KW", 5}});
+  CHECK(depthwise.m() == "x");                         // five taps share more than three
+  CHECK(depthwise.k.back() == "i");
+  CHECK(depthwise.rows == 8);
+  const codegen::Compute strided = leaf("function (I[N, W, C], K[KW, C]) -> (O) { O[n, x, c: N, W/3, C] = +(I[n, 3*x + i, c] * K[i, c]); }", {{"N", 640}, {"W", 300}, {"C", 100}, {"KW", 3}});
+  CHECK(strided.m() != "x");                           // windows that touch share nothing
+}

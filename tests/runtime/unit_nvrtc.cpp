@@ -7,8 +7,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
 
+#include "codegen/pipeline.h"
+#include "lang/parse.h"
 #include "runtime/nvrtc.h"
 #include "tests/codegen/simt_kernels.h"
 
@@ -34,6 +40,19 @@ runtime::CudaObject compiled(const std::vector<Loops>& kernels, const char* arch
   return object;
 }
 
+codegen::Lowered chosen(const std::string& text, const std::map<std::string, std::int64_t>& sizes, bool gradient, const std::string& architecture) {
+  lang::Diagnostics diagnostics;
+  const auto file = lang::parse({"test.tile", text}, diagnostics);
+  REQUIRE(file);
+  codegen::Request request;
+  request.sizes = sizes;
+  if (gradient) request.derivatives.emplace_back();
+  request.target = *codegen::target_named("cuda:" + architecture);
+  auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
+  REQUIRE(stages);
+  return *stages->lowered;
+}
+
 }  // namespace
 
 TEST_CASE("operations and casts of every type compile") {
@@ -55,6 +74,22 @@ TEST_CASE("matmul, softmax and folds do not spill") {
     REQUIRE(at != object.kernels.end());
     CHECK(at->registers <= 128);                       // so that two blocks of 256 threads fit
   }
+}
+
+TEST_CASE("what is chosen for rows and for what is read across does not spill") {
+  const std::string softmax = "function f(X[M, N]) -> (Y) { Mx[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - Mx[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }";
+  const std::string across = "function f(f16 X[M, N], Z[N, M]) -> (Y) { Y[j, i: N, M] = =(tanh(X[i, j]) + Z[j, i]); }";
+  const std::string window = "function f(X[M, H, N], K[R, N]) -> (Y) { Y[m, h, n: M, H, N] = +(X[m, h + r - 2, n] * K[r, n]); }";
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"})
+    for (const auto& [text, n, gradient] : std::vector<std::tuple<std::string, std::int64_t, bool>>{{softmax, 1000, false}, {softmax, 50000, false}, {softmax, 50001, true}, {across, 1001, false}, {window, 128, false}}) {
+      std::map<std::string, std::int64_t> sizes{{"M", 777}, {"N", n}};
+      if (text == window) sizes.insert({{"H", 40}, {"R", 5}});
+      const codegen::Lowered lowered = chosen(text, sizes, gradient, architecture);
+      CHECK(lowered.steps.size() == 1);
+      std::vector<Loops> kernels;
+      for (const codegen::Step& step : lowered.steps) kernels.push_back(step.loops);
+      compiled(kernels, architecture);
+    }
 }
 
 TEST_CASE("shared memory beyond 48 KB is asked for at launch") {
