@@ -53,10 +53,10 @@ std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& 
 // Blocks whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.
 void widen_for_streams(Compute& leaf, const Facts& f);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
-std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
+std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads);  // threads: of a block
 // A leaf chosen for lanes, made one for threads.
 void for_threads(Compute& leaf, const Facts& f, const Target& target);
 
-inline constexpr std::int64_t threads_of_a_block = 128, threads_of_a_tile = 256;
+inline constexpr std::int64_t threads_of_a_block = 128;
 
 }  // namespace tilec::codegen

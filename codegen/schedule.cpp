@@ -165,8 +165,7 @@ void add_leaf(Group& group, Why& why, Choice choice) {
 // A group of one statement: its leaf, and loops that suit it.
 void place(Group& group, Why& why, const Nest& nest, int node, const Target& target) {
   if (has_threads(target) && !scan_of(nest))
-    if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
-      group.threads = threads_of_a_tile;
+    if (const auto staged = staged_leaf(facts(nest, {}, target), node, target, group.threads)) {
       add_leaf(group, why, {*staged, 0, {}, 0});
       return;
     }
