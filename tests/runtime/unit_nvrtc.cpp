@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "codegen/pipeline.h"
+#include "lang/parse.h"
 #include "runtime/nvrtc.h"
 #include "tests/codegen/simt_kernels.h"
 
@@ -54,6 +56,33 @@ TEST_CASE("matmul, softmax and folds do not spill") {
     const auto at = std::find_if(object.kernels.begin(), object.kernels.end(), [](const runtime::KernelStats& k) { return k.name == "matmul"; });
     REQUIRE(at != object.kernels.end());
     CHECK(at->registers <= 128);                       // so that two blocks of 256 threads fit
+  }
+}
+
+// Sizes that divide by accesses of 16 bytes and sizes that do not; the border of an image; operands that lie along the reduction, or across.
+TEST_CASE("staged contractions do not spill") {
+  const auto kernels = [](const std::string& text, const std::map<std::string, std::int64_t>& sizes, const std::string& architecture) {
+    lang::Diagnostics diagnostics;
+    const lang::Source source{"staged.tile", text};
+    const auto file = lang::parse(source, diagnostics);
+    REQUIRE(file);
+    codegen::Request request;
+    request.sizes = sizes;
+    request.target = *codegen::target_named("cuda:" + architecture);
+    const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
+    REQUIRE(stages);
+    CHECK(stages->plan->groups.back().body.front().is<codegen::forms::Staged>());
+    std::vector<Loops> loops;
+    for (const codegen::Step& step : stages->lowered->steps) loops.push_back(step.loops);
+    return loops;
+  };
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+    const auto large = kernels("function f(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 4096}, {"N", 4096}, {"K", 512}}, architecture);
+    CHECK(compiled(large, architecture).kernels.front().registers * simt::launch(large.front(), simt::Dialect::Cuda).threads <= 65536 / 2);  // two blocks fit
+    compiled(kernels("function f(A[K, M], B[N, K]) -> (C) { C[i, j: M, N] = +(A[k, i] * B[j, k]); }", {{"M", 1021}, {"N", 509}, {"K", 251}}, architecture), architecture);
+    compiled(kernels("function f(I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) { O[n, y, x, co: N, H, W, CO] = +(I[n, y + j - 1, x + i - 1, ci] * K[j, i, ci, co]); }",
+                     {{"N", 8}, {"H", 28}, {"W", 28}, {"CI", 64}, {"CO", 64}, {"KH", 3}, {"KW", 3}}, architecture), architecture);
+    compiled(kernels("function f(f64 A[M, K], f64 B[K, N]) -> (f64 C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 512}, {"N", 512}, {"K", 512}}, architecture), architecture);
   }
 }
 
