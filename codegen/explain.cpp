@@ -276,7 +276,7 @@ std::string explain_form(const Compute& leaf, const std::string& side) {
   if (leaf.is<forms::Scatter>()) return "rows are added to where the index says, in the order of the index: the same result each time, no atomics";
   if (leaf.is<forms::Sort>()) return "positions sorted, a row at a time";
   if (const auto* staged = leaf.as<forms::Staged>())
-    return fmt::format("tiles of {} by {} outputs of {} and {} a block; {} steps of {} at a time through shared memory", leaf.rows * leaf.lanes, leaf.vectors * leaf.lanes, staged->m, leaf.n, staged->depth, fmt::join(leaf.k, ", "));
+    return fmt::format("a thread has {} by {} outputs of {} and {}, {} threads lie side by side over {}; {} steps of {} at a time go through shared memory, the next ones on their way meanwhile", leaf.rows, leaf.vectors, fmt::join(leaf.all_of_m(), ", "), leaf.n, leaf.lanes, leaf.n, staged->depth, fmt::join(leaf.k, ", "));
   return fmt::format("{}; sums of a block of {} stay in registers while {} runs", side, block_of(leaf), leaf.k.empty() ? "the fold" : fmt::format("{}", fmt::join(leaf.k, ", ")));
 }
 

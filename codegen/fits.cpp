@@ -14,6 +14,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
+#include "codegen/staged.h"
 #include "codegen/tile.h"
 #include "codegen/turned.h"
 
@@ -22,6 +23,7 @@ namespace tilec::codegen {
 namespace {
 
 constexpr std::int64_t most_rows = 32, most_vectors = 16, most_accumulators = 128, most_lanes = 64;  // beyond any register file
+constexpr std::int64_t most_staged = 64;               // all of a stage is unrolled
 constexpr std::int64_t most_ahead = 1024;              // offsets stay small numbers
 
 // ---- the head
@@ -109,7 +111,8 @@ class LeafFit {
     std::vector<std::string> all = leaf_.outer;
     all.insert(all.end(), leaf_.k.begin(), leaf_.k.end());
     if (const auto* scan = leaf_.as<forms::Scan>()) all.push_back(scan->along);
-    all.insert(all.end(), {leaf_.m(), leaf_.n});
+    for (const std::string& index : leaf_.all_of_m()) all.push_back(index);
+    all.push_back(leaf_.n);
     for (const std::string& index : all) if (Misfit why = walk(index)) return why;
     for (const Dim& d : nest_.dims) if (!walked.count(d.name)) return fmt::format("nothing walks `{}` of `{}`", d.name, name());
     return std::nullopt;
@@ -178,9 +181,18 @@ class LeafFit {
     const bool again = contract_ && (contract_->chunk || contract_->taps);
     if (leaf_.streams() && (again || has_threads(target_) || !is_output(plan_.program, id) || std::any_of(nodes.begin(), nodes.end(), reads_it)))
       return fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and `{}` is none", name());
-    if (!leaf_.is<forms::Staged>()) return std::nullopt;
-    if (leaf_ != chosen_) return std::string("a staged leaf has one form only");
-    return group_.loops.empty() && group_.body.size() == 1 ? std::nullopt : Misfit("a staged leaf stands alone, without loops");
+    return leaf_.is<forms::Staged>() ? staged() : std::nullopt;
+  }
+
+  Misfit staged() const {
+    if (!has_threads(target_)) return std::string("operands are staged for a block of threads, which a CPU has not");
+    if (!group_.loops.empty() || group_.body.size() > 1) return std::string("a staged leaf stands alone, without loops");
+    if (!staging_of(nest_, leaf_.all_of_m(), leaf_.n, leaf_.k)) return fmt::format("`{}` is no sum of products of two factors, one of {} alone and one of `{}` alone, over a reduction that bounds neither", name(), fmt::join(leaf_.all_of_m(), ", "), leaf_.n);
+    if (group_.threads % leaf_.lanes) return fmt::format("{} threads are no rows of {}", group_.threads, leaf_.lanes);
+    const std::int64_t depth = leaf_.as<forms::Staged>()->depth;
+    if (depth > most_staged) return fmt::format("a stage of {} is beyond {}", depth, most_staged);
+    const std::int64_t bytes = staged_bytes(leaf_, group_.threads, depth, lang::bytes(compute_type(nest_.value->type())));
+    return bytes <= target_.shared_bytes ? std::nullopt : Misfit(fmt::format("two stages have {} bytes, and a block {}", bytes, target_.shared_bytes));
   }
 
   Misfit turned() const { return blocked() && leaf_.rows <= leaf_.lanes ? std::nullopt : Misfit("a `turned` block has an `m` and an `n`, and no more rows than lanes"); }

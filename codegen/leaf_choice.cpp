@@ -844,46 +844,105 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
 
 // SIMT: lanes are the threads of a block. A reduction over threads takes one element a block; everything else numbers its
 // elements over all threads, with `rows` of m to a thread while there are threads enough.
-// Large contractions of two factors stage them: 64 x 64 elements a block, 128 x 128 when that leaves blocks enough. n is the
-// output dimension with the smallest stride that will do, m the one that fills its blocks best.
-std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target) {
+namespace {
+
+// Elements that a thread has, and how the threads of a block lie.
+struct ThreadTile {
+  std::int64_t rows, vectors, lanes, threads;
+  bool masked = false;                                 // rows of the domain bound m
+  std::int64_t height() const { return threads / lanes * rows; }
+  std::int64_t width() const { return lanes * vectors; }
+};
+
+// Blocks that a multiprocessor holds, as its registers allow: sums, operands of two steps, what is on its way, addresses.
+double resident(const ThreadTile& t, std::int64_t stage) {
+  const std::int64_t on_its_way = stage * (t.height() + t.width()) / t.threads, others = model::threads::other_registers + (t.masked ? model::threads::registers_of_rows : 0);
+  return std::max(1.0, std::floor(model::threads::registers / static_cast<double>(t.threads * (t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way + others))));
+}
+
+// Cycles of the busiest multiprocessor for one value of the reduction: what it issues, what passes through shared memory, what comes from
+// the second cache. One block alone waits at its barriers, and few warps for each other.
+double cycles(const ThreadTile& t, double blocks, const Target& target, std::int64_t bytes) {
+  namespace gpu = model::threads;
+  const double warp = static_cast<double>(gpu::warp), warps = static_cast<double>(t.threads) / warp, elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
+  const double copied = static_cast<double>(t.height() + t.width()), turns = std::ceil(blocks / target.multiprocessors);
+  const double issued = warps * (elements + sides / 4) + copied / warp * gpu::issued_of_copy, shared = warps * sides * gpu::turns_of_operand + copied / warp;
+  const double held = std::min(turns, resident(t, gpu::least_of_depth));
+  const double waits = (held < 2 ? gpu::of_one_block : 1) * std::max(1.0, gpu::warps_that_hide / (warps * held));
+  return turns * std::max({issued / gpu::issues * waits, shared, copied * static_cast<double>(bytes) / gpu::l2_bytes});
+}
+
+// The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least.
+ThreadTile thread_tile(double rows, double columns, double others, bool masked, const Target& target, std::int64_t bytes) {
+  std::optional<ThreadTile> best;
+  double least = 0;
+  for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
+    for (const std::int64_t lanes : {16, 8})
+      for (const std::int64_t threads : {256, 128}) {
+        const ThreadTile t{r, v, lanes, threads, masked};
+        const double blocks = std::ceil(rows / static_cast<double>(t.height())) * std::ceil(columns / static_cast<double>(t.width())) * others;
+        const double now = cycles(t, blocks, target, bytes);
+        if (!best || now < least * model::threads::better_tile) best = t, least = now;
+      }
+  return *best;
+}
+
+// All output dimensions that only one factor has, if the tile's rows may be over them: outermost first.
+std::vector<std::string> rows_of_tile(const Nest& nest, std::size_t n, const std::vector<std::string>& k) {
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 0; d < nest.dims.size(); ++d)
+    if (d != n && !nest.dims[d].reduction && staging_of(nest, {nest.dims[d].name}, nest.dims[n].name, k)) dims.push_back(d);
+  std::stable_sort(dims.begin(), dims.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
+  return names(nest, dims);
+}
+
+}  // namespace
+
+// Large contractions of two factors stage them. n is the output dimension with the smallest stride that will do; m all that the other
+// factor has alone, one after the other, so that a tile ends in the middle of none but the last.
+std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads) {
   const Nest& nest = f.nest;
   if (points(f) < model::threads::least_to_stage) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
-  const auto filled = [&](std::size_t d) {
-    const std::int64_t blocks = (f.extent[d] + model::threads::small_tile - 1) / model::threads::small_tile;
-    return static_cast<double>(f.extent[d]) / static_cast<double>(model::threads::small_tile * blocks);
+  const auto extent_of = [&](const std::vector<std::string>& all) {
+    return std::accumulate(all.begin(), all.end(), 1.0, [&](double product, const std::string& name) { return product * static_cast<double>(f.extent[*nest.dim(name)]); });
   };
-  const auto usable = [&](std::size_t d) { return !nest.dims[d].reduction && f.extent[d] >= model::threads::least_of_tile; };
-  std::optional<Compute> best;
-  std::size_t best_n = 0, best_m = 0;
-  for (std::size_t n = 0; n < f.extent.size(); ++n)
-    for (std::size_t m = 0; m < f.extent.size(); ++m) {
-      if (m == n || !usable(n) || !usable(m)) continue;
-      const auto roles = staging_of(nest, nest.dims[m].name, nest.dims[n].name, k);
-      if (!roles || f.extent[roles->depth] < model::threads::least_of_depth) continue;
-      const std::int64_t stride_n = std::abs(stride(nest.target, n)), stride_best = best ? std::abs(stride(nest.target, best_n)) : 0;
-      if (best && (stride_n > stride_best || (stride_n == stride_best && filled(m) <= filled(best_m)))) continue;
-      best.emplace();
-      best->n = nest.dims[n].name, best_n = n, best_m = m;
-    }
-  if (!best) return std::nullopt;
-  best->form = forms::Staged{nest.dims[best_m].name, 16};
-  best->node = node;
-  best->k = k;
-  const std::int64_t rows = (f.extent[best_m] + model::threads::tile - 1) / model::threads::tile, columns = (f.extent[best_n] + model::threads::tile - 1) / model::threads::tile;
-  double blocks = static_cast<double>(rows * columns);
+  std::optional<std::size_t> n;
+  std::vector<std::string> m;
+  std::size_t depth = 0;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (nest.dims[d].reduction || f.extent[d] < model::threads::least_of_tile || (n && std::abs(stride(nest.target, d)) >= std::abs(stride(nest.target, *n)))) continue;
+    std::vector<std::string> rows = rows_of_tile(nest, d, k);
+    auto roles = staging_of(nest, rows, nest.dims[d].name, k);
+    while (!roles && rows.size() > 1) rows.erase(rows.begin()), roles = staging_of(nest, rows, nest.dims[d].name, k);  // of two factors
+    if (!roles || f.extent[roles->depth] < model::threads::least_of_depth || extent_of(rows) < static_cast<double>(model::threads::least_of_tile)) continue;
+    n = d, m = std::move(rows), depth = roles->depth;
+  }
+  if (!n) return std::nullopt;
+  Compute leaf;
+  leaf.node = node;
+  leaf.k = k;
+  leaf.n = nest.dims[*n].name;
+  double others = 1;
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
-    if (nest.dims[d].reduction || d == best_m || d == best_n) continue;
+    if (nest.dims[d].reduction || d == *n || std::find(m.begin(), m.end(), nest.dims[d].name) != m.end()) continue;
     outer.push_back(d);
-    blocks *= static_cast<double>(f.extent[d]);
+    others *= static_cast<double>(f.extent[d]);
   }
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
-  best->outer = names(nest, outer);
-  best->rows = best->vectors = f.extent[best_m] >= model::threads::tile && f.extent[best_n] >= model::threads::tile && blocks >= model::threads::tiles_of_a_multiprocessor * target.multiprocessors ? 8 : 4;
-  best->lanes = 16;
-  return best;
+  leaf.outer = names(nest, outer);
+  const std::int64_t bytes = lang::bytes(compute_type(nest.value->type()));
+  const bool masked = std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return std::any_of(m.begin(), m.end(), [&](const std::string& name) { return row.form.coefficients[*nest.dim(name)] != 0; }); });
+  const ThreadTile tile = thread_tile(extent_of(m), static_cast<double>(f.extent[*n]), others, masked, target, bytes);
+  leaf.rows = tile.rows, leaf.vectors = tile.vectors, leaf.lanes = tile.lanes, threads = tile.threads;
+  std::int64_t stage = model::threads::most_staged;
+  const auto too_long = [&] { return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile || resident(tile, stage) < 2; };
+  while (stage > model::threads::least_of_depth && too_long()) stage /= 2;
+  const std::string last = m.back();
+  m.pop_back();
+  leaf.form = forms::Staged{last, stage, std::move(m)};
+  return leaf;
 }
 
 // n is the dimension along which the target lies side by side, m the one along which most bytes of the reads that lie across it do.

@@ -53,7 +53,7 @@ std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& 
 // Blocks whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.
 void widen_for_streams(Compute& leaf, const Facts& f);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
-std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target);
+std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads);  // threads: of a block
 // The few rows that a block of threads folds together, for they read the same; empty: none, or blocks would be too few.
 std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target);
 // A map for blocks of threads that goes through tiles in shared memory (turned.h); none where nothing that it reads lies across.
@@ -64,6 +64,6 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
 // multiprocessor, which holds few such blocks or gets few, has enough of them.
 std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target);
 
-inline constexpr std::int64_t threads_of_a_block = 128, threads_of_a_tile = 256;
+inline constexpr std::int64_t threads_of_a_block = 128;
 
 }  // namespace tilec::codegen

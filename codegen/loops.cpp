@@ -223,7 +223,8 @@ class Printer {
   }
 
   static std::string simple(const Let& x) { return fmt::format("let {} = {}", x.name, print(x.value)); }
-  static std::string simple(const View& x) { return fmt::format("view {} = {} + {}", x.name, x.base, tight(x.offset)); }
+  static std::string simple(const View& x) { return fmt::format("view {} = {} + {}{}", x.name, x.base, tight(x.offset), x.alignment ? fmt::format(" align {}", x.alignment) : ""); }
+  static std::string simple(const Aligned& x) { return fmt::format("let {} = {} aligned {}", x.name, x.view, x.bytes); }
   static std::string simple(const Allocate& x) { return fmt::format("{} {} {}[{}]", word(x.memory), x.name, lang::name(x.type), x.count); }
   static std::string simple(const Store& x) {
     const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : x.hint == Hint::Async ? " async" : "";
@@ -394,6 +395,12 @@ class Verifier {
     i64(x.offset);
     require(!memory(x.base).is_register, "`{}` views the register array `{}`", x.name, x.base);
     memory_.declare(x.name, memory(x.base));
+  }
+
+  void statement(const Aligned& x, Inside) {
+    require(!memory(x.view).is_register, "`{}` is a register array, which has no address", x.view);
+    require(x.bytes > 0 && std::has_single_bit(static_cast<std::uint64_t>(x.bytes)), "{} bytes are no power of two", x.bytes);
+    variables_.declare(x.name, DType::Bool);
   }
 
   void statement(const Allocate& x, Inside) {

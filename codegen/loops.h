@@ -76,7 +76,8 @@ struct Advance { std::string view; Expr step; };       // the view moves by `ste
 struct For { std::string index; Kind kind; Expr extent; std::vector<Advance> advance; Body body; };  // index runs 0 … extent - 1
 struct If { Expr condition; Body then, otherwise; };
 struct Let { std::string name; Expr value; };          // of the value's type
-struct View { std::string name, base; Expr offset; };  // a pointer `base + offset`, in elements; of the base's type
+struct View { std::string name, base; Expr offset; std::int64_t alignment = 0; };  // a pointer `base + offset`, in elements; of the base's type. alignment: bytes; 0: the element's; 1: no more is known, and neighbours stay accesses of their own
+struct Aligned { std::string name, view; std::int64_t bytes; };  // name = whether the view begins at a multiple of so many bytes, a power of two
 struct Allocate { std::string name; DType type; std::int64_t count; Memory memory; };
 struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; };
 struct Fold { std::string name; Aggregation how; Expr value; std::string over; };  // name = ⊕ of value over all lanes or threads of loop `over`; uniform
@@ -86,7 +87,7 @@ struct Transpose { std::string name; };                // a Register array: regi
 struct Interleave { std::string name; bool apart = false; };  // a Register array of r registers: register i of lane l becomes element l·r + i of all of them in a row; apart: back
 struct FoldRows { std::string name; Aggregation how; std::int64_t rows; };  // a Register array: lane l of register 0 becomes ⊕ of register l over all lanes, l < rows
 struct CallStmt { std::string function; std::vector<std::string> views; std::vector<Expr> integers; };  // a Function of the same Loops
-struct Stmt { std::variant<For, If, Let, View, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt> node; };
+struct Stmt { std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt> node; };
 
 enum class Direction { In, Out, InOut };
 struct ViewParameter { std::string name; DType type; Direction direction = Direction::In; int alignment = 0; };  // bytes; 0: the element's

@@ -32,7 +32,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   const auto number = [&](const char* key, std::int64_t value) { if (value) line += fmt::format("  {} {}", key, value); };
   if (!leaf.outer.empty()) line += fmt::format("  over {}", fmt::join(leaf.outer, " "));
   if (const auto* scan = leaf.as<forms::Scan>()) line += "  along " + scan->along;
-  if (!leaf.m().empty()) line += "  m " + leaf.m();
+  if (!leaf.m().empty()) line += fmt::format("  m {}", fmt::join(leaf.all_of_m(), " "));
   if (!leaf.n.empty()) line += "  n " + leaf.n;
   if (!leaf.k.empty()) line += fmt::format("  k {}", fmt::join(leaf.k, " "));
   line += fmt::format("  block {}x{}  lanes {}", leaf.rows, leaf.vectors, leaf.lanes);
@@ -71,6 +71,7 @@ class LeafReader {
     node();
     while (!fault_ && line_.more()) part();
     if (depth_) stage();
+    else if (!outside_.empty()) unfit("`m` is one index, unless the leaf is staged");
     if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span(), misfit_};
     fault = *fault_;
     return std::nullopt;
@@ -112,7 +113,7 @@ class LeafReader {
     (loops ? loops_ : block_) = true;
     if (key == "over") leaf_.outer = line_.list();
     else if (key == "along") along(one(key));
-    else if (key == "m") rows_of(one(key));
+    else if (key == "m") rows_of();
     else if (key == "n") leaf_.n = one(key);
     else if (key == "k") leaf_.k = line_.list();
     else if (key == "rows" && line_.peek() == "outside") line_.next(), rows_outside();
@@ -142,7 +143,11 @@ class LeafReader {
     else unfit("`along` belongs to `scan`");
   }
 
-  void rows_of(const std::string& index) {
+  void rows_of() {
+    outside_ = line_.list();
+    if (outside_.empty()) return refuse(line_.span(), "`m` names no index");
+    const std::string index = outside_.back();
+    outside_.pop_back();
     if (!leaf_.set_m(index)) unfit(fmt::format("`{}` has no index `m`", word_of(leaf_.form)));
   }
 
@@ -182,7 +187,7 @@ class LeafReader {
     plain.m = leaf_.m();
     if (!leaf_.is<forms::Contract>()) unfit("`stage` belongs to `contract`");
     else if (*leaf_.as<forms::Contract>() != plain || !leaf_.ahead.empty()) unfit("a staged leaf has one form only");
-    else leaf_.form = forms::Staged{plain.m, depth_};
+    else leaf_.form = forms::Staged{plain.m, depth_, outside_};
   }
 
   void ahead(const std::string& key) {
@@ -210,6 +215,7 @@ class LeafReader {
   Compute leaf_;
   bool loops_ = false, block_ = false;                 // something of them is said
   std::int64_t depth_ = 0;                             // of a staged leaf
+  std::vector<std::string> outside_;                   // likewise
   std::string misfit_;
   std::optional<PlanFault> fault_;
 };
@@ -283,6 +289,13 @@ const std::string& Compute::m() const {
   if (const auto* staged = as<forms::Staged>()) return staged->m;
   if (const auto* reduce = as<forms::Reduce>()) return reduce->m;
   return block() ? block()->m : none;
+}
+
+std::vector<std::string> Compute::all_of_m() const {
+  const auto* staged = as<forms::Staged>();
+  std::vector<std::string> all = staged ? staged->outside : std::vector<std::string>();
+  if (!m().empty()) all.push_back(m());
+  return all;
 }
 
 bool Compute::set_streams() {
@@ -453,7 +466,7 @@ void verify(const Plan& plan, const Strides& strides) {
       for (const auto& name : leaf.outer) walk(name);
       for (const auto& name : leaf.k) walk(name);
       if (const auto* scan = leaf.as<forms::Scan>()) walk(scan->along);
-      walk(leaf.m());
+      for (const auto& name : leaf.all_of_m()) walk(name);
       walk(leaf.n);
       for (const Loop& loop : group.loops) {
         const auto d = nest.dim(loop.index);

@@ -56,6 +56,7 @@ struct Staged {
   static constexpr const char* word = "contract";
   std::string m;
   std::int64_t depth = 0;
+  std::vector<std::string> outside = {};               // output dimensions that are one with m, around it
   bool operator==(const Staged&) const = default;
 };
 // Lanes over the reduction dimension n: `rows` of m a time, which are folded together, or one output element.
@@ -118,6 +119,7 @@ struct Compute {
   const forms::Block* block() const;                   // null: its form has none
   forms::Block* block();
   const std::string& m() const;                        // empty: none
+  std::vector<std::string> all_of_m() const;           // outermost first; but for a staged leaf at most one
   bool set_m(const std::string& m);                    // false: its form has none
   bool streams() const { return is<forms::Map>() ? as<forms::Map>()->stream : is<forms::Contract>() && as<forms::Contract>()->stream; }
   bool set_streams();                                  // false: its form cannot

@@ -193,8 +193,7 @@ std::int64_t threads_of_fold(const Nest& nest, const Compute& leaf, const Target
 // A group of one statement: its leaf, and loops that suit it.
 void place(Group& group, Why& why, const poly::Program& program, const Nest& nest, int node, const Target& target) {
   if (has_threads(target) && !scan_of(nest))
-    if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
-      group.threads = threads_of_a_tile;
+    if (const auto staged = staged_leaf(facts(nest, {}, target), node, target, group.threads)) {
       add_leaf(group, why, {*staged, 0, {}, 0});
       return;
     }

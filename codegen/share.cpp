@@ -19,6 +19,7 @@ void declared_in(const Body& body, Names& names) {
     std::visit(poly::Overloaded{[&](const For& x) { names.emplace(x.index, 0), declared_in(x.body, names); },
                                 [&](const If& x) { declared_in(x.then, names), declared_in(x.otherwise, names); },
                                 [&](const Let& x) { names.emplace(x.name, 0); }, [&](const View& x) { names.emplace(x.name, 0); },
+                                [&](const Aligned& x) { names.emplace(x.name, 0); },
                                 [&](const Allocate& x) { names.emplace(x.name, 0); }, [&](const Fold& x) { names.emplace(x.name, 0); }, [](const auto&) {}},
                s.node);
 }

@@ -1,11 +1,18 @@
 // A contraction for a block of threads, its operands staged in shared memory.
 //
-//   C[i, j] = +(A[i, k] * B[k, j])     block 4x4  lanes 16  stage 16  threads 256
-//     ⇒  a block of 64 x 64 elements: 16 of k at a time are copied to shared memory by all threads, each in the order of its unit
-//        stride in global memory; then every thread multiplies 4 + 4 of them into 16 registers
+//   C[i, j] = +(A[i, k] * B[k, j])     block 8x8  lanes 16  stage 8  threads 256
+//     ⇒  a block of 128 x 128 elements. There are two buffers: while 8 of k are multiplied from one, the next 8 are on their way to
+//        registers, and from there to the other; then one barrier. A thread has 2 x 2 squares of 4 x 4 elements, a warp 8 x 4 threads.
 //
-// Rows of the domain that couple m with an outer reduction (a filter's taps at an image's border) are asked once per tap, outside
-// the staged loop: rows of the block that lie outside take no part in it, so nothing is multiplied by a made-up zero.
+//        Both copies lie k by k, so a thread reads 4 neighbours at once. What lies along k in global memory is turned on its way; its
+//        rows are 16 bytes longer, so that the banks of a column differ.
+//
+// Four neighbours in global memory are one access where the strides say that they lie together and the tensor's address is seen to
+// be a multiple of their size, else four.
+//
+// Several output dimensions may be one m (the pixels of an image, `m n y x`): a block then ends in the middle of none but the last.
+// Rows of the domain that couple m with reductions (a filter's taps at an image's border) stage zeros in the place of elements
+// outside. A zero times what is not finite is no number: a thread whose sums are not finite computes them again, from their own points.
 #pragma once
 
 #include <optional>
@@ -16,12 +23,16 @@ namespace tilec::codegen {
 
 // Which side of the product depends on m, which on n; which reduction is staged. None: the statement is no such contraction.
 struct Staging {
-  std::size_t m, n, depth;
+  std::vector<std::size_t> m;                          // one dimension after the other, innermost last
+  std::size_t n, depth;
   poly::Expr by_m, by_n;                               // the factors
 };
-std::optional<Staging> staging_of(const Nest& nest, const std::string& m, const std::string& n, const std::vector<std::string>& k);
+std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m, const std::string& n, const std::vector<std::string>& k);
 
-// How many blocks the launch has, and the kernel's body: one Block loop.
+// Bytes of shared memory, elements of so many bytes.
+std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_t depth, std::int64_t element);
+
+// The kernel's body: one Block loop.
 Body spell_staged(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t threads);
 
 }  // namespace tilec::codegen

@@ -109,6 +109,13 @@ void BodyEmitter::statement(const View& s) {
   define(s.name, view);
 }
 
+void BodyEmitter::statement(const Aligned& s) {
+  const Place view = memory(s.view);
+  if (view.registers >= 0 || view.varying) throw InternalError("LLVM emitter: `" + s.view + "` has no address that all lanes share");
+  llvm::Value* rest = builder_.CreateAnd(builder_.CreatePtrToInt(view.pointer, builder_.getInt64Ty()), static_cast<std::uint64_t>(s.bytes - 1));
+  define(s.name, Lanes{DType::Bool, builder_.CreateICmpEQ(rest, builder_.getInt64(0))});
+}
+
 Value* BodyEmitter::stack(Type* type, std::uint64_t count) {
   BasicBlock& entry = function_->getEntryBlock();
   Builder at(&entry, entry.begin());

@@ -108,6 +108,7 @@ class BodyEmitter {
   void statement(const If& s);
   void statement(const Let& s) { define(s.name, expr(s.value)); }
   void statement(const View& s);
+  void statement(const Aligned& s);
   void statement(const Allocate& s);
   void statement(const Store& s);
   void statement(const Fold& s);

@@ -40,6 +40,7 @@ void names_of(const Body& body, std::set<std::string>& names) {
                    [&](const If& x) { all({&x.condition}), names_of(x.then, names), names_of(x.otherwise, names); },
                    [&](const Let& x) { all({&x.value}); },
                    [&](const View& x) { names.insert(x.base), all({&x.offset}); },
+                   [&](const Aligned& x) { names.insert(x.view); },
                    [](const Allocate&) {}, [](const Barrier&) {},
                    [&](const Store& x) { names.insert(x.view), all({&x.offset, &x.value}); },
                    [&](const Fold& x) { all({&x.value}); },

@@ -134,10 +134,18 @@ inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a threa
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
 inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the machine
-inline constexpr std::int64_t small_tile = 64, tile = 128;  // elements of a block, along m and n
-inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, at least, where tiles are large
+inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, where sums are cut into parts for them
 inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;  // points of an element, in one part of its sum: of a tile; of a thread
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
+inline constexpr std::int64_t most_staged = 16, shared_of_tile = 40 << 10;  // values of the reduction in a stage; bytes of both buffers
+// A multiprocessor, compute capability 8 to 10: CUDA C++ Programming Guide, "Compute Capabilities"; the second cache of an H100 gives 7.5 TB/s to 132 of them at 1.755 GHz.
+inline constexpr double issues = 4, registers = 65536, l2_bytes = 32;  // a cycle; of all threads; a cycle
+inline constexpr std::int64_t other_registers = 20;    // of a thread, beside its sums, operands and what is on its way: measured, 125 for a tile of 128 x 128
+inline constexpr double turns_of_operand = 0.5;        // of shared memory, for each element of a side of a thread's tile, a warp: 16 bytes in two turns
+inline constexpr double issued_of_copy = 1;            // instructions for each element of the operands, a thread: its part of two accesses and their predicates
+inline constexpr std::int64_t registers_of_rows = 32;  // likewise, where rows of the domain bound what a thread copies
+inline constexpr double warps_that_hide = 8, of_one_block = 1.5;  // each other's latency; cycles of a block that is alone
+inline constexpr double better_tile = 0.97;            // of the cycles of a larger tile
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
 inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they hide each other's latency

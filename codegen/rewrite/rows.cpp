@@ -112,7 +112,8 @@ class Rows {
   bool folds_elements(const Statement& s) const {
     const Nest nest = nest_of(s, strides_);
     const Facts all = facts(nest, {}, target_);
-    return !staged_leaf(all, 0, target_) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
+    std::int64_t threads = 0;
+    return !staged_leaf(all, 0, target_, threads) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
   }
   bool fill_machine(std::size_t rows) const {
     double blocks = 1;

@@ -79,12 +79,13 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
   const Nest nest = nest_of(s, r.strides);
   const Facts all = facts(nest, {}, r.target);
   const double outputs = std::max(1.0, elements(r.program, s.target.tensor)), each = points(s) / outputs;
-  if (const auto tile = staged_leaf(all, 0, r.target)) {
-    const auto tiles = [&](const std::string& index, std::int64_t of) {
-      const auto count = static_cast<double>(nest.dims[*nest.dim(index)].extent);
-      return std::ceil(count / static_cast<double>(of)) / count;
-    };
-    const double blocks = outputs * tiles(tile->m(), threads_of_a_tile / tile->lanes * tile->rows) * tiles(tile->n, tile->lanes * tile->vectors);
+  std::int64_t threads = 0;
+  if (const auto tile = staged_leaf(all, 0, r.target, threads)) {
+    const auto extent = [&](const std::string& index) { return static_cast<double>(nest.dims[*nest.dim(index)].extent); };
+    double rows = extent(tile->m());
+    for (const std::string& index : tile->as<forms::Staged>()->outside) rows *= extent(index);
+    const auto tiles = [](double count, std::int64_t of) { return std::ceil(count / static_cast<double>(of)) / count; };
+    const double blocks = outputs * tiles(rows, threads / tile->lanes * tile->rows) * tiles(extent(tile->n), tile->lanes * tile->vectors);
     return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each, model::threads::least_of_a_tile_part};
   }
   const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors;

@@ -64,6 +64,7 @@ class Kernel {
   void statement(const If& x);
   void statement(const Let& x);
   void statement(const View& x);
+  void statement(const Aligned& x);
   void statement(const Allocate& x);
   void statement(const Store& x);
   void statement(const Fold& x);
@@ -123,10 +124,11 @@ std::string Kernel::qualifier(Space space) const {
   return space == Space::Global ? "__global " : space == Space::Shared ? "__local " : "__constant ";
 }
 
+// volatile: of an aligned access on one branch and single ones on the other, the compiler would make single ones for both.
 std::string Kernel::pointer_type(const Place& place) const {
   const bool is_table = place.space == Space::Constant;
   const std::string element = is_table ? (place.narrow ? "int" : scalars_.index()) : scalars_.storage(place.type);
-  return fmt::format("{}{}{}*", qualifier(place.space), place.constant && (cuda_ || !is_table) ? "const " : "", element);
+  return fmt::format("{}{}{}{}*", qualifier(place.space), place.constant && (cuda_ || !is_table) ? "const " : "", place.apart ? "volatile " : "", element);
 }
 
 std::string Kernel::signature() {
@@ -307,10 +309,20 @@ void Kernel::statement(const View& x) {
     place.offset = place.offset ? speller_.apply(Op::Add, {*place.offset, offset}, DType::I64) : offset;
   } else {
     const std::string id = names_.fresh(x.name);
-    say("{} {} = {} + {};", pointer_type(place), id, place.pointer, offset.text);
+    const std::string at = fmt::format("{} + {}", place.pointer, offset.text);
+    place.apart = cuda_ && x.alignment == 1;
+    const std::string type = pointer_type(place);
+    if (cuda_ && x.alignment > 1) say("{0} {1} = ({0})__builtin_assume_aligned({2}, {3});", type, id, at, x.alignment);
+    else say("{} {} = {};", type, id, at);
     place.pointer = id;
   }
   scope_.places[x.name] = std::move(place);
+}
+
+void Kernel::statement(const Aligned& x) {
+  const Place& place = place_of(x.view, scope_);
+  if (place.space == Space::Private) throw InternalError(fmt::format("loops: `{}` has no address", x.view));
+  let(x.name, Value{fmt::format("((({}){} & {}) == 0)", cuda_ ? "unsigned long long" : "ulong", place.pointer, x.bytes - 1), DType::Bool, false, {}});
 }
 
 void Kernel::statement(const Allocate& x) {

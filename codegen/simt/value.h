@@ -37,6 +37,7 @@ struct Place {
   std::optional<Value> offset;                         // of a view of a Register array, which has no address
   std::optional<Interval> elements;                    // of a table: the range of its values
   bool narrow = false;                                 // of a table: its elements are `int`
+  bool apart = false;                                  // neighbours are not one access
 };
 
 // The names in sight. Copied where a scope opens.

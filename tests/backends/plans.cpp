@@ -300,6 +300,7 @@ class Groups {
       const bool map = leaf.is<forms::Map>() || leaf.is<forms::Fill>();
       if (map && !leaf.m().empty() && !leaf.n.empty() && group.loops.empty() && group.body.size() == 1) leaf.block()->turned = random_.chance(2);
       if (map && !leaf.block()->turned) leaf.vectors = random_.between(1, 4);
+      if (leaf.is<forms::Contract>() && !leaf.m().empty() && !leaf.n.empty() && group.loops.empty() && group.body.size() == 1 && random_.chance(2)) stage(leaf);
       return;
     }
     leaf.lanes = leaf.n.empty() ? 1 : random_.pick({1, 2, 4, 8, 16, 16, 16, 32});
@@ -312,6 +313,17 @@ class Groups {
     if ((once || contract || leaf.is<forms::Reduce>()) && random_.chance(3)) go_ahead(leaf);
     if (once && !leaf.streams() && random_.chance(3)) leaf.block()->claims = true;
     if (leaf.block() && !leaf.m().empty() && !leaf.n.empty()) leaf.block()->m_inner = !random_.chance(3);
+  }
+
+  void stage(Compute& leaf) {
+    forms::Staged staged{leaf.m(), random_.pick({1, 3, 4, 8, 16}), {}};
+    for (const std::string& index : std::vector(leaf.outer)) {
+      if (!random_.chance(2)) continue;
+      staged.outside.push_back(index);
+      std::erase(leaf.outer, index);
+    }
+    leaf.form = staged;
+    leaf.rows = random_.pick({1, 2, 3, 4, 8}), leaf.vectors = random_.pick({1, 2, 4, 6}), leaf.lanes = random_.pick({4, 8, 16, 32});
   }
 
   void go_ahead(Compute& leaf) {

@@ -119,6 +119,7 @@ class Walk {
   void walk(const View& view) {
     if (const auto base = places_.find(view.base); base != places_.end() && steering_.contains(view.name)) places_[view.name] = {base->second.table, base->second.offset + known(view.offset)};
   }
+  void walk(const Aligned& aligned) { integers[aligned.name] = 1; }
   void walk(const Allocate& array) {
     if (array.memory != Memory::Register) return;
     registers_.insert(array.name);

@@ -109,6 +109,32 @@ TEST_CASE("a staged leaf has nothing else of a contract") {
   }
 }
 
+TEST_CASE("pixels of a convolution are one m of a staged leaf, which others have not") {
+  const codegen::Plan plan = plan_of(convolution, {{"N", 4}, {"H", 56}, {"W", 56}, {"CI", 64}, {"CO", 64}, {"R", 3}, {"S", 3}}, false, "cuda:sm_90a");
+  REQUIRE(plan.groups.size() == 1);
+  const codegen::Compute& leaf = plan.groups[0].body[0];
+  CHECK(leaf.is<codegen::forms::Staged>());
+  CHECK(leaf.all_of_m() == std::vector<std::string>{"n", "y", "x"});
+  CHECK(leaf.n == "c");
+  std::string message;
+  const auto groups = codegen::parse_groups(print(plan), plan.program, message);
+  REQUIRE(groups);
+  CHECK(*groups == plan.groups);
+  CHECK_FALSE(codegen::parse_groups("group O\n  contract O  m y x  n c  k d", plan.program, message));
+  CHECK(message == "`m` is one index, unless the leaf is staged");
+}
+
+TEST_CASE("tiles of a staged leaf are as small as a machine's multiprocessors ask, and stages hold a block's shared memory") {
+  const auto outputs = [](const codegen::Plan& plan) {
+    const codegen::Compute& leaf = plan.groups.front().body.front();
+    REQUIRE(leaf.is<codegen::forms::Staged>());
+    return plan.groups.front().threads * leaf.rows * leaf.vectors;
+  };
+  const auto of = [&](std::int64_t side) { return outputs(plan_of(matmul, {{"M", side}, {"N", side}, {"K", 512}}, false, "cuda:sm_90a")); };
+  CHECK(of(4096) == 128 * 128);
+  CHECK(of(1000) == 64 * 64);
+}
+
 TEST_CASE("lanes run over the output's unit stride, rows over an index the other operand lacks") {
   const codegen::Plan plan = plan_of(matmul, {{"M", 512}, {"N", 512}, {"K", 512}});
   REQUIRE(plan.groups.size() == 1);

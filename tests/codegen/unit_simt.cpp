@@ -46,6 +46,24 @@ TEST_CASE("one nest, two dialects") {
         "}\n");
 }
 
+TEST_CASE("aligned neighbours are one access, others stay apart") {
+  const auto copy = [](const std::string& name, std::int64_t alignment) {
+    return Body{Stmt{View{name, "X", Expr(4), alignment}}, store("Y", Expr(0), load(name, Expr(0)))};
+  };
+  Loops loops = map_kernel(1);
+  Body& body = std::get<For>(std::get<For>(loops.functions[0].body[0].node).body[0].node).body;
+  body = {Stmt{Aligned{"whole", "X", 16}}, Stmt{If{Variable{"whole", DType::Bool}, copy("v", 16), copy("w", 1)}}};
+  verify(loops);
+  const std::string cuda = text(loops, Dialect::Cuda), opencl = text(loops, Dialect::OpenCl);
+  CHECK(holds(cuda, "const bool whole = ((unsigned long long)X & 15) == 0;"));
+  CHECK(holds(cuda, "const float* v = (const float*)__builtin_assume_aligned(X + 4, 16);"));
+  CHECK(holds(cuda, "const volatile float* w = X + 4;"));
+  CHECK(holds(opencl, "const bool whole = ((ulong)X & 15) == 0;"));
+  CHECK(holds(opencl, "__global const float* v = X + 4;"));
+  CHECK(holds(print(loops), "let whole = X aligned 16"));
+  CHECK(holds(print(loops), "view v = X + 4 align 16"));
+}
+
 TEST_CASE("an index that may exceed 32 bits is 64 bits wide") {
   CHECK(holds(text(map_kernel(1 << 23), Dialect::Cuda), "Y[(i * 256) + t]"));
   CHECK(holds(text(map_kernel((1 << 23) + 1), Dialect::Cuda), "Y[(((long long)i) * 256) + t]"));

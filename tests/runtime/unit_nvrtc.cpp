@@ -92,6 +92,33 @@ TEST_CASE("what is chosen for rows and for what is read across does not spill") 
     }
 }
 
+// Sizes that divide by accesses of 16 bytes and sizes that do not; the border of an image; operands that lie along the reduction, or across.
+TEST_CASE("staged contractions do not spill") {
+  const auto kernels = [](const std::string& text, const std::map<std::string, std::int64_t>& sizes, const std::string& architecture) {
+    lang::Diagnostics diagnostics;
+    const lang::Source source{"staged.tile", text};
+    const auto file = lang::parse(source, diagnostics);
+    REQUIRE(file);
+    codegen::Request request;
+    request.sizes = sizes;
+    request.target = *codegen::target_named("cuda:" + architecture);
+    const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
+    REQUIRE(stages);
+    CHECK(stages->plan->groups.back().body.front().is<codegen::forms::Staged>());
+    std::vector<Loops> loops;
+    for (const codegen::Step& step : stages->lowered->steps) loops.push_back(step.loops);
+    return loops;
+  };
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+    const auto large = kernels("function f(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 4096}, {"N", 4096}, {"K", 512}}, architecture);
+    CHECK(compiled(large, architecture).kernels.front().registers * simt::launch(large.front(), simt::Dialect::Cuda).threads <= 65536 / 2);  // two blocks fit
+    compiled(kernels("function f(A[K, M], B[N, K]) -> (C) { C[i, j: M, N] = +(A[k, i] * B[j, k]); }", {{"M", 1021}, {"N", 509}, {"K", 251}}, architecture), architecture);
+    compiled(kernels("function f(I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) { O[n, y, x, co: N, H, W, CO] = +(I[n, y + j - 1, x + i - 1, ci] * K[j, i, ci, co]); }",
+                     {{"N", 8}, {"H", 28}, {"W", 28}, {"CI", 64}, {"CO", 64}, {"KH", 3}, {"KW", 3}}, architecture), architecture);
+    compiled(kernels("function f(f64 A[M, K], f64 B[K, N]) -> (f64 C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 512}, {"N", 512}, {"K", 512}}, architecture), architecture);
+  }
+}
+
 TEST_CASE("shared memory beyond 48 KB is asked for at launch") {
   const Loops big = matmul("big", 4096, 4096, 4096, 128, 128, 64, 8, 8);
   CHECK(simt::launch(big, simt::Dialect::Cuda).dynamic_shared == 64 * 256 * 4);
