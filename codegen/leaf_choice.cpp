@@ -978,7 +978,7 @@ std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program
 namespace {
 
 // A thread for each scan where there are many and their elements lie side by side; else a block of threads.
-void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
+void scan_for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target) {
   const Scan scan = *scan_of(f.nest);
   double scans = 1;
   bool alone = true;
@@ -993,7 +993,7 @@ void scan_for_threads(Compute& leaf, const Facts& f, const Target& target) {
   leaf.n.clear();
   leaf.rows = scan.steady() ? model::threads::scanned_at_once : 1;
   leaf.vectors = 1;
-  leaf.lanes = own ? 1 : threads_of_a_block;
+  leaf.lanes = own ? 1 : threads;
 }
 
 }  // namespace
@@ -1018,8 +1018,9 @@ std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& t
 std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target) {
   const double held = std::floor(static_cast<double>(target.shared_bytes) / std::max(1.0, bytes)), given = std::ceil(rows / target.multiprocessors);
   const double blocks = std::max(1.0, std::min(held, given));
+  const std::int64_t most = target.family == Target::Family::OpenCl ? std::min<std::int64_t>(target.max_threads, model::threads::block_of_opencl) : target.max_threads;
   std::int64_t threads = threads_of_a_block;
-  while (2 * threads <= target.max_threads && static_cast<double>(threads) * blocks < model::threads::wanted_of_a_multiprocessor && elements >= model::threads::least_of_a_thread * static_cast<double>(2 * threads)) threads *= 2;
+  while (2 * threads <= most && static_cast<double>(threads) * blocks < model::threads::wanted_of_a_multiprocessor && elements >= model::threads::least_of_a_thread * static_cast<double>(2 * threads)) threads *= 2;
   return threads;
 }
 
@@ -1067,8 +1068,7 @@ void rows_of_window(Compute& leaf, const Facts& f) {
   std::ranges::stable_sort(leaf.outer, std::greater(), [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
   for (const FlatAccess& read : f.nest.reads)
     if (const auto window = slide(f, read, *best)) {
-      const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name);
-      std::rotate(at, at + 1, leaf.k.end());
+      if (const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name); at != leaf.k.end()) std::rotate(at, at + 1, leaf.k.end());
       break;
     }
 }
@@ -1076,7 +1076,7 @@ void rows_of_window(Compute& leaf, const Facts& f) {
 }  // namespace
 
 void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target) {
-  if (leaf.is<forms::Scan>()) return scan_for_threads(leaf, f, target);
+  if (leaf.is<forms::Scan>()) return scan_for_threads(leaf, f, threads, target);
   rows_of_window(leaf, f);
   leaf.lanes = threads;
   if (leaf.is<forms::Reduce>()) {

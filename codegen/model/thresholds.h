@@ -50,7 +50,7 @@ inline constexpr double turn_elements = 4096;          // points of such a turn,
 inline constexpr std::int64_t blocked_rows_of_turn = 64;  // where one of them is a contraction
 inline constexpr double held_in_l1 = 0.5, held_in_l2 = 0.75;  // parts of the caches that a turn may fill
 inline constexpr double local_part_of_l2 = 0.5;        // that what stays in a turn may fill
-inline constexpr double beside_rows = 4096;            // bytes of shared memory: folds of a block of 1024 threads, and what CUDA keeps for itself
+inline constexpr double beside_rows = 20480, beside_rows_of_opencl = 8192;  // bytes of shared memory for folds and scans of the largest blocks, and what CUDA keeps for itself
 // Steps of the sums of a contraction that is stored past the cache: a line takes half a cycle for each, and is spared about 14 of memory.
 inline constexpr double streamed_steps = 64;
 inline constexpr double streamed_part_of_l3 = 0.5;     // from which on a result that nobody reads is stored past the cache
@@ -130,6 +130,7 @@ namespace threads {
 inline constexpr double wanted_of_a_multiprocessor = 1024;  // threads: half of what it holds
 inline constexpr double least_of_a_thread = 4;         // elements of a row, where more threads than usual go through it
 inline constexpr int operations_of_large_blocks = 32, block_of_many_operations = 512;  // of statements that share rows: 47, the gradient of a softmax, take 73 registers
+inline constexpr std::int64_t block_of_opencl = 256;   // threads, whose folds leave shared memory to rows
 inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a thread reads before it waits
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread

@@ -129,7 +129,7 @@ std::set<TensorId> beyond_shared(const Program& program, const Target& target) {
     const double all = elements(program, s->target.tensor);
     double rows = all;
     for (const Access& read : s->reads)
-      if (computed.contains(read.tensor)) rows = std::min(rows, elements(program, read.tensor));
+      if (computed.contains(read.tensor) && reads_at_row(*s, read)) rows = std::min(rows, elements(program, read.tensor));
     if (rows >= model::shared_rows_of_a_multiprocessor * target.multiprocessors && rows < all && !is_output(program, s->target.tensor) && elementwise(program, *s))
       by_rows[rows].push_back({s->target.tensor, all / rows * lang::bytes(program.tensor(s->target.tensor).dtype), weight(s->value)});
     computed.insert(s->target.tensor);
@@ -168,7 +168,7 @@ void inline_elementwise(Rewriting& r) {
     for (const std::size_t u : readers[static_cast<std::size_t>(producer->target.tensor)]) {
       if (gone[u] || !reads(program.nodes[u], producer->target.tensor)) continue;
       const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
-      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && (again ? fits_inlined(*producer, *consumer) : worth_inlining(program, *producer, *consumer));
+      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && (again ? fits_inlined(*producer, *consumer) && points(*consumer) <= elements(program, producer->target.tensor) : worth_inlining(program, *producer, *consumer));
       users.insert(u);
     }
     if (!possible || users.empty() || (!again && users.size() > 1 && weight(producer->value) > model::light)) continue;

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/product.h"
-#include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
@@ -296,7 +296,18 @@ std::vector<std::optional<std::size_t>> aligned(const std::vector<Member>& membe
   return found;
 }
 
-double shared_for_rows(const Target& target) { return static_cast<double>(target.shared_bytes) - model::beside_rows; }
+double shared_for_rows(const Target& target) {
+  return static_cast<double>(target.shared_bytes) - (target.family == Target::Family::OpenCl ? model::beside_rows_of_opencl : model::beside_rows);
+}
+
+bool reads_at_row(const Statement& s, const Access& read) {
+  if (read.element.empty() || read.element.size() >= s.target.element.size()) return false;
+  for (std::size_t d = 0; d < read.element.size(); ++d) {
+    const auto k = plain_index(s.target.element[d]);
+    if (!k || plain_index(read.element[d]) != k) return false;
+  }
+  return true;
+}
 
 std::variant<Shared, std::string> shared(const Rewriting& r, const directives::Share& directive) { return Sharing(r, directive).made(); }
 

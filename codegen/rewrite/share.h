@@ -47,6 +47,9 @@ Refusal out_of_order(const poly::Program& program, const std::vector<int>& nodes
 // Bytes of shared memory that what stays in a turn may take, on a GPU.
 double shared_for_rows(const Target& target);
 
+// Whether it reads there what belongs to its row: the first indices of its target.
+bool reads_at_row(const poly::Statement& s, const poly::Access& read);
+
 // Sums become parts where they stand; what adds these up belongs behind the set.
 std::vector<poly::Statement> divide(Rewriting& r, const Shared& shared);
 void rename_rows(poly::Program& program, const Fused::Set& set);

@@ -45,9 +45,11 @@ bool shares_rows(const Program& program, const Statement& s, const Target& targe
   std::set<poly::TensorId> of_rows{s.target.tensor};
   for (const poly::Node& node : program.nodes) {
     const auto* other = std::get_if<Statement>(&node);
-    if (!other || leads_of(program, *other).empty() || std::none_of(other->reads.begin(), other->reads.end(), [&](const Access& read) { return of_rows.contains(read.tensor); })) continue;
-    if (points(*other) >= folded) return true;
-    of_rows.insert(other->target.tensor);
+    if (!other) continue;
+    const auto of_row = [&](const Access& read) { return of_rows.contains(read.tensor); };
+    const auto beside = [&](const Access& read) { return of_row(read) && reads_at_row(*other, read); };
+    if (points(*other) >= folded && std::ranges::any_of(other->reads, beside)) return true;
+    if (points(*other) < folded && std::ranges::any_of(other->reads, of_row)) of_rows.insert(other->target.tensor);
   }
   return false;
 }

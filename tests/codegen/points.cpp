@@ -170,7 +170,10 @@ class Walk {
   }
 
   void take(const std::set<Cell>& read) {
-    for (const Cell& cell : read) leave(cell, &Steps::steps);
+    for (const Cell& cell : read) {
+      leave(cell, &Steps::steps);
+      if (const auto from = moved_.find(cell); from != moved_.end()) take(std::set<Cell>(from->second));
+    }
   }
   // What was counted in a register is settled: stored, or idle where the register begins anew.
   void leave(Cell cell, std::int64_t Steps::*member) {
@@ -236,7 +239,7 @@ class Walk {
   std::map<Cell, std::optional<std::int64_t>> cells_;  // of register arrays that steer
   std::map<Cell, std::int64_t> pending_;
   std::map<Cell, std::int64_t Steps::*> left_;         // in this turn of the innermost loop, and as what the first time
-  std::map<Cell, std::set<Cell>> moved_;               // of a register that took others' values: which, for a Transpose asks for them
+  std::map<Cell, std::set<Cell>> moved_;               // of a register that took others' values: which
   Steps done_{0, 0};
 };
 
