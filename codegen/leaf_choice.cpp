@@ -22,6 +22,7 @@
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/staged.h"
+#include "codegen/tensor_cores.h"
 #include "codegen/strip.h"
 #include "codegen/tile.h"
 #include "poly/intern.h"
@@ -881,6 +882,35 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   best->outer = names(nest, outer);
   best->rows = best->vectors = f.extent[best_m] >= model::threads::tile && f.extent[best_n] >= model::threads::tile && blocks >= model::threads::tiles_of_a_multiprocessor * target.multiprocessors ? 8 : 4;
   best->lanes = 16;
+  return best;
+}
+
+// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take. A warp of 64 x 64 reads so little
+// of shared memory for each product that the tensor cores decide; smaller ones wait for it, and small tiles read more of memory.
+std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const Facts& f, int node, const Target& target) {
+  if (target.capability < 80) return std::nullopt;
+  auto leaf = staged_leaf(f, node, target);
+  if (!leaf) return std::nullopt;
+  const MatrixInstruction* i = instruction_of(program, f.nest, leaf->m(), leaf->n, leaf->k);
+  if (!i || target.capability < i->capability) return std::nullopt;
+  double batches = 1;
+  for (const std::string& index : leaf->outer) batches *= static_cast<double>(f.extent[*f.nest.dim(index)]);
+  const auto tiles = [&](const std::string& index, std::int64_t side) { return static_cast<double>((f.extent[*f.nest.dim(index)] + side - 1) / side); };
+  const std::string m = leaf->m();
+  const std::int64_t all_depth = (f.extent[staging_of(f.nest, m, leaf->n, leaf->k)->depth] + i->k - 1) / i->k * i->k;
+  std::optional<Compute> best;
+  double least = 0;
+  for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles) {
+    leaf->rows = tile.rows / i->m, leaf->vectors = tile.columns / i->n, leaf->lanes = model::threads::warp;
+    const bool held = std::ranges::any_of(model::threads::matrix_stages, [&](const model::threads::MatrixStages& stages) {
+      leaf->form = forms::TensorCores{m, i->name, std::min(all_depth, stages.depth_bytes / lang::bytes(i->operand)), tile.warps_m, tile.warps_n, stages.buffers};
+      return shared_bytes_of(*leaf) <= target.shared_bytes;
+    });
+    if (!held) continue;
+    const std::int64_t height = tile.rows * tile.warps_m, width = tile.columns * tile.warps_n;
+    const double turns = std::ceil(batches * tiles(m, height) * tiles(leaf->n, width) / target.multiprocessors), cost = turns * static_cast<double>(height * width) / tile.rate;
+    if (!best || cost < least) best = *leaf, least = cost;
+  }
   return best;
 }
 

@@ -11,6 +11,7 @@
 #include "codegen/scan_leaf.h"
 #include "codegen/sort.h"
 #include "codegen/staged.h"
+#include "codegen/tensor_cores.h"
 #include "codegen/tile.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
@@ -251,6 +252,7 @@ class GroupLowering {
   // are numbered, unit stride last, and each thread takes some.
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
+    if (leaf.is<forms::TensorCores>()) return spell_on_tensor_cores(nests_[l], leaf, storage_, names_);
     if (leaf.is<forms::Staged>()) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
     if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
     const Nest& nest = nests_[l];

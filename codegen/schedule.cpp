@@ -163,13 +163,19 @@ void add_leaf(Group& group, Why& why, Choice choice) {
 }
 
 // A group of one statement: its leaf, and loops that suit it.
-void place(Group& group, Why& why, const Nest& nest, int node, const Target& target) {
-  if (has_threads(target) && !scan_of(nest))
+void place(Group& group, Why& why, const poly::Program& program, const Nest& nest, int node, const Target& target) {
+  if (has_threads(target) && !scan_of(nest)) {
+    if (const auto leaf = leaf_on_tensor_cores(program, facts(nest, {}, target), node, target)) {
+      group.threads = leaf->as<forms::TensorCores>()->threads();
+      add_leaf(group, why, {*leaf, 0, {}, 0});
+      return;
+    }
     if (const auto staged = staged_leaf(facts(nest, {}, target), node, target)) {
       group.threads = threads_of_a_tile;
       add_leaf(group, why, {*staged, 0, {}, 0});
       return;
     }
+  }
   const Facts all = facts(nest, {}, target);
   Choice whole = choose_leaf(all, node);
   if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, target);
@@ -184,7 +190,7 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
   Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
-  place(group, why, nest, node, target);
+  place(group, why, fused.program, nest, node, target);
   Compute& leaf = group.body.front();
   leaf.ahead.clear();                                  // a plan says neither of a fill
   leaf.block()->claims = false;
@@ -276,7 +282,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     if (set.nodes.size() == 1) {
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
-      place(group, why, nest, node, target);
+      place(group, why, program, nest, node, target);
       if (group.body.front().is<forms::Reduce>()) choose_turns(group, why, program, fused.strides, nest, target);
       stream(group.body.back(), program, nest, group, target);
       continue;

@@ -81,7 +81,7 @@ TEST_CASE("a leaf has no parts of another form") {
   const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
   const std::map<std::string, std::vector<std::string>> forms_of = {
       {"along i", {"scan"}}, {"m i", {"contract", "map", "reduce", "fill"}}, {"turned", {"contract", "map", "fill"}}, {"rows outside", {"contract", "map", "fill"}},
-      {"streamed", {"map", "contract"}}, {"chunk 4", {"contract", "scatter", "sort"}}, {"taps 1", {"contract"}}, {"stage 16", {"contract"}}, {"ahead 3 j", {"contract", "map", "reduce"}}, {"claimed", {"contract", "map", "fill"}}};
+      {"streamed", {"map", "contract"}}, {"chunk 4", {"contract", "scatter", "sort"}}, {"taps 1", {"contract"}}, {"stage 16", {"contract"}}, {"mma m16n8k16.f16", {"contract"}}, {"ahead 3 j", {"contract", "map", "reduce"}}, {"claimed", {"contract", "map", "fill"}}};
   for (const char* form : {"contract", "map", "reduce", "scan", "fill", "gather", "scatter", "sort"})
     for (const auto& [part, forms] : forms_of) {
       const std::string line = fmt::format("group C\n  {} C  n j  {}", form, part);
