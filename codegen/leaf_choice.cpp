@@ -904,7 +904,7 @@ std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const 
     leaf->rows = tile.rows / i->m, leaf->vectors = tile.columns / i->n, leaf->lanes = model::threads::warp;
     const bool held = std::ranges::any_of(model::threads::matrix_stages, [&](const model::threads::MatrixStages& stages) {
       leaf->form = forms::TensorCores{m, i->name, std::min(all_depth, stages.depth_bytes / lang::bytes(i->operand)), tile.warps_m, tile.warps_n, stages.buffers};
-      return shared_bytes_of(*leaf) <= target.shared_bytes;
+      return tile.blocks * shared_bytes_of(*leaf) <= target.shared_bytes;
     });
     if (!held) continue;
     const std::int64_t height = tile.rows * tile.warps_m, width = tile.columns * tile.warps_n;

@@ -235,8 +235,12 @@ class OnTensorCores {
     while (count % at_once) --at_once;
     const std::string turn = names_.fresh("u"), round = names_.fresh("v");
     Body body;
-    const Expr number = named(body, "e", var(thread_) + (count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn)) * i64(cores_.threads()));
-    const Expr row = named(body, "row", quotient(number, of_row)), at = named(body, "at", remainder(number, of_row) * i64(elements));
+    const Expr pass = count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn);
+    const Expr number = named(body, "e", var(thread_) + pass * i64(cores_.threads()));
+    // Where a pass is whole rows, a thread stays in its column, and its addresses lie constants apart.
+    const bool whole = cores_.threads() % of_row == 0;
+    const Expr row = named(body, "row", whole ? quotient(var(thread_), of_row) + pass * i64(cores_.threads() / of_row) : quotient(number, of_row));
+    const Expr at = named(body, "at", remainder(whole ? var(thread_) : number, of_row) * i64(elements));
     const Expr k = x.reads_along_k ? at : row, value = x.reads_along_k ? row : at;
     // Values of m or n beyond the last one are computed from the last ones, and written nowhere.
     Expr there = Constant{DType::Bool, 1, 0}, of_dim = x.first + value;

@@ -131,11 +131,11 @@ inline constexpr double least_to_stage = 1 << 20;      // points of a contractio
 inline constexpr std::int64_t small_tile = 64, tile = 128;  // elements of a block, along m and n
 inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, at least, where tiles are large
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
-// Of a warp on tensor cores, and of its block; `rate`: products in a cycle, against the largest tile, by the wavefronts of shared memory
-// for each of them. The last that costs as little as another is not taken.
-struct MatrixTile { std::int64_t rows, columns, warps_m, warps_n; double rate; };
-inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 4, 1}, {64, 64, 4, 2, 1}, {64, 32, 2, 4, 0.85}, {32, 32, 2, 4, 0.6}, {32, 32, 2, 2, 0.5}};
-// Bytes of the reduction a turn, and turns in shared memory, the first that fit: whole lines of operands that lie along it.
+// Of a warp on tensor cores, and of its block; how many blocks a multiprocessor should hold, so that one multiplies while another begins or
+// ends; `rate`: products in a cycle, against the best, as an H100 is modelled from its machine code.
+struct MatrixTile { std::int64_t rows, columns, warps_m, warps_n, blocks; double rate; };
+inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 2, 1, 0.95}, {64, 64, 2, 4, 1, 0.9}, {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}};
+// Bytes of the reduction a turn, and turns in shared memory, the first that fit beside those of the other blocks: whole lines of operands that lie along it.
 struct MatrixStages { std::int64_t depth_bytes, buffers; };
 inline constexpr MatrixStages matrix_stages[] = {{128, 3}, {64, 4}, {64, 3}, {64, 2}};
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
