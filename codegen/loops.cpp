@@ -243,7 +243,7 @@ class Printer {
   static std::string simple(const Aligned& x) { return fmt::format("let {} = {} aligned to {}", x.name, fmt::join(x.views, ", "), x.bytes); }
   static std::string simple(const Commit&) { return "commit"; }
   static std::string simple(const Fragment& x) { return fmt::format("fragment {}[{}] = {}{}[{}]", x.name, x.first, x.transposed ? "transposed " : "", x.view, print(x.offset)); }
-  static std::string simple(const Multiply& x) { return fmt::format("multiply {} {} {}[{}] += {}[{}] {}[{}]", x.instruction->name, lang::name(x.instruction->operand), x.c, x.at_c, x.a, x.at_a, x.b, x.at_b); }
+  static std::string simple(const Multiply& x) { return fmt::format("multiply {} {}[{}] += {}[{}] {}[{}]", x.instruction->name, x.c, x.at_c, x.a, x.at_a, x.b, x.at_b); }
   static std::string simple(const CallStmt& x) {
     return fmt::format("call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
   }
