@@ -15,6 +15,7 @@
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/staged.h"
+#include "codegen/tensor_cores.h"
 #include "codegen/tile.h"
 #include "codegen/turned.h"
 
@@ -24,6 +25,9 @@ namespace {
 
 constexpr std::int64_t most_rows = 32, most_vectors = 16, most_accumulators = 128, most_lanes = 64;  // beyond any register file
 constexpr std::int64_t most_staged = 64;               // all of a stage is unrolled
+constexpr std::int64_t most_products = 32;             // of a warp on tensor cores: 128 of the 255 registers of a thread
+constexpr std::int64_t most_depth = 1024, most_buffers = 16, most_warps = 32;  // far beyond any shared memory
+constexpr std::int64_t most_threads_of_a_block = 1024;
 constexpr std::int64_t most_ahead = 1024;              // offsets stay small numbers
 
 // ---- the head
@@ -130,7 +134,7 @@ class LeafFit {
   Misfit form() const {
     if (leaf_.is<forms::Fill>()) return std::nullopt;  // place_of has compared it
     if (leaf_.is<forms::Map>()) return folds() ? Misfit(fmt::format("`{}` folds, so its leaf is no `map`", name())) : std::nullopt;
-    if (contract_ || leaf_.is<forms::Staged>()) return folds() ? std::nullopt : Misfit(fmt::format("`{}` folds nothing, so its leaf is a `map`", name()));
+    if (contract_ || leaf_.is<forms::Staged>() || cores_) return folds() ? std::nullopt : Misfit(fmt::format("`{}` folds nothing, so its leaf is a `map`", name()));
     if (leaf_.is<forms::Reduce>()) return reduce();
     if (const auto* of = leaf_.as<forms::Scan>()) return scan(of->along);
     return fmt::format("`{}` has another form", name());
@@ -181,6 +185,7 @@ class LeafFit {
     const bool again = contract_ && (contract_->chunk || contract_->taps);
     if (leaf_.streams() && (again || has_threads(target_) || !is_output(plan_.program, id) || std::any_of(nodes.begin(), nodes.end(), reads_it)))
       return fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and `{}` is none", name());
+    if (cores_) return on_tensor_cores();
     return leaf_.is<forms::Staged>() ? staged() : std::nullopt;
   }
 
@@ -203,6 +208,20 @@ class LeafFit {
     if (leaf_.lanes % model::threads::warp != 0) return fmt::format("the {} threads of a `turned` block are no multiple of {}", leaf_.lanes, model::threads::warp);
     const std::int64_t bytes = tile_bytes(plan_.program, nest_, leaf_);
     return bytes <= target_.shared_bytes ? std::nullopt : Misfit(fmt::format("the tiles of `{}` take {} bytes of shared memory, and there are {}", name(), bytes, target_.shared_bytes));
+  }
+
+  Misfit on_tensor_cores() const {
+    const MatrixInstruction* i = matrix_instruction(cores_->instruction);
+    if (!i) return fmt::format("`{}` is no instruction of tensor cores", cores_->instruction);
+    if (target_.capability < i->capability) return fmt::format("`{}` runs on CUDA from sm_{} on", i->name, i->capability);
+    if (!group_.loops.empty() || group_.body.size() != 1) return std::string("a leaf on tensor cores stands alone, without loops");
+    if (!blocked() || instruction_of(plan_.program, nest_, leaf_.m(), leaf_.n, leaf_.k) != i) return fmt::format("`{}` is no sum of products of two reads that `{}` multiplies, one along `m` and one along `n`", name(), i->name);
+    if (cores_->depth > most_depth || cores_->buffers > most_buffers || std::max(cores_->warps_m, cores_->warps_n) > most_warps) return fmt::format("a block has {} of the reduction in {} buffers and {} warps a side at most", most_depth, most_buffers, most_warps);
+    if (leaf_.lanes != 32 || cores_->threads() != group_.threads) return fmt::format("{}x{} warps of 32 lanes are not the {} threads of a block", cores_->warps_m, cores_->warps_n, group_.threads);
+    if (leaf_.vectors % 2 || leaf_.rows * leaf_.vectors > most_products) return fmt::format("a warp has {} products of two instructions side by side at most, and no odd number along `n`", most_products / 2);
+    if (cores_->depth % i->k) return fmt::format("{} of the reduction are no multiple of the {} that `{}` multiplies", cores_->depth, i->k, i->name);
+    if (cores_->buffers < 2 || shared_bytes_of(leaf_) > target_.shared_bytes) return fmt::format("{} buffers take {} bytes of shared memory: two at least, and {} bytes at most", cores_->buffers, shared_bytes_of(leaf_), target_.shared_bytes);
+    return std::nullopt;
   }
 
   Misfit taps() const {
@@ -234,7 +253,7 @@ class LeafFit {
 
   // Elements are numbered over the threads of a block, or the block folds or scans together.
   Misfit threads() const {
-    if (leaf_.is<forms::Staged>()) return std::nullopt;
+    if (leaf_.is<forms::Staged>() || cores_) return std::nullopt;
     for (const Loop& loop : group_.loops) if (loop.step != 1) return fmt::format("a block of threads has one `{}`, not {}", loop.index, loop.step);
     if (leaf_.is<forms::Scan>()) return leaf_ == chosen_ ? std::nullopt : Misfit("the scan of a block of threads has one form only");
     if (leaf_.lanes != group_.threads) return fmt::format("the lanes are the {} threads of a block", group_.threads);
@@ -261,6 +280,7 @@ class LeafFit {
   const Compute& leaf_;
   const Compute& chosen_;
   const forms::Contract* contract_ = leaf_.as<forms::Contract>();
+  const forms::TensorCores* cores_ = leaf_.as<forms::TensorCores>();
   const Strides& strides_;
   const Target& target_;
   const Nest nest_;
@@ -270,7 +290,11 @@ class LeafFit {
 
 Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets) {
   if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
-  if (group.threads != chosen.threads) return chosen.threads ? fmt::format("its blocks have {} threads", chosen.threads) : "this target has no blocks of threads";
+  // What a leaf on tensor cores, given or chosen, says of its own block.
+  const auto alone = [](const Group& g, bool staged) { return g.body.size() == 1 && (g.body.front().is<forms::TensorCores>() || (staged && g.body.front().is<forms::Staged>())); };
+  const bool own = alone(group, true) && alone(chosen, true) && (alone(group, false) || alone(chosen, false));
+  const bool other_threads = own && group.threads > 0 && group.threads <= most_threads_of_a_block && group.threads % 32 == 0;
+  if (group.threads != chosen.threads && !other_threads) return chosen.threads ? fmt::format("its blocks have {} threads", chosen.threads) : "this target has no blocks of threads";
   for (const Loop& loop : group.loops) {
     if (!loop.walk) continue;
     if (chosen.body.size() == 1 || group.threads || &loop != &group.loops.back()) return fmt::format("only the last loop of several statements on a CPU has parts of a turn, and `{}` is none", loop.index);

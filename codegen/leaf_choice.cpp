@@ -23,6 +23,7 @@
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/staged.h"
+#include "codegen/tensor_cores.h"
 #include "codegen/strip.h"
 #include "codegen/tile.h"
 #include "codegen/turned.h"
@@ -973,6 +974,42 @@ std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program
   leaf.outer = names(nest, outer_dims(f, leaf, best->second, best->first));
   while (leaf.rows > 1 && model::threads::turning_blocks * tile_bytes(program, nest, leaf) > target.shared_bytes) leaf.rows /= 2;
   return tile_bytes(program, nest, leaf) <= target.shared_bytes ? std::optional(leaf) : std::nullopt;
+}
+
+// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take. A warp of 64 x 64 reads so little
+// of shared memory for each product that the tensor cores decide; smaller ones wait for it, and small tiles read more of memory.
+std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const Facts& f, int node, const Target& target) {
+  if (target.capability < 80) return std::nullopt;
+  std::int64_t threads = 0;
+  auto leaf = staged_leaf(f, node, target, threads);
+  if (!leaf) return std::nullopt;
+  // The longest of m; the others go around it.
+  std::vector<std::string> rows = leaf->all_of_m();
+  const auto longest = std::ranges::max_element(rows, {}, [&](const std::string& index) { return f.extent[*f.nest.dim(index)]; });
+  leaf->set_m(*longest);
+  rows.erase(longest);
+  leaf->outer.insert(leaf->outer.end(), rows.begin(), rows.end());
+  const MatrixInstruction* i = instruction_of(program, f.nest, leaf->m(), leaf->n, leaf->k);
+  if (!i || target.capability < i->capability) return std::nullopt;
+  double batches = 1;
+  for (const std::string& index : leaf->outer) batches *= static_cast<double>(f.extent[*f.nest.dim(index)]);
+  const auto tiles = [&](const std::string& index, std::int64_t side) { return static_cast<double>((f.extent[*f.nest.dim(index)] + side - 1) / side); };
+  const std::string m = leaf->m();
+  const std::int64_t all_depth = (f.extent[staging_of(f.nest, {m}, leaf->n, leaf->k)->depth] + i->k - 1) / i->k * i->k;
+  std::optional<Compute> best;
+  double least = 0;
+  for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles) {
+    leaf->rows = tile.rows / i->m, leaf->vectors = tile.columns / i->n, leaf->lanes = model::threads::warp;
+    const bool held = std::ranges::any_of(model::threads::matrix_stages, [&](const model::threads::MatrixStages& stages) {
+      leaf->form = forms::TensorCores{m, i->name, std::min(all_depth, stages.depth_bytes / lang::bytes(i->operand)), tile.warps_m, tile.warps_n, stages.buffers};
+      return tile.blocks * shared_bytes_of(*leaf) <= target.shared_bytes;
+    });
+    if (!held) continue;
+    const std::int64_t height = tile.rows * tile.warps_m, width = tile.columns * tile.warps_n;
+    const double turns = std::ceil(batches * tiles(m, height) * tiles(leaf->n, width) / target.multiprocessors), cost = turns * static_cast<double>(height * width) / tile.rate;
+    if (!best || cost < least) best = *leaf, least = cost;
+  }
+  return best;
 }
 
 namespace {

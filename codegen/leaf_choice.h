@@ -54,6 +54,8 @@ std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& 
 void widen_for_streams(Compute& leaf, const Facts& f);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads);  // threads: of a block
+// The same on tensor cores, where the target has an instruction for its factors.
+std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const Facts& f, int node, const Target& target);
 // The few rows that a block of threads folds together, for they read the same; empty: none, or blocks would be too few.
 std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target);
 // A map for blocks of threads that goes through tiles in shared memory (turned.h); none where nothing that it reads lies across.

@@ -236,6 +236,14 @@ class Printer {
   static std::string simple(const Transpose& x) { return fmt::format("transpose {}", x.name); }
   static std::string simple(const Interleave& x) { return fmt::format("{} {}", x.apart ? "take apart" : "interleave", x.name); }
   static std::string simple(const FoldRows& x) { return fmt::format("fold {} rows of {} {}", x.rows, x.name, word(x.how)); }
+  static std::string simple(const Copy& x) {
+    const Constant* there = x.there.as<Constant>();
+    const std::string condition = there && there->integer ? "" : fmt::format(" if {}", tight(x.there));
+    return fmt::format("copy {} of {}[{}] to {}[{}]{}", x.count, x.from, print(x.offset), x.to, print(x.at), condition);
+  }
+  static std::string simple(const Commit&) { return "commit"; }
+  static std::string simple(const Fragment& x) { return fmt::format("fragment {}[{}] = {}{}[{}]", x.name, x.first, x.transposed ? "transposed " : "", x.view, print(x.offset)); }
+  static std::string simple(const Multiply& x) { return fmt::format("multiply {} {}[{}] += {}[{}] {}[{}]", x.instruction->name, x.c, x.at_c, x.a, x.at_a, x.b, x.at_b); }
   static std::string simple(const CallStmt& x) {
     return fmt::format("call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
   }
@@ -438,6 +446,36 @@ class Verifier {
     const Memory_& array = memory(x.name);
     require(x.how != Aggregation::Assign, "`{}` folds by assignment", x.name);
     require(inside.vector && array.is_register && x.rows > 0 && x.rows <= array.count && x.rows <= inside.lanes, "{} rows of `{}` are folded, with {} registers over {} lanes", x.rows, x.name, array.count, inside.lanes);
+  }
+
+  void statement(const Copy& x, Inside inside) {
+    i64(x.at), i64(x.offset), expr(x.there);
+    const Memory_ &to = memory(x.to), &from = memory(x.from);
+    require(x.there.type() == DType::Bool, "a condition of type {}", lang::name(x.there.type()));
+    require(!inside.vector && !to.is_register && !from.is_register && to.type == from.type, "`{}` is copied to `{}`", x.from, x.to);
+    const std::int64_t bytes = x.count * lang::bytes(to.type);
+    require(bytes == 4 || bytes == 8 || bytes == 16, "{} bytes are copied to `{}`", bytes, x.to);
+  }
+
+  void statement(const Commit&, Inside) {}
+
+  void statement(const Fragment& x, Inside inside) {
+    i64(x.offset);
+    const Memory_& array = memory(x.name);
+    require(!inside.vector && array.is_register && array.type == DType::U32 && x.first >= 0 && x.first + 4 <= array.count, "`{}` has no four registers for a fragment from {} on", x.name, x.first);
+    require(!memory(x.view).is_register, "a fragment of the register array `{}`", x.view);
+    require(!x.transposed || lang::bytes(memory(x.view).type) == 2, "`{}` is transposed, whose elements have no 16 bits", x.view);
+  }
+
+  void statement(const Multiply& x, Inside inside) {
+    const MatrixInstruction& i = *x.instruction;
+    const auto holds = [&](const std::string& name, std::int64_t first, std::int64_t count, DType type) {
+      const Memory_& array = memory(name);
+      require(!inside.vector && array.is_register && array.type == type && first >= 0 && first + count <= array.count, "`{}` has no {} registers from {} on for {}", name, count, first, i.name);
+    };
+    holds(x.c, x.at_c, i.registers_of_c(), i.accumulator);
+    holds(x.a, x.at_a, i.registers_of_a(), DType::U32);
+    holds(x.b, x.at_b, i.registers_of_b(), DType::U32);
   }
 
   void statement(const CallStmt& x, Inside inside) {

@@ -16,7 +16,9 @@
 //  6. Views alias only if they have one base.
 //  7. A Transpose stands inside Vector, under no mask, and its array has as many registers as there are lanes. A FoldRows and
 //     an Interleave too, and their arrays have as many registers at most.
-//  8. Arithmetic follows language.md L13 and is typed: an Apply of integer type wraps in it. f16 and bf16 appear only as the type
+//  8. Fragments are Register arrays of u32 (tensor_cores.h): a Fragment and a Multiply are steps of a whole warp, in control flow that
+//     is the same for all its threads. What a Copy brings is read behind a Barrier that waits for its group.
+//  9. Arithmetic follows language.md L13 and is typed: an Apply of integer type wraps in it. f16 and bf16 appear only as the type
 //     of a Load, of a Cast and of the value of a Store; arithmetic is done in f32. Index arithmetic (i64) never overflows.
 #pragma once
 
@@ -27,6 +29,7 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/matrix_instruction.h"
 #include "lang/op.h"
 #include "lang/type.h"
 #include "poly/program.h"
@@ -81,13 +84,17 @@ struct Aligned { std::string name, view; std::int64_t bytes; };  // name = wheth
 struct Allocate { std::string name; DType type; std::int64_t count; Memory memory; };
 struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; };
 struct Fold { std::string name; Aggregation how; Expr value; std::string over; };  // name = ⊕ of value over all lanes or threads of loop `over`; uniform
-struct Barrier { int pending = 0; };                   // also waits for all but the newest `pending` Async groups
+struct Barrier { int pending = 0; };                   // also waits for all groups of Copies but the newest `pending`
 struct Prefetch { std::string view; Expr offset; bool to_write = false, first = false; };  // into the second cache, to be written as well as to be read; `first`: into the first
 struct Transpose { std::string name; };                // a Register array: register i of lane l and register l of lane i change places
 struct Interleave { std::string name; bool apart = false; };  // a Register array of r registers: register i of lane l becomes element l·r + i of all of them in a row; apart: back
 struct FoldRows { std::string name; Aggregation how; std::int64_t rows; };  // a Register array: lane l of register 0 becomes ⊕ of register l over all lanes, l < rows
 struct CallStmt { std::string function; std::vector<std::string> views; std::vector<Expr> integers; };  // a Function of the same Loops
-struct Stmt { std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt> node; };
+struct Copy { std::string to; Expr at; std::string from; Expr offset, there; std::int64_t count = 1; };  // `count` elements from global to shared memory, 4, 8 or 16 bytes at a multiple of them, asynchronously; zeros unless `there`
+struct Commit {};                                      // the Copies since the Commit before it are a group
+struct Fragment { std::string name; std::int64_t first = 0; std::string view; Expr offset; bool transposed = false; };  // registers first .. first + 3: of four matrices of 8 rows of 16 bytes, the row at `offset` of thread 8 q + r being row r of the q-th
+struct Multiply { const MatrixInstruction* instruction; std::string c; std::int64_t at_c; std::string a; std::int64_t at_a; std::string b; std::int64_t at_b; };  // c += a b
+struct Stmt { std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt, Copy, Commit, Fragment, Multiply> node; };
 
 enum class Direction { In, Out, InOut };
 struct ViewParameter { std::string name; DType type; Direction direction = Direction::In; int alignment = 0; };  // bytes; 0: the element's

@@ -11,6 +11,7 @@
 #include "codegen/scan_leaf.h"
 #include "codegen/sort.h"
 #include "codegen/staged.h"
+#include "codegen/tensor_cores.h"
 #include "codegen/tile.h"
 #include "codegen/turned.h"
 #include "lang/diagnostic.h"
@@ -252,6 +253,7 @@ class GroupLowering {
   // are numbered, unit stride last, and each thread takes `vectors` of them a turn.
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
+    if (leaf.is<forms::TensorCores>()) return spell_on_tensor_cores(nests_[l], leaf, storage_, names_);
     if (leaf.is<forms::Staged>()) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
     if (leaf.block() && leaf.block()->turned) return spell_turned(nests_[l], leaf, storage_, names_);
     if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));

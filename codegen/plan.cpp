@@ -41,6 +41,8 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (const auto* scatter = leaf.as<forms::Scatter>()) number("chunk", scatter->columns);
   if (const auto* sort = leaf.as<forms::Sort>()) number("chunk", sort->part);
   if (const auto* staged = leaf.as<forms::Staged>()) number("stage", staged->depth);
+  if (const auto* cores = leaf.as<forms::TensorCores>())
+    line += fmt::format("  stage {}  mma {}  warps {}x{}  buffers {}", cores->depth, cores->instruction, cores->warps_m, cores->warps_n, cores->buffers);
   if (leaf.block() && leaf.block()->turned) line += "  turned";
   if (leaf.streams()) line += "  streamed";
   if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
@@ -70,7 +72,7 @@ class LeafReader {
     form();
     node();
     while (!fault_ && line_.more()) part();
-    if (depth_) stage();
+    if (depth_ || cores_) stage();
     else if (!outside_.empty()) unfit("`m` is one index, unless the leaf is staged");
     if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span(), misfit_};
     fault = *fault_;
@@ -122,6 +124,9 @@ class LeafReader {
     else if (key == "block") block();
     else if (key == "lanes") number(key, leaf_.lanes);
     else if (key == "stage") number(key, depth_);
+    else if (key == "mma") cores().instruction = one(key);
+    else if (key == "warps") pair(key, cores().warps_m, cores().warps_n);
+    else if (key == "buffers") number(key, cores().buffers);
     else if (key == "chunk") chunk(key);
     else if (key == "taps") taps(key);
     else if (key == "ahead") ahead(key);
@@ -129,13 +134,20 @@ class LeafReader {
     else refuse(span, "`" + key + "` is no part of a leaf");
   }
 
-  void block() {
+  void block() { pair("block", leaf_.rows, leaf_.vectors); }
+
+  void pair(const std::string& key, std::int64_t& rows, std::int64_t& columns) {
     const lang::Span span = line_.here();
-    const std::string block = line_.next();
-    const std::size_t x = block.find('x');
-    const auto rows = number_in(block.substr(0, x)), vectors = number_in(x == std::string::npos ? "" : block.substr(x + 1));
-    if (!rows || !vectors || !*rows || !*vectors) return refuse(span, "`block " + block + "` is not ROWSxVECTORS");
-    leaf_.rows = *rows, leaf_.vectors = *vectors;
+    const std::string both = line_.next();
+    const std::size_t x = both.find('x');
+    const auto first = number_in(both.substr(0, x)), second = number_in(x == std::string::npos ? "" : both.substr(x + 1));
+    if (!first || !second || !*first || !*second) return refuse(span, fmt::format("`{} {}` is not {}", key, both, key == "block" ? "ROWSxVECTORS" : "ROWSxCOLUMNS"));
+    rows = *first, columns = *second;
+  }
+
+  forms::TensorCores& cores() {
+    if (!cores_) cores_.emplace();
+    return *cores_;
   }
 
   void along(const std::string& index) {
@@ -185,8 +197,10 @@ class LeafReader {
   void stage() {
     forms::Contract plain;
     plain.m = leaf_.m();
-    if (!leaf_.is<forms::Contract>()) unfit("`stage` belongs to `contract`");
+    if (!leaf_.is<forms::Contract>()) unfit(fmt::format("`{}` belongs to `contract`", cores_ ? "mma" : "stage"));
     else if (*leaf_.as<forms::Contract>() != plain || !leaf_.ahead.empty()) unfit("a staged leaf has one form only");
+    else if (cores_ && !outside_.empty()) unfit("`m` is one index on tensor cores");
+    else if (cores_) cores_->m = plain.m, cores_->depth = depth_, leaf_.form = *cores_;
     else leaf_.form = forms::Staged{plain.m, depth_, outside_};
   }
 
@@ -216,6 +230,7 @@ class LeafReader {
   bool loops_ = false, block_ = false;                 // something of them is said
   std::int64_t depth_ = 0;                             // of a staged leaf
   std::vector<std::string> outside_;                   // likewise
+  std::optional<forms::TensorCores> cores_;
   std::string misfit_;
   std::optional<PlanFault> fault_;
 };
@@ -287,6 +302,7 @@ forms::Block* Compute::block() { return const_cast<forms::Block*>(std::as_const(
 const std::string& Compute::m() const {
   static const std::string none;
   if (const auto* staged = as<forms::Staged>()) return staged->m;
+  if (const auto* cores = as<forms::TensorCores>()) return cores->m;
   if (const auto* reduce = as<forms::Reduce>()) return reduce->m;
   return block() ? block()->m : none;
 }
@@ -306,9 +322,10 @@ bool Compute::set_streams() {
 }
 bool Compute::set_m(const std::string& m) {
   auto* staged = as<forms::Staged>();
+  auto* cores = as<forms::TensorCores>();
   auto* reduce = as<forms::Reduce>();
-  if (!staged && !reduce && !block()) return false;
-  (staged ? staged->m : reduce ? reduce->m : block()->m) = m;
+  if (!staged && !cores && !reduce && !block()) return false;
+  (staged ? staged->m : cores ? cores->m : reduce ? reduce->m : block()->m) = m;
   return true;
 }
 

@@ -59,6 +59,17 @@ struct Staged {
   std::vector<std::string> outside = {};               // output dimensions that are one with m, around it
   bool operator==(const Staged&) const = default;
 };
+// cuda: a Contract on tensor cores (tensor_cores.h). `lanes` are a warp's threads, `rows` x `vectors` the results of the instruction that a
+// warp has, and `warps_m` x `warps_n` warps are a block.
+struct TensorCores {
+  static constexpr const char* word = "contract";
+  std::string m, instruction;                          // its name in matrix_instruction.h
+  std::int64_t depth = 0;                              // of the reduction a turn
+  std::int64_t warps_m = 1, warps_n = 1;
+  std::int64_t buffers = 2;                            // turns whose operands shared memory holds
+  std::int64_t threads() const { return 32 * warps_m * warps_n; }
+  bool operator==(const TensorCores&) const = default;
+};
 // Lanes over the reduction dimension n: `rows` of m a time, which are folded together, or one output element.
 struct Reduce {
   static constexpr const char* word = "reduce";
@@ -95,7 +106,7 @@ struct Sort {
 
 }  // namespace forms
 
-using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
+using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::TensorCores, forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
 
 // A leaf: what all forms have, and its form.
 // What is read so many steps of a reduction, blocks of m or n, or turns of a loop around them later is asked for.

@@ -12,7 +12,7 @@ namespace tilec::codegen {
 bool is_const(const Expr& e);
 std::int64_t const_or(const Expr& e, std::int64_t otherwise);
 
-// Arithmetic is done in f32 where the program says f16 or bf16 (Loops rule 7).
+// Arithmetic is done in f32 where the program says f16 or bf16 (Loops rule 9).
 DType compute_type(DType type);
 Expr convert(const Expr& e, DType type);
 Expr constant_of(const poly::Number& number);

@@ -192,11 +192,17 @@ std::int64_t threads_of_fold(const Nest& nest, const Compute& leaf, const Target
 
 // A group of one statement: its leaf, and loops that suit it.
 void place(Group& group, Why& why, const poly::Program& program, const Nest& nest, int node, const Target& target) {
-  if (has_threads(target) && !scan_of(nest))
+  if (has_threads(target) && !scan_of(nest)) {
+    if (const auto leaf = leaf_on_tensor_cores(program, facts(nest, {}, target), node, target)) {
+      group.threads = leaf->as<forms::TensorCores>()->threads();
+      add_leaf(group, why, {*leaf, 0, {}, 0});
+      return;
+    }
     if (const auto staged = staged_leaf(facts(nest, {}, target), node, target, group.threads)) {
       add_leaf(group, why, {*staged, 0, {}, 0});
       return;
     }
+  }
   if (has_threads(target))
     if (const auto turned = turned_leaf(facts(nest, {}, target), node, program, target)) {
       group.threads = threads_of_a_block;

@@ -71,7 +71,7 @@ std::optional<Target> cuda(std::string_view arch) {
   Target target;
   target.arch = arch;
   // What one block may ask for: 227 KiB from Hopper on, 163 KiB on sm_80, 99 KiB on its small siblings, 48 KiB before.
-  const int c = *capability;
+  const int c = target.capability = *capability;
   target.shared_bytes = (c == 90 || c == 100 || c == 103 ? 227 : c == 80 || c == 87 ? 163 : c >= 80 ? 99 : 48) << 10;
   target.multiprocessors = c == 90 ? 132 : c >= 100 ? 148 : c == 80 ? 108 : 64;
   return target;

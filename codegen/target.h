@@ -18,6 +18,7 @@ struct Target {
   std::int64_t l1 = 32768, l2 = 1 << 20, l3 = 32 << 20;  // bytes
   int max_threads = 1024;                              // simt: per block
   std::int64_t shared_bytes = 48 << 10;                // simt: per block
+  int capability = 0;                                  // cuda: 90 of sm_90a
   int multiprocessors = 16;                            // simt: to decide when an output is smaller than the machine
 };
 

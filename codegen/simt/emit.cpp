@@ -40,7 +40,7 @@ class Kernel {
  public:
   Kernel(Unit& unit, const Loops& loops)
       : unit_(unit), scalars_(unit.scalars), speller_(unit.scalars), loops_(loops), function_(loops.functions.back()),
-        cuda_(unit.dialect == Dialect::Cuda), threads_(threads_of(function_.body)), grid_(grid_of(function_.body)), names_(unit.globals) {}
+        cuda_(unit.dialect == Dialect::Cuda), copies_(has_copies(function_.body)), threads_(threads_of(function_.body)), grid_(grid_of(function_.body)), names_(unit.globals) {}
 
   std::string text();
 
@@ -74,6 +74,11 @@ class Kernel {
   void statement(const Interleave& x) { throw lang::InternalError("`" + x.name + "` is interleaved by threads"); }
   void statement(const FoldRows& x) { throw lang::InternalError("rows of `" + x.name + "` are folded by threads"); }
   void statement(const CallStmt& x);
+  void statement(const Copy& x);
+  void statement(const Commit&) { on_tensor_cores("a group of copies"), line("asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"); }
+  void statement(const Fragment& x);
+  void statement(const Multiply& x);
+  void on_tensor_cores(const std::string& what) const { if (!cuda_) throw InternalError(fmt::format("loops: `{}`: {} in OpenCL", function_.name, what)); }
 
   void thread(const For& x);
   void loop(const For& x);
@@ -95,7 +100,7 @@ class Kernel {
   Speller speller_;
   const Loops& loops_;
   const Function& function_;
-  bool cuda_;
+  bool cuda_, copies_;                                 // some copies are asynchronous
   std::int64_t threads_;
   Grid grid_;
   Identifiers names_;
@@ -369,10 +374,30 @@ void Kernel::statement(const If& x) {
   close();
 }
 
-void Kernel::statement(const Barrier&) {
+void Kernel::statement(const Barrier& x) {
   if (threads_ == 1) return;
   if (guarded_) throw InternalError(fmt::format("loops: `{}`: a Barrier that not all threads reach", function_.name));
+  if (copies_) say("asm volatile(\"cp.async.wait_group %0;\" :: \"n\"({}) : \"memory\");", x.pending);
   line(barrier());
+}
+
+// ---- tensor cores
+
+void Kernel::statement(const Copy& x) {
+  on_tensor_cores("a copy to `" + x.to + "`");
+  const std::string helper = scalars_.copy(place_of(x.from, scope_).type, x.count);
+  say("{}(&{}, &{}, {});", helper, speller_.element(x.to, x.at, scope_), speller_.element(x.from, x.offset, scope_), speller_.condition(x.there, scope_));
+}
+
+void Kernel::statement(const Fragment& x) {
+  on_tensor_cores("the fragment `" + x.name + "`");
+  say("{}(&{}, &{});", scalars_.fragment(x.transposed), speller_.element(x.name, Expr(x.first), scope_), speller_.element(x.view, x.offset, scope_));
+}
+
+void Kernel::statement(const Multiply& x) {
+  on_tensor_cores("the fragment `" + x.c + "`");
+  const auto at = [&](const std::string& name, std::int64_t first) { return "&" + speller_.element(name, Expr(first), scope_); };
+  say("{}({}, {}, {});", scalars_.multiply(*x.instruction), at(x.c, x.at_c), at(x.a, x.at_a), at(x.b, x.at_b));
 }
 
 // A callee's body with its names bound: its views may lie in any memory, which OpenCL's pointer types would tell apart.

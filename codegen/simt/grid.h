@@ -28,6 +28,7 @@ std::int64_t fold_bytes(const Body& kernel, bool by_warps);  // of the shared me
 bool synchronises(const Body& body);                   // a Barrier or Fold within
 bool has_block(const Body& body);
 bool has_thread(const Body& body);
+bool has_copies(const Body& body);
 std::int64_t constant_extent(const For& loop);
 std::int64_t element_bytes(const Allocate& a);
 

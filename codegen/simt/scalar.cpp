@@ -189,6 +189,40 @@ std::string Scalars::convert(const std::string& text, DType from, DType to) {
   return wrap(to, text);
 }
 
+// ---- tensor cores: PTX ISA, "cp.async", "ldmatrix", "mma"
+
+std::string Scalars::copy(DType t, std::int64_t count) {
+  const std::int64_t bytes = count * lang::bytes(t);
+  const char* cached = bytes == 16 ? "cg" : "ca";      // .cg takes 16 bytes alone
+  return helper(fmt::format("tc_copy_{}_{}", count, tag(t)), "void", fmt::format("{0}* to, const {0}* from, bool there", storage(t)),
+                fmt::format("asm volatile(\"cp.async.{0}.shared.global [%0], [%1], %2, %3;\" :: \"l\"(__cvta_generic_to_shared(to)), \"l\"(from), \"n\"({1}), \"r\"(there ? {1} : 0) : \"memory\");", cached, bytes));
+}
+
+std::string Scalars::fragment(bool transposed) {
+  return helper(transposed ? "tc_fragment_transposed" : "tc_fragment", "void", "unsigned int* r, const void* row",
+                fmt::format("asm volatile(\"ldmatrix.sync.aligned.m8n8.x4{}.shared.b16 {{%0, %1, %2, %3}}, [%4];\" : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"l\"(__cvta_generic_to_shared(row)) : \"memory\");",
+                            transposed ? ".trans" : ""));
+}
+
+std::string Scalars::multiply(const MatrixInstruction& i) {
+  const bool real = is_float(i.accumulator);
+  const auto ptx = [](DType type) { return is_float(type) ? std::string(lang::name(type)) : fmt::format("{}{}", is_signed(type) ? "s" : "u", lang::bits(type)); };
+  std::string outputs, inputs;
+  int next = 0;
+  const auto list = [&](std::int64_t count) {
+    std::string text;
+    for (std::int64_t r = 0; r < count; ++r) text += fmt::format("{}%{}", r ? ", " : "", next++);
+    return "{" + text + "}";
+  };
+  const std::string c = list(i.registers_of_c());
+  const std::string a = list(i.registers_of_a()), b = list(i.registers_of_b());
+  for (std::int64_t r = 0; r < i.registers_of_c(); ++r) outputs += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", real ? "f" : "r", r);
+  for (std::int64_t r = 0; r < i.registers_of_a(); ++r) inputs += fmt::format("{}\"r\"(a[{}])", r ? ", " : "", r);
+  for (std::int64_t r = 0; r < i.registers_of_b(); ++r) inputs += fmt::format(", \"r\"(b[{}])", r);
+  return helper(fmt::format("tc_mma_{}_{}", i.shape, tag(i.operand)), "void", fmt::format("{}* c, const unsigned int* a, const unsigned int* b", type(i.accumulator)),
+                fmt::format("asm(\"mma.sync.aligned.{0}.row.col.{1}.{2}.{2}.{1} {3}, {4}, {5}, {3};\" : {6} : {7});", i.shape, ptx(i.accumulator), ptx(i.operand), c, a, b, outputs, inputs));
+}
+
 // ---- operations
 
 std::string Scalars::apply(Op op, DType t, std::vector<std::string> operands) {

@@ -29,6 +29,11 @@ class Scalars {
   std::string convert(const std::string& text, DType from, DType to);
   std::string apply(Op op, DType type, std::vector<std::string> operands);  // `type`: of the operands (of the arms of Select)
 
+  // Functions of CUDA from sm_80 on, by name.
+  std::string copy(DType type, std::int64_t count);    // (to, from, there): to shared memory, zeros unless there
+  std::string fragment(bool transposed);               // (registers, row in shared memory)
+  std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
+
   const std::string& helpers() const { return helpers_; }
   bool uses_double() const { return uses_double_; }
 

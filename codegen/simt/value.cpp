@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "lang/diagnostic.h"
@@ -45,6 +46,9 @@ Ends combine(Op op, const Interval& a, const Interval& b) {
     case Op::Shl:
       if (b.low < 0 || b.high > 31 || b.low != b.high) return std::nullopt;
       return product(a, Interval{std::int64_t{1} << b.low, std::int64_t{1} << b.low});
+    case Op::Xor:
+      if (a.low < 0 || b.low < 0) return std::nullopt;
+      return Interval{0, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(a.high, b.high)) + 1) - 1)};
     case Op::And:
       if (a.low < 0 && b.low < 0) return std::nullopt;
       return Interval{0, a.low < 0 ? b.high : b.low < 0 ? a.high : std::min(a.high, b.high)};
@@ -98,6 +102,7 @@ const char* sign(Op op) {
     case Op::Div: return "/";
     case Op::Mod: return "%";
     case Op::And: return "&";
+    case Op::Xor: return "^";
     case Op::Shl: return "<<";
     case Op::Shr: return ">>";
     default: return nullptr;

@@ -162,6 +162,10 @@ class Walk {
   void walk(const Barrier&) {}
   void walk(const Prefetch&) {}
   void walk(const Transpose& square) { take_all(square.name); }
+  void walk(const Copy&) {}
+  void walk(const Commit&) {}
+  void walk(const Fragment&) {}
+  void walk(const Multiply&) {}
   void walk(const Interleave& strip) { take_all(strip.name); }
   void walk(const FoldRows& rows) { take_all(rows.name); }
 

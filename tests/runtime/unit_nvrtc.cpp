@@ -104,7 +104,7 @@ TEST_CASE("staged contractions do not spill") {
     request.target = *codegen::target_named("cuda:" + architecture);
     const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
     REQUIRE(stages);
-    CHECK(stages->plan->groups.back().body.front().is<codegen::forms::Staged>());
+    CHECK(stages->plan->groups.front().body.front().is<codegen::forms::Staged>());
     std::vector<Loops> loops;
     for (const codegen::Step& step : stages->lowered->steps) loops.push_back(step.loops);
     return loops;

@@ -1,0 +1,31 @@
+// A contraction for a block of threads on tensor cores, its operands staged in shared memory in their own type.
+//
+//   C[i, j] = +(f32(A[i, k]) * f32(B[k, j]))      block 4x8  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 4
+//     ⇒  a block of 128 x 256 elements, 64 x 64 of them in the registers of each of 8 warps: 32 of k at a time are copied to one of 4
+//        buffers in shared memory, three turns ahead; then every warp multiplies its 4 x 8 pairs of fragments
+//
+// The operands are reads of the table's type, or casts of them that keep every value: the products are exact, and the sums have the type
+// that the statement asks for. Rows of the domain may bound reductions and what stands around the block, but not m or n: a made-up zero
+// times an infinity would be a NaN in rows that take part.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/leaf.h"
+#include "codegen/matrix_instruction.h"
+#include "codegen/staged.h"
+
+namespace tilec::codegen {
+
+// The instruction that multiplies the factors of such a contraction; null: there is none.
+const MatrixInstruction* instruction_of(const poly::Program& program, const Nest& nest, const std::string& m, const std::string& n, const std::vector<std::string>& k);
+
+// Bytes of shared memory of a block.
+std::int64_t shared_bytes_of(const Compute& leaf);
+
+// The kernel's body: one Block loop.
+Body spell_on_tensor_cores(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names);
+
+}  // namespace tilec::codegen
