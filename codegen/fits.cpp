@@ -193,6 +193,7 @@ class LeafFit {
     if (!has_threads(target_)) return std::string("operands are staged for a block of threads, which a CPU has not");
     if (!group_.loops.empty() || group_.body.size() > 1) return std::string("a staged leaf stands alone, without loops");
     if (!staging_of(nest_, leaf_.all_of_m(), leaf_.n, leaf_.k)) return fmt::format("`{}` is no sum of products of two factors, one of {} alone and one of `{}` alone, over a reduction that bounds neither", name(), fmt::join(leaf_.all_of_m(), ", "), leaf_.n);
+    if (group_.threads != 128 && group_.threads != 256) return fmt::format("a staged leaf has 128 or 256 threads a block, not {}", group_.threads);
     if (group_.threads % leaf_.lanes) return fmt::format("{} threads are no rows of {}", group_.threads, leaf_.lanes);
     const std::int64_t depth = leaf_.as<forms::Staged>()->depth;
     if (depth > most_staged) return fmt::format("a stage of {} is beyond {}", depth, most_staged);
@@ -290,10 +291,9 @@ class LeafFit {
 
 Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets) {
   if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
-  // What a leaf on tensor cores, given or chosen, says of its own block.
-  const auto alone = [](const Group& g, bool staged) { return g.body.size() == 1 && (g.body.front().is<forms::TensorCores>() || (staged && g.body.front().is<forms::Staged>())); };
-  const bool own = alone(group, true) && alone(chosen, true) && (alone(group, false) || alone(chosen, false));
-  const bool other_threads = own && group.threads > 0 && group.threads <= most_threads_of_a_block && group.threads % 32 == 0;
+  // Contractions in tiles say how many threads theirs have.
+  const bool tiles = chosen.body.size() == 1 && (chosen.body.front().is<forms::TensorCores>() || chosen.body.front().is<forms::Staged>());
+  const bool other_threads = tiles && group.threads > 0 && group.threads <= most_threads_of_a_block && group.threads % 32 == 0;
   if (group.threads != chosen.threads && !other_threads) return chosen.threads ? fmt::format("its blocks have {} threads", chosen.threads) : "this target has no blocks of threads";
   for (const Loop& loop : group.loops) {
     if (!loop.walk) continue;
