@@ -136,6 +136,7 @@ inline constexpr double waves_of_maps = 4;             // of threads that are le
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
 inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the machine
 inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, where sums are cut into parts for them
+inline constexpr double least_fold_to_cut = 4096, least_column_to_cut = 256;  // points of an element that a block, or a thread, takes longer for than a launch
 inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;  // points of an element, in one part of its sum: of a tile; of a thread
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
 inline constexpr std::int64_t most_staged = 16, shared_of_tile = 40 << 10;  // values of the reduction in a stage; bytes of both buffers

@@ -68,12 +68,12 @@ std::int64_t whole_chunk(std::int64_t extent, std::int64_t chunk) {
   return chunk;
 }
 
-// How many parts would do, by what one part at least has of `points`, those of one element.
-struct Parts { double wanted, points, least; };
+// How many parts would do, by what one part at least has of `points`, those of one element; from how many on another launch pays.
+struct Parts { double wanted, points, least, enough; };
 
 Parts parts_for_cores(const Program& program, const Statement& s) {
   const double outputs = std::max(1.0, elements(program, s.target.tensor));
-  return {std::ceil(model::parts_of_a_fold / outputs), points(s) / outputs, model::least_of_a_part};
+  return {std::ceil(model::parts_of_a_fold / outputs), points(s) / outputs, model::least_of_a_part, 2 * model::least_of_a_part};
 }
 
 // A block of threads folds one element, or has as many elements as threads, or a tile of a contraction.
@@ -88,11 +88,11 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
     for (const std::string& index : tile->as<forms::Staged>()->outside) rows *= extent(index);
     const auto tiles = [](double count, std::int64_t of) { return std::ceil(count / static_cast<double>(of)) / count; };
     const double blocks = outputs * tiles(rows, threads / tile->lanes * tile->rows) * tiles(extent(tile->n), tile->lanes * tile->vectors);
-    return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each, model::threads::least_of_a_tile_part};
+    return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each, model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
   }
   const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors;
-  if (choose_leaf(all, 0).leaf.is<forms::Reduce>()) return {std::ceil(wanted / outputs), each, model::least_of_a_thread_part};
-  return {std::ceil(wanted * static_cast<double>(threads_of_a_block) / outputs), each, model::threads::least_of_a_column_part};
+  if (choose_leaf(all, 0).leaf.is<forms::Reduce>()) return {std::ceil(wanted / outputs), each, model::least_of_a_thread_part, model::threads::least_fold_to_cut};
+  return {std::ceil(wanted * static_cast<double>(threads_of_a_block) / outputs), each, model::threads::least_of_a_column_part, model::threads::least_column_to_cut};
 }
 
 // Which reduction index to cut into chunks, and how long they are. By shapes and the kind of machine alone, so that results do not depend on threads.
@@ -101,7 +101,7 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   const bool threads = has_threads(r.target);
   if (!threads && s.domain.size() != s.indices.size()) return std::nullopt;
   const Parts parts = threads ? parts_for_threads(r, s) : parts_for_cores(r.program, s);
-  if (parts.wanted < 2 || parts.points < 2 * parts.least || shares_rows(r.program, s, r.target)) return std::nullopt;
+  if (parts.wanted < 2 || parts.points < parts.enough || shares_rows(r.program, s, r.target)) return std::nullopt;
   // The longest one; those that no row bounds go first.
   std::optional<std::size_t> longest;
   const auto after = [&](std::size_t a, std::size_t b) {
