@@ -92,7 +92,7 @@ class Core {
       return (whole + std::log2(lanes) * operation()) * lanes / static_cast<double>(std::max<std::int64_t>(1, leaf_.rows));
     }
     if (apart <= 4 && &access != &nest_.target) return 2 * static_cast<double>(apart) * whole;
-    return machine_.gathered * static_cast<double>(leaf_.lanes);
+    return (&access == &nest_.target ? machine_.scattered : machine_.gathered) * static_cast<double>(leaf_.lanes);
   }
 
   // Lines that what one load takes lies in: half of what a cycle loads. Callers' memory begins anywhere, and so do rows whose length is no multiple of

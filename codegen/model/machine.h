@@ -25,7 +25,7 @@ struct Machine {
   double step;                                         // cycles from one accumulation to the next of the same register
   double unhidden;                                     // cycles of a vector load that multiply-adds beside it do not hide
   double exposed;                                      // of the shorter of multiply-adds and lines of the second cache beside them, the part that the other does not hide
-  double gathered;                                     // cycles for each element of a vector whose elements lie apart
+  double gathered, scattered;                          // cycles for each element of a vector whose elements lie apart: read, written
   Level l2, l3, memory;
   double back;                                         // of the cycles of a line that is fetched, what one that is sent back takes beside it
   Pages near, far;                                     // what its first and its second list of pages hold
