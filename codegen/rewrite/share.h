@@ -33,7 +33,7 @@ Leads open_leads(const poly::Program& program, const poly::Statement& s);
 // where there is no such index, or where `s` reads other rows of what a member makes.
 std::vector<std::optional<std::size_t>> aligned(const std::vector<Member>& members, const poly::Statement& s);
 // Whether it is a sum that may be taken in parts beside other statements.
-bool sums_in_parts(const poly::Program& program, const poly::Statement& s, const Target& target);
+bool sums_in_parts(const poly::Program& program, const poly::Statement& s);
 
 // A set with its indices as loops, or why its statements cannot run row by row.
 struct Shared {
