@@ -139,7 +139,7 @@ struct Compute {
 struct Loop {
   std::string index;
   std::int64_t step = 1;
-  std::int64_t walk = 0;                               // cpu: how much of a turn its leaves have at a time, one part after the other; 0: all of it
+  std::int64_t walk = 0;                               // how much of a turn its leaves have at a time, one part after the other; 0: all of it
   std::int64_t part() const { return walk ? walk : step; }
   bool operator==(const Loop&) const = default;
 };

@@ -50,7 +50,7 @@ double shared_for_rows(const Target& target);
 // Whether it reads there what belongs to its row: the first indices of its target.
 bool reads_at_row(const poly::Statement& s, const poly::Access& read);
 
-// Sums become parts where they stand; what adds these up belongs behind the set.
+// Sums become parts where they stand; what adds these up belongs behind the set. On a GPU that is two statements a sum where its parts are many.
 std::vector<poly::Statement> divide(Rewriting& r, const Shared& shared);
 void rename_rows(poly::Program& program, const Fused::Set& set);
 void note(Rewriting& r, const Fused::Set& set);        // the directive, before its sums are divided
