@@ -337,13 +337,15 @@ std::string explain_group(const Plan& plan, std::size_t k, const model::Predicti
   const bool threads = has_threads(target);
   const Group& group = plan.groups[k];
   const Why& why = plan.why.at(k);
-  std::vector<std::string> names, locals;
+  std::vector<std::string> names, locals, kept;
   for (const Compute& leaf : group.body) names.push_back(target_name(plan.program, plan.program.nodes[static_cast<std::size_t>(leaf.node)]));
   for (const TensorId id : group.locals) locals.push_back(plan.program.tensor(id).name);
+  for (const TensorId id : group.kept) kept.push_back(plan.program.tensor(id).name);
   std::string text = fmt::format("  {}. {}{}\n", k + 1, fmt::join(names, ", "), names.size() > 1 ? ": one launch" : group.body.front().is<forms::Fill>() ? ": fill" : "");
   text += explain_loops(group, why, threads);
   text += "     predicted: " + explain_prediction(prediction, target);
   if (!locals.empty()) text += fmt::format("     {} of a turn stay in cache and are never in memory as a whole\n", fmt::join(locals, ", "));
+  if (!kept.empty()) text += fmt::format("     {} of a turn are added up in shared memory and written behind it\n", fmt::join(kept, ", "));
   for (std::size_t l = 0; l < group.body.size(); ++l) text += explain_leaf(plan, group.body[l], l < why.leaves.size() ? why.leaves[l] : Why::Leaf{}, threads);
   return text;
 }

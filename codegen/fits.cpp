@@ -12,6 +12,7 @@
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/share.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/staged.h"
@@ -46,6 +47,25 @@ Misfit locals_fault(const Plan& plan, const Group& group, const Group& chosen, c
     if (l + 1 < group.loops.size() && group.loops[l].step != 1) return "with locals all loops but the last one go by 1";
   }
   return std::nullopt;
+}
+
+// What is added up part by part of a turn, and whether shared memory holds it beside the locals.
+Misfit kept_fault(const Plan& plan, Group group, const Group& chosen, const Strides& strides, const Target& target) {
+  group.body = chosen.body;                            // which leaves there are; what they say is read afterwards
+  std::int64_t bytes = 0;
+  std::set<TensorId> seen;
+  for (const TensorId id : group.kept) {
+    const poly::Tensor& tensor = plan.program.tensor(id);
+    if (!group.threads || group.loops.empty() || !group.loops.back().walk) return std::string("what is kept is added up row by row of a turn, by blocks of threads");
+    const auto made = std::ranges::find_if(group.body, [&](const Compute& leaf) { return target_of(plan.program, leaf.node) == id; });
+    const auto* s = made == group.body.end() ? nullptr : std::get_if<poly::Statement>(&plan.program.nodes[static_cast<std::size_t>(made->node)]);
+    if (!s || !part_of_turn(*s, group.loops.back(), strides)) return fmt::format("`{}` is no sum in parts of these turns, so it is not kept", tensor.name);
+    if (!seen.insert(id).second) return fmt::format("`{}` is kept twice", tensor.name);
+    bytes += poly::product(turn_shape(plan.program, group, id)) * lang::bytes(tensor.dtype);
+  }
+  for (const TensorId id : group.locals) bytes += poly::product(turn_shape(plan.program, group, id)) * lang::bytes(plan.program.tensor(id).dtype);
+  if (!group.threads || static_cast<double>(bytes) <= shared_for_rows(target)) return std::nullopt;
+  return fmt::format("what stays in a turn takes {} bytes of shared memory", bytes);
 }
 
 const Fused::Set* set_of(const Group& chosen, const std::vector<Fused::Set>& sets) {
@@ -255,10 +275,11 @@ class LeafFit {
   // Elements are numbered over the threads of a block, or the block folds or scans together.
   Misfit threads() const {
     if (leaf_.is<forms::Staged>() || cores_) return std::nullopt;
-    for (const Loop& loop : group_.loops) if (loop.step != 1) return fmt::format("a block of threads has one `{}`, not {}", loop.index, loop.step);
+    if (leaf_.is<forms::Scan>())
+      for (const Loop& loop : group_.loops) if (loop.part() != 1) return fmt::format("a block of threads scans one `{}` at a time, not {}", loop.index, loop.part());
     if (leaf_.is<forms::Scan>()) return leaf_ == chosen_ ? std::nullopt : Misfit("the scan of a block of threads has one form only");
     if (leaf_.lanes != group_.threads) return fmt::format("the lanes are the {} threads of a block", group_.threads);
-    const bool map = leaf_.block() && !contract_ && !leaf_.block()->turned;
+    const bool map = leaf_.block() && !leaf_.block()->turned && leaf_.k.empty();
     const std::int64_t vectors = leaf_.is<forms::Reduce>() || map ? 4 : 1;
     if (leaf_.vectors > vectors || leaf_.rows > 8) return fmt::format("a thread has a block of 8x{} at most", vectors);
     return std::nullopt;
@@ -289,7 +310,7 @@ class LeafFit {
 
 }  // namespace
 
-Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets) {
+Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets, const Strides& strides, const Target& target) {
   if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
   // Contractions in tiles say how many threads theirs have.
   const bool tiles = chosen.body.size() == 1 && (chosen.body.front().is<forms::TensorCores>() || chosen.body.front().is<forms::Staged>());
@@ -297,19 +318,20 @@ Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, co
   if (group.threads != chosen.threads && !other_threads) return chosen.threads ? fmt::format("its blocks have {} threads", chosen.threads) : "this target has no blocks of threads";
   for (const Loop& loop : group.loops) {
     if (!loop.walk) continue;
-    if (chosen.body.size() == 1 || group.threads || &loop != &group.loops.back()) return fmt::format("only the last loop of several statements on a CPU has parts of a turn, and `{}` is none", loop.index);
+    if (chosen.body.size() == 1 || &loop != &group.loops.back()) return fmt::format("only the last loop of several statements has parts of a turn, and `{}` is none", loop.index);
     if (loop.walk >= loop.step) return fmt::format("a part of {} is not shorter than a turn of {} of `{}`", loop.walk, loop.step, loop.index);
   }
   std::set<std::string> seen;
   for (const Loop& loop : group.loops) if (!seen.insert(loop.index).second) return fmt::format("`{}` is looped over twice", loop.index);
   if (group.tile != chosen.tile || (!chosen.tile.empty() && (!group.loops.empty() || group.locals != chosen.locals))) return std::string("boxes and what they keep are said by the directive `tile`");
-  if (chosen.body.size() == 1) return group.locals.empty() ? std::nullopt : Misfit("a launch of one statement has no locals");
+  if (chosen.body.size() == 1) return group.locals.empty() && group.kept.empty() ? std::nullopt : Misfit("a launch of one statement has no locals");
   const Fused::Set* set = set_of(chosen, sets);
   const std::vector<std::string> rows = set ? set->indices : std::vector<std::string>();
   for (const Loop& loop : group.loops)
     if (std::find(rows.begin(), rows.end(), loop.index) == rows.end()) return fmt::format("these statements share {}, not `{}`", fmt::join(rows, ", "), loop.index);
   if (group.threads && group.loops.empty()) return "blocks of threads that share rows have a loop over them";
-  return locals_fault(plan, group, chosen, rows);
+  if (Misfit why = locals_fault(plan, group, chosen, rows)) return why;
+  return kept_fault(plan, group, chosen, strides, target);
 }
 
 Misfit leaf_fault(const Plan& plan, const Group& group, const Compute& leaf, const Compute& chosen, const Strides& strides, const Target& target) {

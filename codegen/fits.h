@@ -15,7 +15,7 @@ namespace tilec::codegen {
 using Misfit = std::optional<std::string>;             // none: it fits
 
 // Of the group's head. `chosen`: the group in whose place it stands, with its leaves.
-Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets);
+Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets, const Strides& strides, const Target& target);
 // Of one leaf under the loops of a group whose body is complete.
 Misfit leaf_fault(const Plan& plan, const Group& group, const Compute& leaf, const Compute& chosen, const Strides& strides, const Target& target);
 

@@ -874,7 +874,8 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, std::int
 }
 
 // The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least.
-ThreadTile thread_tile(double rows, double columns, double others, bool masked, const Target& target, std::int64_t bytes) {
+struct TileChoice { ThreadTile tile; double cycles; };
+TileChoice thread_tile(double rows, double columns, double others, bool masked, const Target& target, std::int64_t bytes) {
   std::optional<ThreadTile> best;
   double least = 0;
   for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
@@ -885,7 +886,17 @@ ThreadTile thread_tile(double rows, double columns, double others, bool masked, 
         const double now = cycles(t, blocks, target, bytes);
         if (!best || now < least * model::threads::better_tile) best = t, least = now;
       }
-  return *best;
+  return {*best, least};
+}
+
+// A shorter stage where its last one is clearly less empty. Accesses along the reduction are of four elements.
+std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) {
+  const bool along = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return std::abs(stride(read, depth)) == 1; });
+  const auto steps = [&](std::int64_t of) { return static_cast<double>((f.extent[depth] + of - 1) / of * of); };
+  std::int64_t best = stage;
+  for (std::int64_t other = stage - 1; other >= model::threads::least_of_depth; --other)
+    if ((!along || other % 4 == 0) && steps(other) < model::threads::fewer_steps * steps(best)) best = other;
+  return best;
 }
 
 // All output dimensions that only one factor has, if the tile's rows may be over them: outermost first.
@@ -897,11 +908,16 @@ std::vector<std::string> rows_of_tile(const Nest& nest, std::size_t n, const std
   return names(nest, dims);
 }
 
-}  // namespace
-
-// Large contractions of two factors stage them. n is the output dimension with the smallest stride that will do; m all that the other
+// What a tile of a staged contraction is of. n is the output dimension with the smallest stride that will do; m all that the other
 // factor has alone, one after the other, so that a tile ends in the middle of none but the last.
-std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads) {
+struct TileSides {
+  std::size_t n, depth;
+  std::vector<std::string> m, k;
+  std::vector<std::size_t> outer;                      // output dimensions that it has one value of
+  double rows, others;                                 // values of m, and of `outer`
+  bool masked;                                         // rows of the domain bound m
+};
+std::optional<TileSides> sides_of_tile(const Facts& f) {
   const Nest& nest = f.nest;
   if (points(f) < model::threads::least_to_stage) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
@@ -920,10 +936,6 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
     n = d, m = std::move(rows), depth = roles->depth;
   }
   if (!n) return std::nullopt;
-  Compute leaf;
-  leaf.node = node;
-  leaf.k = k;
-  leaf.n = nest.dims[*n].name;
   double others = 1;
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
@@ -931,15 +943,41 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
     outer.push_back(d);
     others *= static_cast<double>(f.extent[d]);
   }
+  const bool masked = std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return std::any_of(m.begin(), m.end(), [&](const std::string& name) { return row.form.coefficients[*nest.dim(name)] != 0; }); });
+  const double rows = extent_of(m);
+  return TileSides{*n, depth, std::move(m), k, std::move(outer), rows, others, masked};
+}
+
+TileChoice tile_of(const Facts& f, const TileSides& sides, double parts, const Target& target) {
+  return thread_tile(sides.rows, static_cast<double>(f.extent[sides.n]), sides.others * parts, sides.masked, target, lang::bytes(compute_type(f.nest.value->type())));
+}
+
+}  // namespace
+
+std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target) {
+  const auto sides = sides_of_tile(f);
+  return sides ? std::optional(tile_of(f, *sides, parts, target).cycles) : std::nullopt;
+}
+
+// Large contractions of two factors stage them.
+std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads) {
+  const Nest& nest = f.nest;
+  auto sides = sides_of_tile(f);
+  if (!sides) return std::nullopt;
+  auto& [n, depth, m, k, outer, rows, others, masked] = *sides;
+  Compute leaf;
+  leaf.node = node;
+  leaf.k = k;
+  leaf.n = nest.dims[n].name;
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
   leaf.outer = names(nest, outer);
   const std::int64_t bytes = lang::bytes(compute_type(nest.value->type()));
-  const bool masked = std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return std::any_of(m.begin(), m.end(), [&](const std::string& name) { return row.form.coefficients[*nest.dim(name)] != 0; }); });
-  const ThreadTile tile = thread_tile(extent_of(m), static_cast<double>(f.extent[*n]), others, masked, target, bytes);
+  const ThreadTile tile = tile_of(f, *sides, 1, target).tile;
   leaf.rows = tile.rows, leaf.vectors = tile.vectors, leaf.lanes = tile.lanes, threads = tile.threads;
   std::int64_t stage = model::threads::most_staged;
   const auto too_long = [&] { return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile || resident(tile, stage) < 2; };
   while (stage > model::threads::least_of_depth && too_long()) stage /= 2;
+  stage = whole_stage(f, depth, stage);
   const std::string last = m.back();
   m.pop_back();
   leaf.form = forms::Staged{last, stage, std::move(m)};
@@ -1137,7 +1175,7 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
   const double enough = model::threads::wanted_of_a_multiprocessor * target.multiprocessors;
   while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < enough) leaf.rows /= 2;
   if (!leaf.m().empty() && leaf.rows == 1) leaf.outer.push_back(leaf.m()), leaf.set_m("");
-  if (!leaf.is<forms::Map>() || leaf.rows > 1) return;
+  if (!leaf.block() || !leaf.k.empty() || leaf.rows > 1) return;
   // Elements of a thread whose operands are on their way together: of a row while it has as many, of all while others wait to begin.
   const bool alone = std::none_of(f.fixed.begin(), f.fixed.end(), [](bool fixed) { return fixed; });
   const double most = alone ? of_turn / (model::threads::waves_of_maps * enough) : of_turn / static_cast<double>(threads);

@@ -52,6 +52,8 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most);
 std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m);
 // Blocks whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.
 void widen_for_streams(Compute& leaf, const Facts& f);
+// Cycles of the busiest multiprocessor for one value of the reduction, where the sum of a staged contraction has so many parts; none: it is not staged.
+std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target);
 // A contraction of two factors for blocks of threads; none when the nest is no such thing, or too small.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads);  // threads: of a block
 // The same on tensor cores, where the target has an instruction for its factors.

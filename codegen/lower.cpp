@@ -42,6 +42,7 @@ class GroupLowering {
   Loops spell(std::vector<TensorId>& views) {
     collect_views(views);
     for (const auto& [buffer, name] : storage_.names) names_.take(name);
+    for (const TensorId id : group_.kept) storage_.names.insert_or_assign(id, names_.fresh(plan_.program.tensor(id).name + "_here"));
     for (const std::vector<Loop>* loops : {&group_.loops, &group_.tile})
       for (const Loop& loop : *loops) {
         first_.emplace(loop.index, names_.fresh(loop.index + "_0"));
@@ -58,12 +59,13 @@ class GroupLowering {
     }
     Body turn;
     for (std::size_t l = 0; l < group_.body.size(); ++l) {
-      if (l > 0 && group_.threads) turn.push_back(stmt(Barrier{}));
+      if ((l > 0 || walked_) && group_.threads) turn.push_back(stmt(Barrier{}));
       append(turn, group_.threads ? spread_over_threads(l) : one_leaf(l, surroundings(l)));
     }
     if (walked_) turn = in_parts(std::move(turn));
     Body whole = allocate_locals();
     append(whole, std::move(turn));
+    append(whole, written_behind());
     kernel_.body = group_.loops.empty() ? std::move(whole) : over_turns(std::move(whole), group_.loops, counts_of(group_.loops));
     return {{kernel_}, {}};
   }
@@ -102,7 +104,7 @@ class GroupLowering {
       for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
       const auto* contract = group_.body[l].as<forms::Contract>();
       const bool adds = (contract && (contract->chunk || contract->taps)) || !group_.tile.empty() || (walked_ && part(group_.body[l], *walked_));
-      add(nests_[l].target.tensor, adds || alone() ? Direction::InOut : Direction::Out);
+      add(nests_[l].target.tensor, (adds && !is_kept(group_, nests_[l].target.tensor)) || alone() ? Direction::InOut : Direction::Out);
     }
     if (const poly::Intrinsic* intrinsic = alone())
       for (const TensorId id : intrinsic->targets) add(id, Direction::InOut);
@@ -208,7 +210,46 @@ class GroupLowering {
       const std::int64_t count = poly::product(shape);
       body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, std::max<std::int64_t>(1, count), group_.threads ? Memory::Shared : Memory::Local}));
     }
+    for (const TensorId id : group_.kept)
+      body.push_back(stmt(Allocate{storage_.name(id), plan_.program.tensor(id).dtype, poly::product(turn_shape(plan_.program, group_, id)), Memory::Shared}));
     return body;
+  }
+
+  // SIMT: what a turn has added up, to where this turn's part of it lies.
+  Body written_behind() {
+    Body body;
+    for (const TensorId id : group_.kept) {
+      const std::vector<std::int64_t> shape = turn_shape(plan_.program, group_, id), dense = row_major(shape), &strides = strides_[static_cast<std::size_t>(id)];
+      const std::int64_t count = poly::product(shape);
+      const std::string turn = names_.fresh("turn"), thread = names_.fresh("l"), element = names_.fresh("e");
+      Expr place = start_of_part(id);
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (shape[d] == 1) continue;
+        const Expr here = dense[d] > 1 ? Expr(Operation{Op::Div, {var(element), Expr(dense[d])}, DType::I64}) : var(element);
+        const bool outermost = dense[d] * shape[d] == count;
+        place = place + (outermost ? here : Expr(Operation{Op::Mod, {here, Expr(shape[d])}, DType::I64})) * Expr(strides[d]);
+      }
+      Body one{stmt(Store{plan_.program.tensor(id).name, place, Load{storage_.name(id), var(element), plan_.program.tensor(id).dtype}})};
+      Body all{stmt(Let{element, var(turn) * Expr(group_.threads) + var(thread)}), stmt(If{less(var(element), Expr(count)), std::move(one), {}})};
+      body.push_back(stmt(Barrier{}));
+      body.push_back(stmt(For{turn, Kind::Serial, Expr((count + group_.threads - 1) / group_.threads), {}, {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(all)})}}));
+    }
+    return body;
+  }
+
+  // Where it begins in the whole tensor.
+  Expr start_of_part(TensorId id) const {
+    Expr place(std::int64_t{0});
+    for (const Compute& leaf : group_.body) {
+      const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
+      if (!s || s->target.tensor != id) continue;
+      for (const Loop& loop : group_.loops) {
+        if (const auto sum = part_of_turn(*s, loop, strides_)) place = place + var(turn_.at(loop.index)) * Expr(sum->stride);
+        for (std::size_t d = 0; d < s->target.element.size(); ++d)
+          if (const auto k = s->target.element[d].single_index(); k && s->indices[*k] == loop.index) place = place + var(first(loop.index)) * Expr(strides_[static_cast<std::size_t>(id)][d]);
+      }
+    }
+    return place;
   }
 
   Surroundings surroundings(std::size_t l) const {
@@ -228,8 +269,20 @@ class GroupLowering {
       if (loop.walk) around.later = less(Expr(std::int64_t{0}), var(step_));
     }
     for (std::size_t r = 0; r < nest.reads.size(); ++r) if (local(nest.reads[r].tensor)) around.base.emplace(r, local_base(nest.reads[r].tensor));
-    if (local(nest.target.tensor)) around.base.emplace(target_access, local_base(nest.target.tensor));
+    if (local(nest.target.tensor) || is_kept(group_, nest.target.tensor)) around.base.insert_or_assign(target_access, local_base(nest.target.tensor));
     return around;
+  }
+
+  // How many values of a dimension a turn has at most.
+  std::int64_t left_of(const Nest& nest, std::size_t d) const {
+    for (const Loop& loop : group_.loops) if (loop.index == nest.dims[d].name) return std::min(loop.part(), nest.dims[d].extent);
+    return nest.dims[d].extent;
+  }
+
+  // Whether some turn, or part of one, has fewer.
+  bool is_ragged(const Nest& nest, std::size_t d) const {
+    for (const Loop& loop : group_.loops) if (loop.index == nest.dims[d].name) return nest.dims[d].extent % loop.step != 0 || loop.step % loop.part() != 0;
+    return false;
   }
 
   static Interval part(const Expr& begin, std::int64_t step, std::int64_t extent) {
@@ -267,8 +320,8 @@ class GroupLowering {
     if (!leaf.n.empty()) order.push_back(leaf.n);
     for (const std::string& name : order) {
       const std::size_t d = *nest.dim(name);
-      const std::int64_t step = name == leaf.m() ? leaf.rows : 1;
-      digits.push_back({d, (nest.dims[d].extent + step - 1) / step, step});
+      const std::int64_t step = name == leaf.m() ? leaf.rows : 1, left = left_of(nest, d);
+      digits.push_back({d, (left + step - 1) / step, step});
       total = (poly::Exact(total) * digits.back().count).get();
     }
     if (total == 0) return {};
@@ -277,21 +330,28 @@ class GroupLowering {
     one.n.clear();
     one.vectors = 1;
     if (leaf.rows == 1) one.set_m("");
+    const std::map<std::size_t, Interval> limits = around.limits;
     const auto at_element = [&](const Expr& number) {
       const std::string element = names_.fresh("e");
       Body body{stmt(Let{element, number})};
+      std::vector<Expr> inside;                        // the last turn of a loop may have fewer values
       Expr rest = var(element);
       std::int64_t inner = total;
       for (const Digit& digit : digits) {
         inner = digit.count ? inner / digit.count : 0;
         const std::string name = names_.fresh(nest.dims[digit.dim].name);
         const Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
-        body.push_back(stmt(Let{name, index * Expr(digit.step)}));
         rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
+        const auto limit = limits.find(digit.dim);
+        body.push_back(stmt(Let{name, limit == limits.end() ? index * Expr(digit.step) : limit->second.lo + index * Expr(digit.step)}));
+        if (limit != limits.end() && is_ragged(nest, digit.dim)) inside.push_back(less(var(name), limit->second.hi));
         if (digit.step == 1) around.fixed.insert_or_assign(digit.dim, var(name));
-        else around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
+        else if (limit == limits.end()) around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
+        else around.limits.insert_or_assign(digit.dim, Interval{var(name), minimum(var(name) + Expr(digit.step), limit->second.hi)});
       }
-      append(body, spelled(nest, one, around));
+      Body all = spelled(nest, one, around);
+      for (std::size_t at = inside.size(); at-- > 0;) all = {stmt(If{inside[at], std::move(all), {}})};
+      append(body, std::move(all));
       return body;
     };
     const auto guarded = [&](const Expr& number) { return stmt(If{less(number, Expr(total)), at_element(number), {}}); };

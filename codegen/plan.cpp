@@ -260,22 +260,30 @@ std::optional<GivenGroup> parse_head(PlanLine line, const poly::Program& program
   line.next();
   group.name = line.next();
   if (group.name.empty()) { fault = {line.span(), "a group has the name of what it computes"}; return std::nullopt; }
-  if (line.peek() == "local") {
+  for (const auto& [word, tensors] : {std::pair{"local", &group.locals}, std::pair{"keep", &group.kept}}) {
+    if (line.peek() != word) continue;
     line.next();
-    while (line.more() && line.peek() != "threads") {
+    while (line.more() && line.peek() != "keep" && line.peek() != "threads") {
       const lang::Span span = line.here();
       const int node = node_of(program, line.next());
-      if (node < 0) { fault = {span, "no statement computes a local of group `" + group.name + "`"}; return std::nullopt; }
-      group.locals.push_back(target_of(program, node));
+      if (node < 0) { fault = {span, "no statement computes what group `" + group.name + "` has behind `" + word + "`"}; return std::nullopt; }
+      tensors->push_back(target_of(program, node));
     }
   }
   if (!line.more()) return given;
   const lang::Span span = line.here();
   const bool threads = line.next() == "threads";
   const auto count = threads ? number_in(line.next()) : std::nullopt;
-  if (!count || line.more()) { fault = {span, "behind its name a group has `local TENSOR…` and `threads NUMBER`"}; return std::nullopt; }
+  if (!count || line.more()) { fault = {span, "behind its name a group has `local TENSOR…`, `keep TENSOR…` and `threads NUMBER`"}; return std::nullopt; }
   group.threads = *count;
   return given;
+}
+
+// Of which reduction of the statement the loop's turns have a part each, and which index counts these.
+std::optional<Tie> tie_of(const poly::Statement& s, const Loop& loop) {
+  for (const Tie& tie : ties(s))
+    if (s.indices[tie.whole] == loop.index && tie.size == loop.step && !is_output_index(s, tie.whole)) return tie;
+  return std::nullopt;
 }
 
 // The leaf of an Intrinsic has its form and stands alone; a Reshape is a map of its elements.
@@ -339,6 +347,8 @@ TensorId target_of(const poly::Program& program, int node) {
   return std::get<poly::Intrinsic>(n).targets.front();
 }
 
+bool is_kept(const Group& group, TensorId id) { return std::find(group.kept.begin(), group.kept.end(), id) != group.kept.end(); }
+
 Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides) {
   const poly::Node& node = program.nodes[static_cast<std::size_t>(leaf.node)];
   if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&node))
@@ -355,9 +365,9 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   return nest;
 }
 
-std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId local) {
-  std::vector<std::int64_t> shape = extents(program.tensor(local));
-  const auto made = std::find_if(group.body.begin(), group.body.end(), [&](const Compute& leaf) { return target_of(program, leaf.node) == local; });
+std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId id) {
+  std::vector<std::int64_t> shape = extents(program.tensor(id));
+  const auto made = std::find_if(group.body.begin(), group.body.end(), [&](const Compute& leaf) { return target_of(program, leaf.node) == id; });
   if (made == group.body.end()) throw InternalError("a group has a local that it does not make");
   const auto& s = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(made->node)]);
   for (const Loop& loop : group.loops)
@@ -367,12 +377,16 @@ std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& 
       shape[d] = std::min(shape[d], loop.part());
       break;                                           // E[i, i]: the second one has all its values
     }
+  if (!is_kept(group, id)) return shape;
+  for (const Loop& loop : group.loops)
+    if (const auto tie = tie_of(s, loop))
+      for (std::size_t d = 0; d < shape.size(); ++d) if (s.target.element[d].single_index() == tie->part) shape[d] = 1;
   return shape;
 }
 
 std::vector<std::int64_t> turn_strides(const poly::Program& program, const Group& group, const Strides& strides, TensorId id) {
   const bool local = std::find(group.locals.begin(), group.locals.end(), id) != group.locals.end();
-  return local ? row_major(turn_shape(program, group, id)) : strides[static_cast<std::size_t>(id)];
+  return local || is_kept(group, id) ? row_major(turn_shape(program, group, id)) : strides[static_cast<std::size_t>(id)];
 }
 
 std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const Strides& strides) {
@@ -380,11 +394,9 @@ std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loo
 }
 
 std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const std::vector<std::int64_t>& of_target) {
-  for (const Tie& tie : ties(s)) {
-    if (s.indices[tie.whole] != loop.index || tie.size != loop.step || is_output_index(s, tie.whole)) continue;
-    for (std::size_t d = 0; d < s.target.element.size(); ++d)
-      if (s.target.element[d].single_index() == tie.part) return PartOfTurn{s.indices[tie.part], of_target[d]};
-  }
+  const auto tie = tie_of(s, loop);
+  for (std::size_t d = 0; tie && d < s.target.element.size(); ++d)
+    if (s.target.element[d].single_index() == tie->part) return PartOfTurn{s.indices[tie->part], of_target[d]};
   return std::nullopt;
 }
 
@@ -403,9 +415,9 @@ std::string print(const Plan& plan) {
   for (const Directive& directive : plan.directives) text += print(directive) + "\n";
   for (const Group& group : plan.groups) {
     text += "group " + group.name;
-    if (!group.locals.empty()) {
-      text += "  local";
-      for (const TensorId id : group.locals) text += " " + plan.program.tensor(id).name;
+    for (const auto& [word, tensors] : {std::pair{"local", &group.locals}, std::pair{"keep", &group.kept}}) {
+      if (!tensors->empty()) text += fmt::format("  {}", word);
+      for (const TensorId id : *tensors) text += " " + plan.program.tensor(id).name;
     }
     if (group.threads) text += fmt::format("  threads {}", group.threads);
     text += "\n";

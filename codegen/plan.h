@@ -139,7 +139,7 @@ struct Compute {
 struct Loop {
   std::string index;
   std::int64_t step = 1;
-  std::int64_t walk = 0;                               // cpu: how much of a turn its leaves have at a time, one part after the other; 0: all of it
+  std::int64_t walk = 0;                               // how much of a turn its leaves have at a time, one part after the other; 0: all of it
   std::int64_t part() const { return walk ? walk : step; }
   bool operator==(const Loop&) const = default;
 };
@@ -150,6 +150,7 @@ struct Group {
   std::vector<TensorId> locals;                        // never in global memory: one turn's part of it is a buffer of the turn
   std::vector<Compute> body;
   std::int64_t threads = 0;                            // simt: per block
+  std::vector<TensorId> kept = {};                     // simt: sums in parts, each added up in shared memory and written where the turn ends
   bool operator==(const Group&) const = default;
 };
 // What the scheduler compared: lanes over n, in blocks of `rows` of m by `vectors` (0: before blocking). Cycles of its model.
@@ -180,6 +181,8 @@ struct Plan {
   std::vector<Why> why = {};                           // per group
 };
 
+bool is_kept(const Group& group, TensorId id);
+
 std::string print(const Plan& plan);
 // Reads back the groups that print wrote, over the same Program, and passes over directives. Null with a message when a line is not a plan's.
 
@@ -206,9 +209,9 @@ LeafForm form_of(poly::IntrinsicOp op);
 TensorId target_of(const poly::Program& program, int node);
 // What a leaf covers; indices that a group of several leaves loops over are dimensions of their own. Locals lie as the turn holds them.
 Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
-// Of each local, strides of the dense part that a turn holds; of others those given.
+// Of each local and each sum that is kept, strides of the dense part that a turn holds; of others those given.
 std::vector<std::int64_t> turn_strides(const poly::Program& program, const Group& group, const Strides& strides, TensorId id);
-std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId local);
+std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId id);
 
 // P[s, j] = +(X[i, j]), 0 <= i - 188 s < 188: with turns of 188 of i, turn s computes row s of P. Such an s is no dimension of the leaf.
 struct PartOfTurn { std::string index; std::int64_t stride; };  // that index, and how far its elements lie apart in the target

@@ -75,9 +75,9 @@ class Replay {
     Group group = given.group;
     if (group.threads == 0) group.threads = chosen.threads;
     if (given.leaves.empty() && !given.parallel) group.loops = chosen.loops, group.tile = chosen.tile;
-    if (given.leaves.empty() && !given.parallel && group.locals.empty()) group.locals = chosen.locals;
-    if (group.loops != chosen.loops || group.tile != chosen.tile || group.locals != chosen.locals || group.threads != chosen.threads || group.name != chosen.name)
-      if (const auto why = loops_fault(plan_, group, chosen, fused_.sets)) return refuse(given.span, given, *why);
+    if (given.leaves.empty() && !given.parallel && group.locals.empty()) group.locals = chosen.locals, group.kept = chosen.kept;
+    if (group.loops != chosen.loops || group.tile != chosen.tile || group.locals != chosen.locals || group.kept != chosen.kept || group.threads != chosen.threads || group.name != chosen.name)
+      if (const auto why = loops_fault(plan_, group, chosen, fused_.sets, fused_.strides, target_)) return refuse(given.span, given, *why);
     group.body = chosen.body;                          // so many leaves: their dimensions depend on it
     std::vector<Compute> body;
     for (std::size_t l = 0; l < chosen.body.size(); ++l) {

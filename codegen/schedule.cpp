@@ -12,8 +12,10 @@
 #include "codegen/leaf_choice.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/part.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/share.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/sort.h"
@@ -97,17 +99,41 @@ double rows_of(const Fused& fused, const Fused::Set& set) {
   return std::max(1.0, rows);
 }
 
+// Whether neighbours along the last row lie side by side wherever it is mentioned, and nothing else does that is folded: a warp has some each.
+bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
+  for (std::size_t n = 0; n < set.nodes.size(); ++n) {
+    const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes[n])]);
+    const auto stride = [&](const poly::Access& access, std::size_t k) {
+      std::int64_t sum = 0;
+      for (std::size_t d = 0; d < access.element.size(); ++d) sum += access.element[d].coefficients[k].get() * fused.strides[static_cast<std::size_t>(access.tensor)][d];
+      return std::abs(sum);
+    };
+    if (stride(s.target, set.loops[n].back()) != 1 || scan_of(s)) return false;
+    for (const poly::Access& read : s.reads) {
+      if (stride(read, set.loops[n].back()) > 1) return false;
+      for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k) && stride(read, k) == 1) return false;
+    }
+  }
+  return true;
+}
+
 // Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache holds; contractions
 // want blocks of rows, columns strips of them that the second-level cache holds.
 std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
-  if (has_threads(target)) return loops;
   const double rows = rows_of(fused, set);
+  double row_bytes = 1;
+  for (const TensorId id : locals) row_bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
+  if (has_threads(target)) {
+    if (set.parts) loops.back().step = set.parts;
+    if (set.parts > 1) loops.back().walk = 1;
+    if (!set.parts && lie_side_by_side(fused, set)) loops.back().step = std::clamp<std::int64_t>(static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1, model::threads::warp);
+    return loops;
+  }
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
   const std::int64_t extent = first.domain[set.loops.front().back()].extent->get();
-  double row_bytes = 1, row_elements = 1, work = 0;
-  for (const TensorId id : locals) row_bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
+  double row_elements = 1, work = 0;
   std::vector<Member> members;
   for (std::size_t n = 0; n < set.nodes.size(); ++n) {
     const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes[n])]);
@@ -168,19 +194,42 @@ void add_leaf(Group& group, Why& why, Choice choice) {
   why.leaves.push_back(std::move(choice.why));
 }
 
-// Threads of the blocks that have a row each of statements that share rows.
-std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
-  const double rows = rows_of(fused, set);
+// Threads of the blocks that have a turn each of statements that share rows.
+std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
+  const Loop& last = group.loops.back();
+  const double rows = rows_of(fused, set) / static_cast<double>(last.part()), turns = std::ceil(rows * static_cast<double>(last.part()) / static_cast<double>(last.step));
   double bytes = 0, longest = 1;
-  for (const TensorId id : locals) bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
+  for (const TensorId id : group.locals) bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
   for (const int node : set.nodes) longest = std::max(longest, points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) / rows);
   // A thread of the largest blocks has 64 registers.
   int operations = 0;
   for (const int node : set.nodes) operations += nodes(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]).value);
   Target blocks = target;
-  if (operations > model::threads::operations_of_large_blocks) blocks.max_threads = std::min(blocks.max_threads, model::threads::block_of_many_operations);
+  if (operations > model::threads::operations_of_large_blocks) blocks.max_threads = std::min(blocks.max_threads, model::threads::block_of_many_operations / (set.parts ? 2 : 1));
   // What is read again and again should still be in the second cache: so few rows are under way where they are long.
-  return threads_of_rows(rows, longest, std::max(bytes, longest * lang::bytes(lang::DType::F32)), blocks);
+  return threads_of_rows(turns, longest, std::max(bytes, longest * lang::bytes(lang::DType::F32)), blocks);
+}
+
+// Sums over the rows of a turn that shared memory holds beside the others, of as many blocks as one multiprocessor gets.
+std::vector<TensorId> kept_of(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
+  if (group.loops.empty() || !group.loops.back().walk) return {};
+  const double turns = std::ceil(rows_of(fused, set) / static_cast<double>(group.loops.back().step));
+  const double blocks = std::clamp(std::ceil(turns / target.multiprocessors), 1.0, model::threads::wanted_of_a_multiprocessor / static_cast<double>(group.threads));
+  const double room = std::min(shared_for_rows(target), static_cast<double>(target.shared_bytes) / blocks - model::beside_folds);
+  Group all = group;                                   // as if it kept every sum
+  for (const Compute& leaf : group.body) all.kept.push_back(target_of(fused.program, leaf.node));
+  const auto bytes = [&](TensorId id) { return static_cast<double>(poly::product(turn_shape(fused.program, all, id)) * element_bytes(fused.program, id)); };
+  double taken = 0;
+  for (const TensorId id : group.locals) taken += bytes(id);
+  std::vector<TensorId> kept;
+  for (const Compute& leaf : group.body) {
+    const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(leaf.node)]);
+    const TensorId id = s.target.tensor;
+    if (!part_of_turn(s, group.loops.back(), fused.strides) || taken + bytes(id) > room) continue;
+    taken += bytes(id);
+    kept.push_back(id);
+  }
+  return kept;
 }
 
 // Of blocks that fold an element each.
@@ -306,8 +355,9 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       if (local[static_cast<std::size_t>(id)]) group.locals.push_back(id);
     }
     group.loops = row_loops(fused, set, group.locals, target);
-    if (has_threads(target)) group.threads = threads_of_set(fused, set, group.locals, target);
+    if (has_threads(target)) group.threads = threads_of_set(fused, set, group, target);
     for (const int node : set.nodes) group.body.emplace_back().node = node;
+    if (has_threads(target)) group.kept = kept_of(fused, set, group, target);
   }
   for (std::size_t l = 0; l < set.nodes.size(); ++l) {
     const int node = set.nodes[l];

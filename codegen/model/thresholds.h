@@ -67,6 +67,7 @@ inline constexpr std::int64_t scattered_vectors = 4, wide_scatter = 8;  // colum
 
 // Statements that share rows: rewrite/rows.cpp, choose/traffic.cpp (docs/decisions/shared_rows.md).
 inline constexpr double worth_sharing = 250000;        // cycles: what runs longer gains nothing from one launch less
+inline constexpr double beside_folds = 2048;           // bytes of shared memory of a block for the folds of its warps, and what CUDA keeps of it
 inline constexpr double worth_parts = 4;               // bytes that sums in parts save over those that the parts move
 inline constexpr double turns_of_parts = 16;           // of sums in parts
 inline constexpr std::int64_t whole_parts = 16;        // a turn is a multiple of what it walks at a time
@@ -129,7 +130,7 @@ inline constexpr std::int64_t rows_to_cut = 4;         // with fewer, long rows 
 namespace threads {
 inline constexpr double wanted_of_a_multiprocessor = 1024;  // threads: half of what it holds
 inline constexpr double least_of_a_thread = 4;         // elements of a row, where more threads than usual go through it
-inline constexpr int operations_of_large_blocks = 32, block_of_many_operations = 512;  // of statements that share rows: 47, the gradient of a softmax, take 73 registers
+inline constexpr int operations_of_large_blocks = 32, block_of_many_operations = 512;  // of statements that share rows: 47, the gradient of a softmax, take 73 registers; half where they have sums in parts too
 inline constexpr std::int64_t block_of_opencl = 256;   // threads, whose folds leave shared memory to rows
 inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a thread reads before it waits
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
@@ -138,6 +139,12 @@ inline constexpr double least_to_stage = 1 << 20;      // points of a contractio
 inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, where sums are cut into parts for them
 inline constexpr double least_fold_to_cut = 4096, least_column_to_cut = 256;  // points of an element that a block, or a thread, takes longer for than a launch
 inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;  // points of an element, in one part of its sum: of a tile; of a thread
+inline constexpr double bytes_of_a_launch = 10e6;      // that memory moves while one begins: 3 us
+inline constexpr double bytes_of_a_step = 840e3;        // while a block is at one statement of a row: 0.25 us, as the gradient of a layer norm takes for its 13
+inline constexpr double cycles_of_a_launch = 5265;     // likewise
+inline constexpr double most_cut = 4;                  // times the parts that fill the machine, where they make whole waves of it
+inline constexpr double fewer_steps = 0.97;            // of a staged reduction, for a stage that is shorter
+inline constexpr double least_parts_to_cut = 64;       // of a sum that has one for each turn of its rows: the sum of so few takes less than what cutting it adds
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
 inline constexpr std::int64_t most_staged = 16, shared_of_tile = 40 << 10;  // values of the reduction in a stage; bytes of both buffers
 // A multiprocessor, compute capability 8 to 10: CUDA C++ Programming Guide, "Compute Capabilities"; the second cache of an H100 gives 7.5 TB/s to 132 of them at 1.755 GHz.

@@ -229,6 +229,10 @@ class Rows {
   std::int64_t part_size(const std::vector<std::int64_t>& extents) const {
     double turns = 1;
     for (std::size_t r = 0; r + 1 < extents.size(); ++r) turns *= static_cast<double>(extents[r]);
+    if (has_threads(target_)) {
+      const double blocks = model::blocks_of_a_multiprocessor * target_.multiprocessors;
+      return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(static_cast<double>(extents.back()) * turns / blocks)) * longer_parts_, 1, extents.back());
+    }
     const double each = static_cast<double>(extents.back()) * std::min(1.0, turns / model::turns_of_parts);
     return std::min(extents.back(), static_cast<std::int64_t>(std::ceil(each / static_cast<double>(model::whole_parts))) * model::whole_parts);
   }
@@ -279,11 +283,12 @@ class Rows {
   // A sum over rows whose large operands the set reads too; fewer rows where parts for all of them would be many.
   void joins_as_sum(int node) {
     const Statement* s = statement(node);
-    if (!s || !sums_in_parts(program_, *s, target_) || contracts(program_, *s) || has_slice(program_, *s)) return;
+    if (!s || !sums_in_parts(program_, *s) || contracts(program_, *s) || has_slice(program_, *s)) return;
     double saved = 0;
     std::set<TensorId> seen;
-    for (const Access& read : s->reads) if (seen.insert(read.tensor).second && touched(read.tensor)) saved += bytes_from_memory(program_, read.tensor, target_);
+    for (const Access& read : s->reads) if (seen.insert(read.tensor).second && touched(read.tensor)) saved += bytes_to_read_again(read.tensor);
     if (saved == 0) return;
+    if (has_threads(target_)) saved += saved_by_sums_ + model::threads::bytes_of_a_launch;
     for (std::size_t rows = rows_; rows > 0; --rows) {
       std::vector<Member> all = members(rows);
       const auto own = sum_over_rows(all, *s);
@@ -295,12 +300,42 @@ class Rows {
         if (!known) return;
         all.push_back(*known);
       }
-      if (!fits_cache(all, saved)) continue;
+      if (has_threads(target_) ? !fits_by_parts(all, saved) : !fits_cache(all, saved)) continue;
       rows_ = rows;
       sums_.push_back(node);
+      saved_by_sums_ = saved;
       set_of_[static_cast<std::size_t>(node)] = current();
       return;
     }
+  }
+  // Whether the bytes and the time allow it, by parts that are longer where need be, while each multiprocessor has a block.
+  bool fits_by_parts(const std::vector<Member>& all, double saved) {
+    const std::int64_t before = longer_parts_;
+    for (; static_cast<double>(longer_parts_) <= model::blocks_of_a_multiprocessor; longer_parts_ *= 2)
+      if (fits_cache(all, saved) && walks_in_time(all, saved)) return true;
+    longer_parts_ = before;
+    return false;
+  }
+
+  // Whether blocks of threads have elements of a row for all their threads, and walk their rows, statement by statement, in the time that memory takes.
+  bool walks_in_time(const std::vector<Member>& all, double saved) const {
+    std::set<TensorId> moved;
+    double bytes = saved, longest = 0;
+    for (const Member& member : all) {
+      double inside = 1;
+      for (std::size_t k = 0; k < member.statement->indices.size(); ++k)
+        if (std::ranges::find(member.rows, k) == member.rows.end()) inside *= static_cast<double>(codegen::extent(*member.statement, k));
+      longest = std::max(longest, inside);
+      moved.insert(member.statement->target.tensor);
+      for (const Access& read : member.statement->reads) moved.insert(read.tensor);
+    }
+    for (const TensorId id : moved) bytes += bytes_to_read_again(id);
+    const double steps = static_cast<double>(part_size(extents_of(all.front())) * static_cast<std::int64_t>(all.size()));
+    return longest >= static_cast<double>(model::threads::warp) && steps * model::threads::bytes_of_a_step <= bytes;
+  }
+  // What another launch reads again of what this one has in its caches: on a GPU, which has many rows under way, of the second cache too.
+  double bytes_to_read_again(TensorId id) const {
+    return has_threads(target_) ? elements(program_, id) * lang::bytes(program_.tensor(id).dtype) : bytes_from_memory(program_, id, target_);
   }
   bool any_torn(std::size_t rows) const {
     for (std::size_t k = 0; k < leads_.size(); ++k) if (tears_lines(*statement(open_.nodes[k]), leads_[k], rows)) return true;
@@ -366,7 +401,7 @@ class Rows {
     const auto scan = scan_of(*s);
     std::vector<std::size_t> found;
     for (const Lead& lead : open_leads(program_, *s)) if (!scan || lead.index != scan->along) found.push_back(lead.index);
-    if (sums_in_parts(program_, *s, target_)) for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k)) found.push_back(k);
+    if (sums_in_parts(program_, *s)) for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k)) found.push_back(k);
     return found;
   }
 
@@ -536,6 +571,8 @@ class Rows {
   void reset() {
     open_ = {};
     sums_.clear();
+    saved_by_sums_ = 0;
+    longer_parts_ = 1;
   }
 
   const Rewriting& rewriting_;
@@ -546,6 +583,8 @@ class Rows {
   std::vector<int> writer_, set_of_, passed_;          // node of a tensor; set of a node; the last set before which a tensor is not made
   Fused::Set open_;
   std::vector<int> sums_;                              // over its rows, that join it in parts
+  double saved_by_sums_ = 0;                           // bytes, on a GPU
+  std::int64_t longer_parts_ = 1;                      // times what fills its multiprocessors best
   std::vector<Leads> leads_;                           // of its statements
   std::size_t rows_ = 0;
   std::vector<Shared> done_;
@@ -562,6 +601,30 @@ void put_in_order(Program& program, std::vector<Fused::Set>& sets) {
   program.nodes = std::move(nodes);
 }
 
+// What adds up parts, as further statements: by columns of all that are cut in two and have as many of them, else alone.
+std::vector<Fused::Set> sets_of_sums(Rewriting& r, const std::vector<Statement>& sums) {
+  std::vector<Fused::Set> sets;
+  const auto shape = [&](const Statement& s) { return extents(r.program.tensor(s.target.tensor)); };
+  for (std::size_t n = 0; n < sums.size(); ++n) {
+    const int node = static_cast<int>(r.program.nodes.size());
+    r.program.nodes.emplace_back(sums[n]);
+    const bool cut = n + 1 < sums.size() && reads(sums[n + 1], sums[n].target.tensor);
+    if (!cut) {
+      sets.push_back({{node}, {}, {}});
+      continue;
+    }
+    const Statement& rest = sums[++n];
+    r.program.nodes.emplace_back(rest);
+    const std::vector<std::size_t> columns = in_order(rest.target.element.size());
+    const auto like = std::ranges::find_if(sets, [&](const Fused::Set& set) { return set.nodes.size() > 1 && shape(std::get<Statement>(r.program.nodes[static_cast<std::size_t>(set.nodes[1])])) == shape(rest); });
+    Fused::Set& set = like == sets.end() ? sets.emplace_back() : *like;
+    if (set.nodes.empty()) set.indices.assign(rest.indices.begin(), rest.indices.begin() + static_cast<std::ptrdiff_t>(columns.size()));
+    for (const int member : {node, node + 1}) set.nodes.push_back(member), set.loops.push_back(columns);
+  }
+  for (const Fused::Set& set : sets) note(r, set), rename_rows(r.program, set);
+  return sets;
+}
+
 }  // namespace
 
 void share_rows(Rewriting& r) {
@@ -572,10 +635,7 @@ void share_rows(Rewriting& r) {
     const std::vector<Statement> behind = divide(r, one);
     rename_rows(r.program, one.set);
     sets.push_back(one.set);
-    for (const Statement& sum : behind) {
-      r.program.nodes.emplace_back(sum);
-      sets.push_back({{static_cast<int>(r.program.nodes.size()) - 1}, {}, {}});
-    }
+    for (Fused::Set& set : sets_of_sums(r, behind)) sets.push_back(std::move(set));
   }
   put_in_order(r.program, sets);
 }

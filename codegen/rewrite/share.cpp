@@ -13,6 +13,7 @@
 #include "codegen/plan.h"
 #include "codegen/product.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/split.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
 
@@ -94,8 +95,8 @@ class Sharing {
       if (!members_.empty() && s.domain[own[row]].extent != statement(0).domain[members_[0].rows[row]].extent) return fmt::format("`{}` has another number of rows `{}`", name, directive_.rows[row]);
       sums = sums || !is_output_index(s, own[row]);
     }
-    if (sums && !sums_in_parts(program_, s, r_.target)) return fmt::format("`{}` sums over the rows, but not in parts", name);
-    count_bytes(s, own);
+    if (sums && !sums_in_parts(program_, s)) return fmt::format("`{}` sums over the rows, but not in parts", name);
+    if (!sums) count_bytes(s, own);
     members_.push_back({&s, own});
     shared_.set.nodes.push_back(static_cast<int>(*n));
     shared_.set.loops.push_back(std::move(own));
@@ -117,6 +118,7 @@ class Sharing {
       own.push_back(*index);
     }
     const Leads first = without_scan(leads_of(program_, s), s);
+    last_ = are_last(s, own);
     first_ = own.size() <= first.size() && std::equal(own.begin(), own.end(), first.begin(), [](std::size_t k, const Lead& lead) { return k == lead.index; });
     return own;
   }
@@ -136,9 +138,27 @@ class Sharing {
     return std::holds_alternative<std::string>(first) ? common : first;
   }
 
+  // Whether these indices are the last dimensions of the target.
+  static bool are_last(const Statement& s, const std::vector<std::size_t>& own) {
+    const auto& element = s.target.element;
+    if (own.size() > element.size()) return false;
+    return std::equal(own.begin(), own.end(), element.end() - static_cast<std::ptrdiff_t>(own.size()), [](std::size_t k, const Affine& e) { return plain_index(e) == k; });
+  }
+
   Found by_place(const Statement& s, const std::string& name) const {
-    const Leads first = without_scan(leads_of(program_, s), s);
-    if (!first_ || first.size() < directive_.rows.size()) return fmt::format("`{}` has only {} that can be rows", name, lang::counted(first.size(), "first dimension"));
+    Leads first = without_scan(leads_of(program_, s), s);
+    if (last_ && !first_) {
+      Leads all = without_scan(open_leads(program_, s), s);
+      const auto count = std::min(all.size(), directive_.rows.size());
+      all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(count));
+      std::vector<std::size_t> own;
+      for (const Lead& lead : all) own.push_back(lead.index);
+      if (!are_last(s, own)) return fmt::format("the last dimensions of `{}` are no rows", name);
+      first = std::move(all);
+    } else if (!first_) {
+      first.clear();
+    }
+    if (first.size() < directive_.rows.size()) return fmt::format("`{}` has only {} that can be rows", name, lang::counted(first.size(), "first dimension"));
     std::vector<std::size_t> own;
     for (std::size_t row = 0; row < directive_.rows.size(); ++row) {
       own.push_back(first[row].index);
@@ -193,7 +213,7 @@ class Sharing {
   const std::vector<TensorId> buffer_;
   std::vector<Member> members_;
   Shared shared_;
-  bool first_ = false;                                 // the rows are the first dimensions of the first statement
+  bool first_ = false, last_ = false;                  // the rows are the first, or the last, dimensions of the first statement
   double bytes_ = 0;
 };
 
@@ -253,6 +273,20 @@ Statement divide(Rewriting& r, std::size_t n, const std::vector<Tie>& parts) {
   return sum;
 }
 
+// Parts of a turn each are many on a GPU, so what adds them up is cut in two, which a block of threads does for some columns: a part for each of its warps.
+std::optional<Cut> cut_of_parts(const Rewriting& r, const Statement& sum) {
+  const std::size_t rank = sum.target.element.size();
+  double count = 1;
+  std::size_t longest = rank;
+  for (std::size_t k = rank; k < sum.indices.size(); ++k) {
+    count *= static_cast<double>(extent(sum, k));
+    if (extent(sum, k) > extent(sum, longest)) longest = k;
+  }
+  const std::int64_t warps = r.target.max_threads / model::threads::warp, chunk = warps ? (extent(sum, longest) + warps - 1) / warps : 0;
+  if (!has_threads(r.target) || rank == 0 || count < model::threads::least_parts_to_cut || chunk < 2) return std::nullopt;
+  return Cut{longest, chunk};
+}
+
 // Its statements follow the first of them, and `behind` these.
 void bring_together(Program& program, const std::vector<int>& nodes, std::vector<Statement> behind) {
   for (std::size_t m = 1; m < nodes.size(); ++m) {
@@ -267,8 +301,8 @@ void bring_together(Program& program, const std::vector<int>& nodes, std::vector
 Leads leads_of(const Program& program, const Statement& s) { return leads(program, s, true); }
 Leads open_leads(const Program& program, const Statement& s) { return leads(program, s, false); }
 
-bool sums_in_parts(const Program& program, const Statement& s, const Target& target) {
-  return !has_threads(target) && reduces(s) && s.aggregation == Aggregation::Sum && !scan_of(s) && s.domain.size() == s.indices.size() && covers(program, s);
+bool sums_in_parts(const Program& program, const Statement& s) {
+  return reduces(s) && s.aggregation == Aggregation::Sum && !scan_of(s) && s.domain.size() == s.indices.size() && covers(program, s);
 }
 
 std::vector<std::optional<std::size_t>> aligned(const std::vector<Member>& members, const Statement& s) {
@@ -334,7 +368,13 @@ std::vector<Statement> divide(Rewriting& r, const Shared& shared) {
     const std::vector<std::size_t>& loops = shared.set.loops[m];
     for (std::size_t row = 0; row < loops.size(); ++row)
       if (!is_output_index(std::get<Statement>(r.program.nodes[n]), loops[row])) parts.push_back({loops[row], 0, row + 1 < loops.size() ? 1 : shared.set.parts});
-    behind.push_back(divide(r, n, parts));
+    Statement sum = divide(r, n, parts);
+    if (const auto cut = cut_of_parts(r, sum)) {
+      auto [some, rest] = in_parts(r, sum, *cut);
+      behind.push_back(std::move(some)), behind.push_back(std::move(rest));
+    } else {
+      behind.push_back(std::move(sum));
+    }
     r.rows.back().tensors[m] = std::get<Statement>(r.program.nodes[n]).target.tensor;
   }
   return behind;

@@ -13,6 +13,7 @@
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/share.h"
 #include "codegen/scalar.h"
 
@@ -26,8 +27,6 @@ using poly::Expr;
 using poly::Program;
 using poly::Range;
 using poly::Statement;
-
-struct Cut { std::size_t index; std::int64_t chunk; };
 
 // Whether parts of its fold can be folded again: no element is left out, the fold has no scale of its own, and no part is empty, or what it
 // holds then, 0, is what its sum begins with.
@@ -95,6 +94,38 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
   return {std::ceil(wanted * static_cast<double>(threads_of_a_block) / outputs), each, model::threads::least_of_a_column_part, model::threads::least_column_to_cut};
 }
 
+bool is_staged(const Rewriting& r, const Statement& s) {
+  const Nest nest = nest_of(s, r.strides);
+  return staged_cycles(facts(nest, {}, r.target), 1, r.target).has_value();
+}
+
+// Of a staged contraction the cut after which its tiles and the parts take the fewest cycles: whole waves of tiles, and few parts.
+std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
+  const Nest nest = nest_of(s, r.strides);
+  const Facts all = facts(nest, {}, r.target);
+  const double outputs = elements(r.program, s.target.tensor), bytes = 2 * outputs * lang::bytes(s.value.type());
+  const auto cycles = [&](double count) { return staged_cycles(all, count, r.target); };
+  const auto whole = cycles(1);
+  if (!whole) return std::nullopt;
+  std::optional<Cut> best;
+  double least = *whole * parts.points;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    const std::int64_t extent = codegen::extent(s, k);
+    if (!is_reduced(s, k)) continue;
+    std::int64_t before = 1;
+    for (std::int64_t chunk = extent - 1; chunk > 0; --chunk) {
+      const std::int64_t count = (extent + chunk - 1) / chunk;
+      const double each = parts.points / static_cast<double>(extent) * static_cast<double>(chunk);
+      if (static_cast<double>(count) > model::threads::most_cut * parts.wanted || each < parts.least) break;
+      if (count == before && extent % chunk != 0) continue;
+      before = count;
+      const double cost = *cycles(static_cast<double>(count)) * each + static_cast<double>(count) * bytes / (model::threads::l2_bytes * r.target.multiprocessors) + model::threads::cycles_of_a_launch;
+      if (cost < model::threads::better_tile * least) best = Cut{k, chunk}, least = cost;
+    }
+  }
+  return best;
+}
+
 // Which reduction index to cut into chunks, and how long they are. By shapes and the kind of machine alone, so that results do not depend on threads.
 std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   if (!folds_in_parts(r, s)) return std::nullopt;
@@ -102,6 +133,7 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   if (!threads && s.domain.size() != s.indices.size()) return std::nullopt;
   const Parts parts = threads ? parts_for_threads(r, s) : parts_for_cores(r.program, s);
   if (parts.wanted < 2 || parts.points < parts.enough || shares_rows(r.program, s, r.target)) return std::nullopt;
+  if (threads && is_staged(r, s)) return cut_of_tiles(r, s, parts);
   // The longest one; those that no row bounds go first.
   std::optional<std::size_t> longest;
   const auto after = [&](std::size_t a, std::size_t b) {
@@ -116,11 +148,10 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   return Cut{*longest, threads ? whole_chunk(extent, static_cast<std::int64_t>(chunk)) : static_cast<std::int64_t>(std::ceil(chunk))};
 }
 
-// The statement becomes two.
-void split(Rewriting& r, std::size_t n, const Cut& cut) {
+}  // namespace
+
+std::pair<Statement, Statement> in_parts(Rewriting& r, const Statement& whole, const Cut& cut) {
   Program& program = r.program;
-  const Statement whole = std::get<Statement>(program.nodes[n]);
-  r.done.push_back(directives::Split{target_name(program, whole), whole.indices[cut.index], cut.chunk});
   const std::size_t count = whole.indices.size(), chunk_index = count;  // the new index stands last
   const std::int64_t extent = whole.domain[cut.index].extent->get(), begin = -whole.domain[cut.index].value.constant.get();
   const std::int64_t chunks = (extent + cut.chunk - 1) / cut.chunk;
@@ -171,16 +202,40 @@ void split(Rewriting& r, std::size_t n, const Cut& cut) {
   sum.value = poly::Read{0, whole.value.type()};
   sum.fill = whole.fill;
   sum.span = whole.span;
-  program.nodes[n] = std::move(part);
-  program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n) + 1, std::move(sum));
+  return {std::move(part), std::move(sum)};
+}
+
+namespace {
+
+// The statement becomes two.
+void split(Rewriting& r, std::size_t n, const Cut& cut) {
+  const Statement whole = std::get<Statement>(r.program.nodes[n]);
+  r.done.push_back(directives::Split{target_name(r.program, whole), whole.indices[cut.index], cut.chunk});
+  auto [part, sum] = in_parts(r, whole, cut);
+  r.program.nodes[n] = std::move(part);
+  r.program.nodes.insert(r.program.nodes.begin() + static_cast<std::ptrdiff_t>(n) + 1, std::move(sum));
+}
+
+// Sums that a launch of rows takes beside others: they have parts there (rows.h).
+std::set<poly::TensorId> sums_beside_rows(const Rewriting& r) {
+  std::set<poly::TensorId> found;
+  if (!has_threads(r.target)) return found;
+  Rewriting shared = r;
+  share_rows(shared);
+  for (const Directive& one : shared.done)
+    if (const auto* share = std::get_if<directives::Share>(&one); share && share->size > 0)
+      for (const std::string& name : share->tensors)
+        for (std::size_t id = 0; id < r.program.tensors.size(); ++id) if (r.program.tensors[id].name == name) found.insert(static_cast<poly::TensorId>(id));
+  return found;
 }
 
 }  // namespace
 
 void split_reductions(Rewriting& r) {
+  const std::set<poly::TensorId> beside_rows = sums_beside_rows(r);
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    const auto cut = s ? cut_of(r, *s) : std::nullopt;
+    const auto cut = s && !beside_rows.contains(s->target.tensor) ? cut_of(r, *s) : std::nullopt;
     if (cut) split(r, n++, *cut);
   }
 }

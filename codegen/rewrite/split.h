@@ -6,5 +6,9 @@
 #pragma once
 #include "codegen/rewrite/rewriting.h"
 namespace tilec::codegen {
+struct Cut { std::size_t index; std::int64_t chunk; };   // which index of a statement, into parts of how many values
+// What computes the parts of its fold, and what folds these.
+std::pair<poly::Statement, poly::Statement> in_parts(Rewriting& r, const poly::Statement& whole, const Cut& cut);
+
 void split_reductions(Rewriting& r);
 }  // namespace tilec::codegen

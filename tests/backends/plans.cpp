@@ -218,7 +218,7 @@ class Groups {
   std::optional<Group> drawn(const Group& chosen) {
     for (int tries = 0; tries < 8; ++tries) {
       const Group group = changed(chosen);
-      if (codegen::loops_fault(plan_, group, chosen, fused_.sets)) continue;
+      if (codegen::loops_fault(plan_, group, chosen, fused_.sets, fused_.strides, target_)) continue;
       bool fits = true;
       for (std::size_t l = 0; l < group.body.size() && fits; ++l) fits = !codegen::leaf_fault(plan_, group, group.body[l], chosen.body[l], fused_.strides, target_);
       if (fits) return group;
@@ -231,6 +231,8 @@ class Groups {
     Group group = chosen;
     if (!random_.chance(3) && group.tile.empty()) group.loops = loops(chosen);
     if (random_.chance(3) && group.tile.empty()) std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(2); });
+    const bool walks = !group.loops.empty() && group.loops.back().walk;
+    std::erase_if(group.kept, [&](const poly::TensorId&) { return !walks || random_.chance(3); });
     for (Compute& leaf : group.body)
       if (!random_.chance(5)) leaf = changed(group, leaf);
     return group;
@@ -239,7 +241,7 @@ class Groups {
   std::vector<codegen::Loop> loops(const Group& chosen) {
     std::vector<codegen::Loop> all;
     const codegen::Nest nest = codegen::leaf_nest(plan_.program, chosen, chosen.body.back(), fused_.strides);
-    const auto step = [&](std::int64_t extent) { return target_.family != codegen::Target::Family::Cpu || random_.chance(3) ? 1 : up_to(extent + 1, random_); };
+    const auto step = [&](std::int64_t extent) { return random_.chance(target_.family == codegen::Target::Family::Cpu ? 3 : 2) ? 1 : up_to(extent + 1, random_); };
     if (chosen.body.size() == 1) {
       for (const codegen::Dim& dim : nest.dims) if (!dim.reduction && random_.chance(2)) all.push_back({dim.name, step(dim.extent)});
       return shuffled(all, random_);
@@ -252,7 +254,7 @@ class Groups {
       });
       all.push_back({loop.index, summed ? loop.step : step(d ? nest.dims[*d].extent : 1)});
     }
-    if (all.back().step > 1 && target_.family == codegen::Target::Family::Cpu && random_.chance(2)) all.back().walk = up_to(all.back().step - 1, random_);
+    if (all.back().step > 1 && random_.chance(2)) all.back().walk = up_to(all.back().step - 1, random_);
     else if (random_.chance(3)) all.pop_back();
     if (random_.chance(2)) for (std::size_t l = 0; l + 1 < all.size(); ++l) all[l].step = 1;
     return all;

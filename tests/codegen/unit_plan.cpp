@@ -157,6 +157,18 @@ TEST_CASE("softmax and its gradient are one launch of shared rows") {
   CHECK(plan_of(softmax, {{"M", 4000}, {"N", 1000}}, true).groups.size() == 1);
 }
 
+TEST_CASE("on a GPU sums over rows are taken where the rows are read, and their parts added up in one launch") {
+  const char* const scaled = "function (X[M, N], D[M, N]) -> (Y, G, H) { Q[i: M] = +(X[i, j] * X[i, j]); Y[i, j: M, N] = =(D[i, j] * Q[i]); G[j: N] = +(X[i, j] * Q[i] * D[i, j]); H[j: N] = +(D[i, j]); }";
+  const codegen::Plan plan = plan_of(scaled, {{"M", 5001}, {"N", 97}}, false, "cuda:sm_90a");
+  REQUIRE(plan.groups.size() == 2);
+  CHECK(plan.groups[0].kept.size() == 2);
+  CHECK(plan.groups[0].loops == std::vector<codegen::Loop>{{"i", 5, 1}});
+  CHECK(plan.groups[1].locals.size() == 2);
+  CHECK(plan.groups[1].loops.back().step == 32);       // lanes of a warp read side by side
+  const codegen::Plan columns = plan_of("function (X[M, N]) -> (G) { G[j: N] = +(X[i, j]); }", {{"M", 5001}, {"N", 97}}, false, "cuda:sm_90a");
+  CHECK(columns.groups[0].kept.empty());               // nothing else runs by these rows
+}
+
 TEST_CASE("a long sum into one element has two stages") { CHECK(plan_of(total, {{"N", 1000003}}).groups.size() == 2); }
 
 TEST_CASE("on a GPU a map is turned where it reads across what it writes") {

@@ -92,6 +92,20 @@ TEST_CASE("what is chosen for rows and for what is read across does not spill") 
     }
 }
 
+// Rows that divide by a part and rows that do not; sums that shared memory holds and sums that it does not.
+TEST_CASE("sums over the rows of other statements do not spill") {
+  const std::string norm = "function f(X[M, N], G[N], B[N]) -> (Y) { S[i: M] = +(X[i, j] / N); C[i, j: M, N] = =(X[i, j] - S[i]); V[i: M] = +(C[i, j] * C[i, j] / N);"
+                           " R[i: M] = =(1 / sqrt(V[i] + 1e-5)); Y[i, j: M, N] = =(C[i, j] * R[i] * G[j] + B[j]); }";
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"})
+    for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{{8192, 1024}, {8191, 1001}, {4096, 20000}}) {
+      const codegen::Lowered lowered = chosen(norm, {{"M", rows}, {"N", columns}}, true, architecture);
+      CHECK(lowered.steps.size() == 2);                // the rows with both sums, the sums of the parts of both
+      std::vector<Loops> kernels;
+      for (const codegen::Step& step : lowered.steps) kernels.push_back(step.loops);
+      compiled(kernels, architecture);
+    }
+}
+
 // Sizes that divide by accesses of 16 bytes and sizes that do not; the border of an image; operands that lie along the reduction, or across.
 TEST_CASE("staged contractions do not spill") {
   const auto kernels = [](const std::string& text, const std::map<std::string, std::int64_t>& sizes, const std::string& architecture) {
