@@ -92,6 +92,23 @@ def test_a_library_that_is_known_makes_what_is_missing():
     """)
 
 
+def test_threads_that_ask_for_one_kernel_compile_it_once():
+    run("""
+        import threading
+        f = tilec.compile(MATMUL, target="cuda")
+        start, before = threading.Barrier(8), driver.fake_cuda_calls(b"cuModuleLoadData")
+        def call():
+            start.wait()
+            f(A, B, out=C)
+        threads = [threading.Thread(target=call) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert driver.fake_cuda_calls(b"cuModuleLoadData") == before + 1 and launched()[0] == 8
+    """)
+
+
 def test_mistakes_are_named():
     run("""
         def refused(kind, words, call):

@@ -107,6 +107,23 @@ API cuLaunchKernel(Function* f, unsigned x, unsigned y, unsigned z, unsigned thr
   return queue.push_back(std::move(launch)), ok;
 }
 
+// A graph is its launches.
+struct KernelNode { Function* function; unsigned grid[3], block[3], shared; void **arguments, **extra; };  // CUDA_KERNEL_NODE_PARAMS_v1
+using Graph = std::vector<Launch>;
+static int add(const KernelNode& n, Launch& to) {
+  const int result = cuLaunchKernel(n.function, n.grid[0], n.grid[1], n.grid[2], n.block[0], n.block[1], n.block[2], n.shared, nullptr, n.arguments, n.extra);
+  if (result == ok) to = queue.back(), queue.pop_back();
+  return result;
+}
+API cuStreamIsCapturing(void*, int* status) { WITHIN return *status = 0, ok; }
+API cuGraphCreate(Graph** graph, unsigned) { WITHIN return *graph = new Graph, ok; }
+API cuGraphDestroy(Graph* graph) { WITHIN return delete graph, ok; }
+API cuGraphAddKernelNode(std::size_t* node, Graph* graph, const std::size_t*, std::size_t, const KernelNode* how) { WITHIN return *node = graph->size(), add(*how, graph->emplace_back()); }
+API cuGraphInstantiateWithFlags(Graph** executable, Graph* graph, unsigned long long) { WITHIN return *executable = new Graph(*graph), ok; }
+API cuGraphExecDestroy(Graph* executable) { WITHIN return delete executable, ok; }
+API cuGraphExecKernelNodeSetParams(Graph* executable, std::size_t node, const KernelNode* how) { WITHIN return add(*how, executable->at(node)); }
+API cuGraphLaunch(Graph* executable, void*) { WITHIN return queue.insert(queue.end(), executable->begin(), executable->end()), ok; }
+
 API cuEventCreate(void** event, unsigned) { WITHIN return *event = new char, ok; }
 API cuEventDestroy_v2(void* event) { WITHIN return delete static_cast<char*>(event), ok; }
 API cuEventRecord(void*, void*) { WITHIN return ok; }

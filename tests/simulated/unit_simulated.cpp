@@ -5,7 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "codegen/pipeline.h"
+#include "lang/parse.h"
+#include "runtime/assemble.h"
 #include "runtime/device.h"
+#include "runtime/module.h"
 #include "runtime/nvrtc.h"
 
 namespace tilec {
@@ -110,6 +114,40 @@ TEST_CASE("launches that a device refuses, and memory that nobody has written") 
   const Memory memory = device->allocate(64);
   char bytes[64];
   CHECK(fault_of([&] { device->copy_out(bytes, memory, 64); }).find("nobody has written") != std::string::npos);
+}
+
+TEST_CASE("launches as a graph, in one memory and another, give what they give one by one") {
+  const char* const chain = "function f(A[M, K], B[K, K]) -> (C) { S[i, j: M, K] = +(A[i, k] * B[k, j]); T[i, j: M, K] = +(S[i, k] * B[k, j]); U[i, j: M, K] = +(T[i, k] * B[k, j]); C[i, j: M, K] = +(U[i, k] * B[k, j]); }";
+  lang::Diagnostics diagnostics;
+  const auto file = lang::parse({"chain.tile", chain}, diagnostics);
+  codegen::Request request;
+  request.sizes = {{"M", 20}, {"K", 30}};
+  request.target = *codegen::target_named("cuda:sm_90a");
+  const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
+  REQUIRE(stages);
+  REQUIRE(stages->lowered->steps.size() >= 4);
+  const auto module = runtime::load_device(runtime::assemble(*stages->lowered, request.target));
+  const auto device = runtime::open_device("cuda:sm_90a");
+  std::vector<std::vector<float>> results;
+  const std::vector<Memory> workspaces = {device->allocate(module->device_workspace()), device->allocate(module->device_workspace())};
+  for (int call = 0; call < 4; ++call) {
+    std::vector<Memory> memory;
+    std::vector<void*> in;
+    for (const auto& port : module->inputs) {
+      std::vector<float> host(static_cast<std::size_t>(port.shape[0] * port.shape[1]));
+      for (std::size_t k = 0; k < host.size(); ++k) host[k] = static_cast<float>(k % 7) - 3;
+      memory.push_back(device->allocate(static_cast<std::int64_t>(4 * host.size())));
+      device->copy_in(memory.back(), host.data(), static_cast<std::int64_t>(4 * host.size()));
+      in.push_back(memory.back().get());
+    }
+    const Memory to = device->allocate(20 * 30 * 4);
+    void* out[] = {to.get()};
+    module->run_on(in.data(), out, workspaces[static_cast<std::size_t>(call % 2)].get(), nullptr);
+    results.emplace_back(600);
+    device->copy_out(results.back().data(), to, 2400);
+    CHECK(results.back() == results.front());
+    CHECK(results.back()[31] != 0);
+  }
 }
 
 }  // namespace tilec
