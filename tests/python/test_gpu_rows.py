@@ -26,11 +26,11 @@ def test_row_computes_what_its_peer_does(row):
     assert run.bytes_of(torch, row) > 0
 
 
-def test_rows_on_a_simulated_device():
+def test_rows_on_a_simulated_device(tmp_path):
     simulated = pathlib.Path(TILEC).parent.parent / "tests/simulated"
     if not simulated.exists():
         pytest.skip("the driver of tests/simulated is not built")
-    done = subprocess.run([sys.executable, GPU / "run.py", "--simulated", "--target", "cuda"], capture_output=True, text=True, check=False,
+    done = subprocess.run([sys.executable, GPU / "run.py", "--simulated", "--target", "cuda"], capture_output=True, text=True, check=False, cwd=tmp_path,
                           env={**os.environ, "LD_LIBRARY_PATH": str(simulated), "TILEC_NVRTC": str(simulated), "TILEC_CACHE": "off", "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ok  ") >= 25
