@@ -1,6 +1,7 @@
 """Measures tilec against its peers, or some of it: bench/run.py [WORD…] [--threads N] [--quick] [--busy] [--json FILE] [--markdown FILE]
 or random contractions against the roof of one core (scan.py): bench/run.py --scan [--seed N] [--count N] [--quick] [--busy] [--json FILE]
 or predicted against measured times (model.py): bench/run.py --model [WORD…] [--seed N] [--count N] [--quick] [--busy] [--json FILE]
+or what the machine code for a GPU says, without one (gpu_static.py): bench/run.py --gpu-static [WORD…] [--json FILE]
 
 A WORD selects a group (gemm convolution gradients elementwise rows compile overhead embedding points) or every row whose title contains it.
 Exit status 1 when a result was wrong; goals that were missed are shown, not an error.
@@ -51,6 +52,7 @@ def main() -> int:
     parser.add_argument("--markdown", metavar="FILE")
     parser.add_argument("--scan", action="store_true", help="random contractions and their gradients, against the roof")
     parser.add_argument("--model", action="store_true", help="predicted against measured times, the worst prediction first; words: gemm convolution gradients elementwise more random, or of titles")
+    parser.add_argument("--gpu-static", action="store_true", help="registers, shared memory, blocks, multiply-adds and widths of accesses of the rows of bench/gpu, from their machine code; words: of their names")
     parser.add_argument("--seed", type=int, default=1, help="of --scan and --model")
     parser.add_argument("--count", type=int, help="of --scan and --model: how many contractions (150, 20)")
     options = parser.parse_args()
@@ -60,6 +62,12 @@ def main() -> int:
         parser.error("--busy counts one thread")
     if options.model and (options.scan or options.threads != 1 or options.markdown):
         parser.error("--model takes words, --seed, --count, --quick, --busy and --json")
+    if options.gpu_static:
+        import gpu_static
+        status, rows = gpu_static.main(options.words)
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        return status
     harness.environment(options.threads)
     harness.clock = time.process_time if options.busy else time.perf_counter
     import numpy

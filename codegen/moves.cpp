@@ -291,7 +291,33 @@ class OtherGroups {
     else if (now.is<forms::Map>()) change(l, [](Compute& leaf) { leaf.as<forms::Map>()->stream = false; });
     else change(l, [](Compute& leaf) { leaf.as<forms::Contract>()->stream = false; });
     if (contract) chunks(l, *contract);
+    if (const auto* cores = now.as<forms::TensorCores>()) on_tensor_cores(l, *cores);
     ahead(l, now);
+  }
+
+  // Their warps are the threads of a block.
+  void on_tensor_cores(std::size_t l, const forms::TensorCores& now) {
+    const auto with = [&](const Compute& leaf, std::int64_t threads) {
+      Group other = group();
+      other.body[l] = leaf, other.threads = threads;
+      if (!leaf_fault(plan_, other, leaf, group().body[l], strides_, target_)) say(std::move(other));
+    };
+    const auto each = [&](std::int64_t forms::TensorCores::* number, const std::vector<std::int64_t>& values) {
+      for (const std::int64_t value : values) {
+        Compute leaf = group().body[l];
+        auto& cores = *leaf.as<forms::TensorCores>();
+        cores.*number = value;
+        with(leaf, cores.threads());
+      }
+    };
+    each(&forms::TensorCores::depth, near(now.depth));
+    each(&forms::TensorCores::buffers, {now.buffers - 1, now.buffers + 1});
+    each(&forms::TensorCores::warps_m, near(now.warps_m));
+    each(&forms::TensorCores::warps_n, near(now.warps_n));
+    for (const std::int64_t vectors : near(group().body[l].vectors)) change(l, [&](Compute& leaf) { leaf.vectors = vectors; });
+    std::int64_t threads = 0;
+    const Nest nest = nest_to_choose(plan_.program, group(), group().body[l], strides_);
+    if (const auto staged = staged_leaf(facts(nest, {}, target_), group().body[l].node, target_, threads)) with(*staged, threads);
   }
 
   void chunks(std::size_t l, const forms::Contract& now) {

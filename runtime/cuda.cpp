@@ -3,6 +3,9 @@
 //
 // The primary context is the one that PyTorch and the CUDA runtime use too: it is made current for the length of each call and
 // what was current before is put back. All work goes to the default stream, in order, but for what a caller starts on a stream of its own.
+//
+// A program of many launches is one graph of the driver's from its second call on. It is made of the launches, so no stream is captured for
+// it; where addresses change, the launches that have them are told. Where the driver refuses, the launches go to it one by one.
 #include "runtime/cuda.h"
 
 #include <dlfcn.h>
@@ -12,6 +15,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "runtime/fork.h"
 #include "runtime/library.h"
@@ -31,6 +35,10 @@ struct Module_; using Module = Module_*;
 struct Function_; using Function = Function_*;
 struct Stream_; using Stream = Stream_*;
 struct Event_; using Event = Event_*;
+struct Graph_; using Graph = Graph_*;
+struct Node_; using Node = Node_*;
+struct Executable_; using Executable = Executable_*;
+struct KernelNode { Function function; unsigned grid[3], block[3], shared; void **arguments, **extra; };  // CUDA_KERNEL_NODE_PARAMS_v1
 
 constexpr int multiprocessor_count = 16, compute_capability_major = 75, compute_capability_minor = 76, max_shared_optin = 97;  // CUdevice_attribute
 constexpr int max_dynamic_shared = 8;                  // CUfunction_attribute
@@ -51,13 +59,22 @@ constexpr Result out_of_memory_result = 2;             // CUDA_ERROR_OUT_OF_MEMO
   X(cuEventSynchronize, Result (*)(Event)) X(cuEventElapsedTime, Result (*)(float*, Event, Event))                                   \
   X(cuGetErrorString, Result (*)(Result, const char**))
 
+// Where one of these is missing, there are no graphs.
+#define TILEC_CUDA_GRAPH_FUNCTIONS(X)                                                                                                \
+  X(cuStreamIsCapturing, Result (*)(Stream, int*)) X(cuGraphCreate, Result (*)(Graph*, unsigned)) X(cuGraphDestroy, Result (*)(Graph)) \
+  X(cuGraphAddKernelNode, Result (*)(Node*, Graph, const Node*, std::size_t, const KernelNode*))                                     \
+  X(cuGraphInstantiateWithFlags, Result (*)(Executable*, Graph, unsigned long long)) X(cuGraphExecDestroy, Result (*)(Executable))    \
+  X(cuGraphExecKernelNodeSetParams, Result (*)(Executable, Node, const KernelNode*)) X(cuGraphLaunch, Result (*)(Executable, Stream))
+
 template <class F> using Pointer = F;
 
 struct Api {
 #define X(name, ...) Pointer<__VA_ARGS__> name = nullptr;
   TILEC_CUDA_FUNCTIONS(X)
+  TILEC_CUDA_GRAPH_FUNCTIONS(X)
 #undef X
   std::string missing;
+  bool has_graphs = true;
   int owner = generation();                            // the process that the driver was started in
 };
 
@@ -70,6 +87,9 @@ Api find_driver() {
   }
 #define X(name, ...) a.name = reinterpret_cast<Pointer<__VA_ARGS__>>(dlsym(library, #name)); if (!a.name) a.missing = "libcuda.so.1 has no " #name ": the NVIDIA driver is too old";
   TILEC_CUDA_FUNCTIONS(X)
+#undef X
+#define X(name, ...) a.name = reinterpret_cast<Pointer<__VA_ARGS__>>(dlsym(library, #name)); a.has_graphs = a.has_graphs && a.name;
+  TILEC_CUDA_GRAPH_FUNCTIONS(X)
 #undef X
   if (!a.missing.empty()) dlclose(library);
   return a;
@@ -85,8 +105,32 @@ std::string result_text(Result result) {
   return fmt::format("{} ({})", text, result);
 }
 
+// What to do about results that say more of the machine than of the call.
+const char* remedy(Result result) {
+  switch (result) {
+    case 46: return "another process has the GPU for itself: wait for it, or `nvidia-smi -c DEFAULT`";                       // CUDA_ERROR_DEVICE_UNAVAILABLE
+    case 209: return "the code is for another GPU: compile it for this one, `tilec targets` names its architecture";         // CUDA_ERROR_NO_BINARY_FOR_GPU
+    case 214: return "the GPU's memory is at fault: `nvidia-smi -q -d ECC` says where";                                      // CUDA_ERROR_ECC_UNCORRECTABLE
+    case 222: return "the driver is older than the PTX: update it, or compile for this GPU";                                 // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+    case 702: return "the launch took longer than this GPU's watchdog allows, which a GPU that drives a screen has";         // CUDA_ERROR_LAUNCH_TIMEOUT
+    case 802: return "the GPU is not ready: on machines with NVSwitch `nvidia-fabricmanager` must run";                      // CUDA_ERROR_SYSTEM_NOT_READY
+    case 803: return "the kernel module and libcuda.so.1 are of different versions: load the module again, or restart";      // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+    default: return nullptr;
+  }
+}
+
+// A kernel went wrong, of ours or of another library's: every later call in this process fails with the same result.
+bool is_sticky(Result result) { return result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719); }
+
+RuntimeError call_failed(Result result, const char* function, const std::string& device) {
+  RuntimeError error = machine_error(messages::device_call, function, device, result_text(result));
+  if (const char* what = remedy(result)) error.hint(what);
+  if (is_sticky(result)) error.hint("the GPU's context of this process is lost: start the process again; `compute-sanitizer` names the launch that did it");
+  return error;
+}
+
 void check(Result result, const char* function, const std::string& device) {
-  if (result != 0) throw machine_error(messages::device_call, function, device, result_text(result));
+  if (result != 0) throw call_failed(result, function, device);
 }
 
 // The first GPU. What the driver said last time is asked again: it may have been starting, or busy.
@@ -158,16 +202,97 @@ void check_driver(const Gpu& gpu) {
         .hint(fmt::format("update the driver, or set TILEC_NVRTC to a folder with libnvrtc.so.{}", driver / 1000));
 }
 
+bool has_nothing(const Launch& launch) { return std::ranges::count(launch.grid, 0) > 0; }
+
 struct Started { Function function = nullptr; Launch launch; };
+
+// A launch as the driver takes it.
+struct Parameters {
+  Parameters(const Started& step, std::span<void* const> all) {
+    addresses.reserve(step.launch.buffers.size()), pointers.reserve(step.launch.buffers.size());
+    for (const int b : step.launch.buffers) addresses.push_back(static_cast<Address>(reinterpret_cast<std::uintptr_t>(all[static_cast<std::size_t>(b)])));
+    for (Address& a : addresses) pointers.push_back(&a);
+    const auto n = [](std::int64_t x) { return static_cast<unsigned>(x); };
+    const std::int64_t* grid = step.launch.grid;
+    node = {step.function, {n(grid[0]), n(grid[1]), n(grid[2])}, {n(step.launch.threads), 1, 1}, n(step.launch.dynamic_shared), pointers.data(), nullptr};
+  }
+  Parameters(const Parameters&) = delete;
+  Parameters& operator=(const Parameters&) = delete;
+  std::vector<Address> addresses;
+  std::vector<void*> pointers;                         // to each of them
+  KernelNode node;
+};
+
+// The launches of a program as one, one behind the other.
+class Launches {
+ public:
+  ~Launches() { drop(); }
+  Launches() = default;
+  Launches(const Launches&) = delete;
+  Launches& operator=(const Launches&) = delete;
+
+  // Whether it started them.
+  bool run(const std::vector<Started>& steps, std::span<void* const> addresses, Stream stream) {
+    if (refused_ || !api().has_graphs || steps.size() < least_launches || !std::exchange(called_, true)) return false;
+    int capturing = 0;
+    if (api().cuStreamIsCapturing(stream, &capturing) != 0 || capturing != 0) return false;
+    if (!(executable_ ? tell(steps, addresses) : make(steps, addresses)) || api().cuGraphLaunch(executable_, stream) != 0) {
+      drop();
+      refused_ = true;
+      return false;
+    }
+    return true;
+  }
+
+  void drop() {
+    if (executable_) api().cuGraphExecDestroy(std::exchange(executable_, nullptr));
+    if (graph_) api().cuGraphDestroy(std::exchange(graph_, nullptr));
+  }
+
+ private:
+  static constexpr std::size_t least_launches = 4;     // fewer cost the driver less one by one
+
+  bool make(const std::vector<Started>& steps, std::span<void* const> addresses) {
+    if (api().cuGraphCreate(&graph_, 0) != 0) return graph_ = nullptr, false;
+    for (const Started& step : steps) {
+      const Parameters parameters(step, addresses);
+      const Node* before = nodes_.empty() ? nullptr : &nodes_.back();
+      Node node = nullptr;
+      if (api().cuGraphAddKernelNode(&node, graph_, before, before ? 1 : 0, &parameters.node) != 0) return false;
+      nodes_.push_back(node);
+    }
+    addresses_.assign(addresses.begin(), addresses.end());
+    return api().cuGraphInstantiateWithFlags(&executable_, graph_, 0) == 0;
+  }
+
+  bool tell(const std::vector<Started>& steps, std::span<void* const> addresses) {
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+      const auto moved = [&](int b) { return addresses_[static_cast<std::size_t>(b)] != addresses[static_cast<std::size_t>(b)]; };
+      if (std::ranges::none_of(steps[k].launch.buffers, moved)) continue;
+      const Parameters parameters(steps[k], addresses);
+      if (api().cuGraphExecKernelNodeSetParams(executable_, nodes_[k], &parameters.node) != 0) return false;
+    }
+    addresses_.assign(addresses.begin(), addresses.end());
+    return true;
+  }
+
+  bool called_ = false, refused_ = false;
+  Graph graph_ = nullptr;
+  Executable executable_ = nullptr;
+  std::vector<Node> nodes_;
+  std::vector<void*> addresses_;                       // that it was told last
+};
 
 struct CudaKernels : Kernels {
   std::shared_ptr<Gpu> gpu;
   std::vector<Module> modules;
-  std::vector<Started> steps;
+  std::vector<Started> steps, busy;                    // busy: those that have something to do
+  mutable Launches launches;
 
   ~CudaKernels() override {
     if (modules.empty() || api().cuCtxPushCurrent_v2(gpu->context) != 0) return;
     api().cuCtxSynchronize();                          // a launch may be under way after a call that failed
+    launches.drop();
     for (Module m : modules) if (m) api().cuModuleUnload(m);
     Context before = nullptr;
     api().cuCtxPopCurrent_v2(&before);
@@ -245,19 +370,16 @@ std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
   for (Started& s : kernels->steps) {
     check(api().cuModuleGetFunction(&s.function, kernels->modules.at(static_cast<std::size_t>(s.launch.code)), s.launch.kernel.c_str()), "cuModuleGetFunction", gpu_->name);
     if (s.launch.dynamic_shared > 0) check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)), "cuFuncSetAttribute", gpu_->name);
+    if (!has_nothing(s.launch)) kernels->busy.push_back(s);
   }
   return kernels;
 }
 
 void Cuda::start(const Started& step, std::span<void* const> all, void* stream) {
-  if (std::any_of(step.launch.grid, step.launch.grid + 3, [](std::int64_t n) { return n == 0; })) return;
-  std::vector<Address> addresses;
-  for (int b : step.launch.buffers) addresses.push_back(static_cast<Address>(reinterpret_cast<std::uintptr_t>(all[static_cast<std::size_t>(b)])));
-  std::vector<void*> arguments;                        // a pointer to each parameter
-  for (Address& a : addresses) arguments.push_back(&a);
-  const auto n = [](std::int64_t x) { return static_cast<unsigned>(x); };
-  check(api().cuLaunchKernel(step.function, n(step.launch.grid[0]), n(step.launch.grid[1]), n(step.launch.grid[2]), n(step.launch.threads), 1, 1,
-                             n(step.launch.dynamic_shared), static_cast<Stream>(stream), arguments.data(), nullptr), "cuLaunchKernel", gpu_->name);
+  if (has_nothing(step.launch)) return;
+  const Parameters p(step, all);
+  const KernelNode& n = p.node;
+  check(api().cuLaunchKernel(n.function, n.grid[0], n.grid[1], n.grid[2], n.block[0], 1, 1, n.shared, static_cast<Stream>(stream), n.arguments, nullptr), "cuLaunchKernel", gpu_->name);
 }
 
 // Events between the steps of a timed call.
@@ -313,7 +435,8 @@ void Cuda::run_at(const Kernels& kernels, std::span<void* const> addresses, void
   const auto& mine = dynamic_cast<const CudaKernels&>(kernels);
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
-  for (const Started& step : mine.steps) start(step, addresses, stream);
+  if (mine.launches.run(mine.busy, addresses, static_cast<Stream>(stream))) return;
+  for (const Started& step : mine.busy) start(step, addresses, stream);
 }
 
 void Cuda::wait() {

@@ -12,9 +12,11 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -250,6 +252,30 @@ void check_architecture(std::string_view architecture) {
   if (!plain) throw argument_error(messages::unknown_target, fmt::format("cuda:{}", architecture)).hint("write `cuda:sm_80` or `cuda:sm_90a`");
 }
 
+// As many texts as there are cores are compiled at one time, whoever asks; the others wait.
+class Slot {
+ public:
+  Slot() {
+    std::unique_lock lock(mutex());
+    free().wait(lock, [] { return taken() < std::max(1u, std::thread::hardware_concurrency()); });
+    ++taken();
+  }
+  ~Slot() {
+    {
+      const std::lock_guard lock(mutex());
+      --taken();
+    }
+    free().notify_one();
+  }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+ private:
+  static std::mutex& mutex() { static std::mutex the; return the; }
+  static std::condition_variable& free() { static std::condition_variable the; return the; }
+  static unsigned& taken() { static unsigned count = 0; return count; }
+};
+
 }  // namespace
 
 std::string nvrtc_library(std::string& why) {
@@ -268,7 +294,10 @@ CudaObject compile_cuda(const std::string& source, std::string_view architecture
   std::vector<const char*> options = {target.c_str(), "--std=c++17", "-default-device", "--fmad=false"};
   if (binary) options.push_back("--ptxas-options=-v");
   Compilation compilation(source);
-  const int error = compilation.compile(options);
+  const int error = [&] {
+    const Slot slot;
+    return compilation.compile(options);
+  }();
   if (error == invalid_option) throw machine_error(messages::no_nvrtc, fmt::format("{} does not know the architecture {}", version_text(), architecture));
   CudaObject object;
   object.log = compilation.log();

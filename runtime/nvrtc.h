@@ -32,7 +32,7 @@ enum class CudaOutput { Cubin, Ptx };
 // E0521 when it refuses the text, which is then saved to a file that the message names, E0522 when it fails.
 CudaObject compile_cuda(const std::string& source, std::string_view architecture, CudaOutput output = CudaOutput::Cubin);
 
-// Several texts, in as many threads as there are cores: NVRTC's time is linear in the text.
+// Several texts, in as many threads as there are cores: NVRTC's time is linear in the text. No more texts are compiled at one time in the process.
 std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, std::string_view architecture, CudaOutput output = CudaOutput::Cubin);
 
 int nvrtc_major();                                     // of the version that is found; 0: none is

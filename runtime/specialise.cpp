@@ -375,8 +375,7 @@ std::string Callable::key_of(const std::vector<Argument>& arguments, const std::
 
 std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const {
   std::string key;
-  {
-    const std::lock_guard lock(mutex_);
+  for (std::unique_lock lock(mutex_);; made_.wait(lock)) {
     key = key_of(arguments, results);
     const auto found = cache_.find(key);
     if (found != cache_.end()) {
@@ -384,7 +383,14 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
       for (const lang::Diagnostic& d : found->second.made->said.all()) diagnostics.add(d);
       return found->second.made;
     }
+    if (being_made_.insert(key).second) break;
   }
+  const auto over = [&](const void*) {
+    const std::lock_guard lock(mutex_);
+    being_made_.erase(key);
+    made_.notify_all();
+  };
+  const std::unique_ptr<Callable const, decltype(over)> whatever_comes(this, over);
   lang::Diagnostics said;
   const auto pass_on = [&] { for (const lang::Diagnostic& d : said.all()) diagnostics.add(d); };
   const std::optional<codegen::Request> request = request_for(arguments, results, said);
@@ -475,7 +481,7 @@ Callable::Loads Callable::loaded(const Compiled& compiled, const codegen::Reques
 // What is kept has no stages: they are many times larger than the machine code.
 void Callable::keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const {
   Kept& place = cache_[key];
-  gone.push_back(std::exchange(place.made, std::make_shared<const Specialisation>(made)));  // another thread may have been faster
+  gone.push_back(std::exchange(place.made, std::make_shared<const Specialisation>(made)));  // another thread may have asked for the same by another key
   place.used = ++uses_;
   while (cache_.size() > std::max<std::size_t>(kernels_, 1)) {
     const auto oldest = std::ranges::min_element(cache_, {}, [](const auto& entry) { return entry.second.used; });

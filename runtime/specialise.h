@@ -6,6 +6,7 @@
 // Scalars given as plain numbers are weak (language.md L8); one that is used as a size is part of the key, any other is data.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -110,6 +111,8 @@ class Callable {
   mutable std::mutex mutex_;                           // of what follows
   mutable std::map<std::string, Kept> cache_;
   mutable std::uint64_t uses_ = 0;
+  mutable std::set<std::string> being_made_;           // keys that a thread compiles: others wait for it
+  mutable std::condition_variable made_;
   mutable std::set<std::string> size_scalars_;         // inputs that turned out to be sizes: their values are part of the key
 };
 

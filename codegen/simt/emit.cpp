@@ -538,10 +538,13 @@ void Kernel::fold_tree(const Fold& x, DType type, const std::string& result, con
 // A butterfly within each warp leaves the same bits in all its lanes, because ⊕ commutes; then warp 0, 1, … in order.
 void Kernel::fold_warps(const Fold& x, DType type, const std::string& result, const std::string& value) {
   const bool widened = lang::bits(type) < 32;          // shuffles move 32 or 64 bits
-  const std::string other = fmt::format("({})__shfl_xor_sync(0xffffffffu, {}{}, tc_h)", scalars_.type(type), widened ? "(int)" : "", result);
   say("{} = {};", result, value);
   line("#pragma unroll");
-  say("for (int tc_h = 16; tc_h > 0; tc_h >>= 1) {} = {};", result, bare(combine(x.how, type, result, "(" + other + ")")));
+  open("for (int tc_h = 16; tc_h > 0; tc_h >>= 1)");
+  // By all lanes, also where `&&` is decided without it.
+  say("const {0} tc_o = ({0})__shfl_xor_sync(0xffffffffu, {1}{2}, tc_h);", scalars_.type(type), widened ? "(int)" : "", result);
+  say("{} = {};", result, bare(combine(x.how, type, result, "tc_o")));
+  close();
   if (threads_ == 32) return;
   const std::string& memory = fold_memory(type);
   const std::string read = type == DType::Bool ? " != 0" : "";

@@ -67,11 +67,11 @@ inline void add_batch(Case& c) {
 }
 
 // Parses, builds and bounds the program. The error text when it is refused.
-inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient, bool vmap = false) {
+inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient, bool vmap = false, bool narrow = false) {
   Random random(seed * 1'000'003 + number * 2 + gradient);
   Case c;
   c.seed = seed, c.number = number, c.gradient = gradient;
-  c.program = random_program(random, gradient);
+  c.program = random_program(random, gradient, narrow);
   lang::Diagnostics diagnostics;
   const lang::Source source{"random.tile", c.program.text};
   const auto refuse = [&] { c.refused = true, c.refusal = lang::render(diagnostics, {source}, {}); return c; };

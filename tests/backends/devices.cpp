@@ -1,7 +1,7 @@
 // Random programs and gradients on a device against the interpreter, many kernels to a translation unit: a compiler start costs
 // more than a kernel. For CUDA without a GPU the text is compiled only, and so is machine code for a foreign CPU without its emulator.
 //
-//   devices [--target opencl | cuda:sm_90a | cpu:aarch64] [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--plans]
+//   devices [--target opencl | cuda:sm_90a | cpu:aarch64] [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--plans] [--narrow] [--drawn WORD]
 //
 // Exit status 77 (skipped) without a device, or without NVRTC.
 #include <fmt/format.h>
@@ -28,8 +28,9 @@ struct Options {
   std::uint64_t seed = 1;
   int cases = 240, gradients = 60, batch = 30;
   std::optional<std::uint64_t> only;
-  bool gradient = false, plans = false;                // plans: each is compiled as a random plan says
+  bool gradient = false, plans = false, narrow = false;  // plans: each is compiled as a random plan says; narrow: products of narrow types alone
   std::string target = "opencl";
+  std::vector<std::string> drawn;                      // words that random plans must have had
 };
 
 struct Ready {
@@ -123,7 +124,7 @@ template <class F> void series(int wanted, bool gradient, const Options& options
   for (; made < wanted && number < options.only.value_or(0) + static_cast<std::uint64_t>(wanted) * 6; ++number) {
     Case c;
     try {
-      c = make_case(options.seed, number, gradient);
+      c = make_case(options.seed, number, gradient, false, options.narrow);
       if (c.refused) continue;
       c.wanted = poly::interpret(c.bounded, c.inputs);
       codegen::Request request = c.request;
@@ -160,6 +161,8 @@ Options arguments(int argc, char** argv) {
     else if (a == "--case") o.only = std::stoull(next());
     else if (a == "--gradient") o.gradient = true;
     else if (a == "--plans") o.plans = true;
+    else if (a == "--narrow") o.narrow = true;
+    else if (a == "--drawn") o.drawn.push_back(next());
     else if (a == "--target") o.target = next();
     else std::cerr << "unknown argument " << a << "\n", std::exit(2);
   }
@@ -173,6 +176,8 @@ template <class F> int all(const Options& options, F work) {
     series(options.cases, false, options, work);
     series(options.gradients, true, options, work);
   }
+  for (const std::string& word : options.drawn)
+    if (!said.contains(word)) ++failures, std::cout << fmt::format("no plan had `{}`\n", word);
   for (const auto& [word, times] : said) std::cout << fmt::format("  {:20} {:7}\n", word, times);
   std::cout << fmt::format("{} passed, {} failed\n", passes, failures);
   return failures ? 1 : 0;

@@ -12,6 +12,7 @@
 #include "codegen/rewrite/rewriting.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
+#include "codegen/tensor_cores.h"
 #include "codegen/tile.h"
 #include "codegen/window.h"
 
@@ -228,6 +229,8 @@ class Groups {
 
  private:
   Group changed(const Group& chosen) {
+    if (target_.capability >= 80 && !random_.chance(3))
+      if (auto group = on_tensor_cores(chosen)) return *group;
     Group group = chosen;
     if (!random_.chance(3) && group.tile.empty()) group.loops = loops(chosen);
     if (random_.chance(3) && group.tile.empty()) std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(2); });
@@ -328,6 +331,34 @@ class Groups {
     leaf.rows = random_.pick({1, 2, 3, 4, 8}), leaf.vectors = random_.pick({1, 2, 4, 6}), leaf.lanes = random_.pick({4, 8, 16, 32});
   }
 
+  // On tensor cores, where they multiply its factors.
+  std::optional<Group> on_tensor_cores(const Group& chosen) {
+    const Compute& was = chosen.body.front();
+    if (chosen.body.size() > 1 || was.is<forms::Fill>() || !std::holds_alternative<Statement>(plan_.program.nodes[static_cast<std::size_t>(was.node)])) return std::nullopt;
+    Group group = chosen;
+    group.loops.clear();
+    std::vector<std::string> outputs, sums;
+    const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, was, fused_.strides);
+    for (const codegen::Dim& dim : nest.dims) (dim.reduction ? sums : outputs).push_back(dim.name);
+    outputs = shuffled(outputs, random_), sums = shuffled(sums, random_);
+    for (const std::string& m : outputs)
+      for (const std::string& n : outputs) {
+        const codegen::MatrixInstruction* i = m == n ? nullptr : codegen::instruction_of(plan_.program, nest, m, n, sums);
+        if (!i) continue;
+        forms::TensorCores cores{m, i->name, i->k * random_.between(1, 4), random_.between(1, 4), random_.between(1, 4), random_.between(2, 4)};
+        const bool tiles = was.is<forms::Staged>() || was.is<forms::TensorCores>();  // which say how many threads theirs have
+        if (!tiles) cores.warps_m = random_.pick({1, 2, 4}), cores.warps_n = group.threads / 32 / cores.warps_m;
+        group.threads = cores.threads();
+        Compute& leaf = group.body.front();
+        leaf = Compute();
+        leaf.node = was.node, leaf.form = cores, leaf.n = n, leaf.k = sums, leaf.outer = outputs;
+        std::erase_if(leaf.outer, [&](const std::string& index) { return index == m || index == n; });
+        leaf.rows = random_.between(1, 4), leaf.vectors = 2 * random_.between(1, 4), leaf.lanes = 32;
+        return group;
+      }
+    return std::nullopt;
+  }
+
   void go_ahead(Compute& leaf) {
     std::vector<std::string> along = leaf.outer;
     along.insert(along.end(), leaf.k.begin(), leaf.k.end());
@@ -352,6 +383,10 @@ std::optional<codegen::Stages> planned(const Case& c, codegen::Request request, 
 
 void count(const std::string& text, std::map<std::string, int>& counts) {
   for (codegen::PlanLine line : codegen::lines_of(text)) ++counts[line.head() == "no" ? "no" : line.next()];
+  const auto within = [&](const std::string& word) {
+    for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++counts[word];
+  };
+  for (const char* word : {"  mma", "  stage", "  turned"}) within(word);
 }
 
 std::string kernels_of(const codegen::Stages& stages) {

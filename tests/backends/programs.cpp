@@ -13,10 +13,12 @@ struct Known { std::string name; Shape shape; bool real; bool integer; };
 
 class Builder {
  public:
-  Builder(Random& random, bool smooth) : r_(random), smooth_(smooth) { type_ = smooth ? float_type() : any_type(); }
+  Builder(Random& random, bool smooth, bool narrow) : r_(random), smooth_(smooth), narrow_(narrow) {
+    type_ = narrow ? narrow_type() : smooth ? float_type() : any_type();
+  }
 
   Program build() {
-    const int kind = r_.below(26);
+    const int kind = narrow_ ? 5 : r_.below(26);
     if (kind < 5) affine();
     else if (kind < 7) matmul();
     else if (kind < 10) window();
@@ -43,6 +45,7 @@ class Builder {
     return r_.chance(2) ? float_type()
                         : r_.pick({DType::Bool, DType::U8, DType::U16, DType::U32, DType::U64, DType::I8, DType::I16, DType::I32, DType::I64});
   }
+  DType narrow_type() { return smooth_ || r_.chance(2) ? r_.pick({DType::F16, DType::BF16}) : r_.pick({DType::I8, DType::U8}); }
   bool real() const { return tilec::lang::is_float(type_); }
 
   std::int64_t size() {
@@ -203,7 +206,7 @@ class Builder {
 
   void matmul() {
     kind_ += "matmul ";
-    const bool large = r_.chance(8);
+    const bool large = narrow_ || r_.chance(8);
     std::int64_t m = size(), n = size(), k = size();
     if (large) m = r_.pick({33, 50, 70, 96}), n = r_.pick({17, 48, 65, 130}), k = r_.pick({1, 5, 50, 64});
     const std::int64_t batch = r_.chance(4) ? r_.between(1, 3) : -1;
@@ -221,9 +224,18 @@ class Builder {
     const std::string a = input(sa), b = input(sb), name = fresh();
     std::vector<std::string> reads{bracket(a, xa), bracket(b, xb)};
     if (r_.chance(6)) reads.push_back(bracket(input({k}), {"k"}));
+    if (narrow_) return product(name, so, xo, reads);
     const std::string body = r_.chance(2) ? fmt::format("{}", fmt::join(reads, " * ")) : value(reads, {"i", "j", "k"});
     statement(name, so, fmt::format("{} = {}({}){};", target(name, xo, so), fold(), body, clause(so)));
     if (r_.chance(2)) epilogue(r_.between(1, 3));
+  }
+
+  // The sums are wider than the factors, or not.
+  void product(const std::string& name, const Shape& shape, const std::vector<std::string>& target_indices, const std::vector<std::string>& reads) {
+    const bool wide = !real() || r_.chance(2);
+    std::vector<std::string> factors;
+    for (const std::string& read : reads) factors.push_back(wide ? fmt::format("{}({})", real() ? "f32" : "i32", read) : read);
+    statement(name, shape, fmt::format("{} = +({});", target(name, target_indices, shape), fmt::join(factors, " * ")));
   }
 
   // ---- windows
@@ -586,7 +598,7 @@ class Builder {
   }
 
   Random& r_;
-  bool smooth_;
+  bool smooth_, narrow_;
   DType type_ = DType::F32;
   std::vector<Input> inputs_;
   std::vector<Known> known_;
@@ -596,6 +608,6 @@ class Builder {
 
 }  // namespace
 
-Program random_program(Random& random, bool smooth) { return Builder(random, smooth).build(); }
+Program random_program(Random& random, bool smooth, bool narrow) { return Builder(random, smooth, narrow).build(); }
 
 }  // namespace backends

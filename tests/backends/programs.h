@@ -50,6 +50,7 @@ struct Program {
 };
 
 // `smooth`: floats only, few kinds of ties: fit for a gradient.
-Program random_program(Random& random, bool smooth = false);
+// `narrow`: products of f16, bf16 or bytes alone, as tensor cores take them.
+Program random_program(Random& random, bool smooth = false, bool narrow = false);
 
 }  // namespace backends

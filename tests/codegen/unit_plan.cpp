@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/moves.h"
 #include "codegen/pipeline.h"
 #include "lang/parse.h"
 #include "lang/render.h"
@@ -195,4 +196,33 @@ TEST_CASE("rows of a thread run along the window of a convolution that does not 
   CHECK(depthwise.rows == 8);
   const codegen::Compute strided = leaf("function (I[N, W, C], K[KW, C]) -> (O) { O[n, x, c: N, W/3, C] = +(I[n, 3*x + i, c] * K[i, c]); }", {{"N", 640}, {"W", 300}, {"C", 100}, {"KW", 3}});
   CHECK(strided.m() != "x");                           // windows that touch share nothing
+}
+
+TEST_CASE("one step from a contraction on tensor cores lie its other warps, depths and buffers, and the staged one") {
+  lang::Diagnostics diagnostics;
+  const auto file = lang::parse({"test.tile", "function (bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }"}, diagnostics);
+  codegen::Request request;
+  request.sizes = {{"M", 2000}, {"N", 2100}, {"K", 520}};
+  request.target = *codegen::target_named("cuda:sm_80");
+  const auto stages = codegen::compile(*file, request, codegen::Until::Plan, diagnostics);
+  REQUIRE(stages);
+  const auto cores = [](const codegen::Stages& s) { return s.plan->groups.back().body.front().as<codegen::forms::TensorCores>(); };
+  REQUIRE(cores(*stages));
+  int depths = 0, warps = 0, buffers = 0, staged = 0;
+  for (const std::string& text : codegen::moves(*stages, request.target)) {
+    CAPTURE(text);
+    request.plan = codegen::PlanText{text, 0};
+    lang::Diagnostics of_it;
+    const auto other = codegen::compile(*file, request, codegen::Until::Plan, of_it);
+    if (!other || other->plan->groups.size() != stages->plan->groups.size()) continue;
+    const auto* now = cores(*other);
+    staged += other->plan->groups.back().body.front().is<codegen::forms::Staged>();
+    if (!now) continue;
+    depths += now->depth != cores(*stages)->depth, warps += now->threads() != cores(*stages)->threads(), buffers += now->buffers != cores(*stages)->buffers;
+    CHECK(other->plan->groups.back().threads == now->threads());
+  }
+  CHECK(depths > 0);
+  CHECK(warps > 0);
+  CHECK(buffers > 0);
+  CHECK(staged > 0);
 }

@@ -138,6 +138,12 @@ TEST_CASE("the shared memory of Folds counts: what a kernel may declare, what is
   CHECK(simt::launch(softmax("warp", 4, 1000, 32), Dialect::Cuda).shared == 0);           // a warp needs none
 }
 
+TEST_CASE("a fold of truths shuffles in every lane, whatever its own says") {
+  const std::string cuda = text(reduction("all", DType::Bool, Aggregation::Min, 3, 64), Dialect::Cuda);
+  CHECK(holds(cuda, "const bool tc_o = (bool)__shfl_xor_sync("));
+  CHECK(holds(cuda, "&& tc_o;"));
+}
+
 TEST_CASE("two kernels of one name") {
   const Loops loops = map_kernel(4);
   CHECK_THROWS_AS(simt::emit({&loops, &loops}, Dialect::Cuda), lang::InternalError);

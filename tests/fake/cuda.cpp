@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "fake.h"
 
@@ -9,6 +10,8 @@ Fake& fake = *fake_cuda();
 thread_local int pushed = 0;
 
 constexpr int invalid_value = 1, out_of_memory = 2, invalid_context = 201, invalid_handle = 400;
+
+struct KernelNode { void* function; unsigned grid[3], block[3], shared; void **arguments, **extra; };  // CUDA_KERNEL_NODE_PARAMS_v1
 
 // A call that needs a context.
 int within(const char* name) {
@@ -95,6 +98,41 @@ API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned 
   const bool fits = x >= 1 && x <= 2147483647u && y >= 1 && y <= 65535 && z >= 1 && z <= 65535 && threads >= 1 && threads <= 1024 && static_cast<int>(shared) <= fake.shared;
   ++fake.launches;
   return fits ? 0 : invalid_value;
+}
+
+// A graph is the first parameters of its launches, and so is what is made of it.
+API cuStreamIsCapturing(void*, int* status) { *status = fake.captures; return within("cuStreamIsCapturing"); }
+API cuGraphCreate(void** graph, unsigned) {
+  if (const int told = within("cuGraphCreate")) return told;
+  ++fake.graphs, *graph = new std::vector<void*>;
+  return 0;
+}
+API cuGraphDestroy(void* graph) { --fake.graphs; delete static_cast<std::vector<void*>*>(graph); return within("cuGraphDestroy"); }
+API cuGraphAddKernelNode(void** node, void* graph, void* const* before, std::size_t count, const KernelNode* how) {
+  if (const int told = within("cuGraphAddKernelNode")) return told;
+  auto& launches = *static_cast<std::vector<void*>*>(graph);
+  if (count != (launches.empty() ? 0 : 1) || (count && *before != reinterpret_cast<void*>(launches.size())) || !how->function || !how->grid[0] || how->extra) return invalid_value;
+  launches.push_back(*static_cast<void**>(how->arguments[0]));
+  *node = reinterpret_cast<void*>(launches.size());
+  return 0;
+}
+API cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  if (const int told = within("cuGraphInstantiateWithFlags")) return told;
+  ++fake.graphs, *executable = new std::vector<void*>(*static_cast<std::vector<void*>*>(graph));
+  return 0;
+}
+API cuGraphExecDestroy(void* executable) { --fake.graphs; delete static_cast<std::vector<void*>*>(executable); return within("cuGraphExecDestroy"); }
+API cuGraphExecKernelNodeSetParams(void* executable, void* node, const KernelNode* how) {
+  if (const int told = within("cuGraphExecKernelNodeSetParams")) return told;
+  static_cast<std::vector<void*>*>(executable)->at(reinterpret_cast<std::size_t>(node) - 1) = *static_cast<void**>(how->arguments[0]);
+  return 0;
+}
+API cuGraphLaunch(void* executable, void* stream) {
+  if (const int told = within("cuGraphLaunch")) return told;
+  auto& launches = *static_cast<std::vector<void*>*>(executable);
+  fake.stream = stream, fake.first_parameter = launches.back();
+  fake.launches += static_cast<int>(launches.size());
+  return 0;
 }
 
 API cuEventCreate(void** event, unsigned) {

@@ -37,10 +37,11 @@ struct Fake {
 
   // Of the last launch.
   std::atomic<void*> stream = nullptr, first_parameter = nullptr;
+  std::atomic<bool> captures = false;                  // every stream
 
   // What is alive: contexts retained, contexts pushed by this process's threads (OpenCL: queues); modules
   // (kernels), texts being compiled (programs).
-  std::atomic<int> contexts = 0, current = 0, memory = 0, modules = 0, events = 0, launches = 0, programs = 0;
+  std::atomic<int> contexts = 0, current = 0, memory = 0, modules = 0, events = 0, launches = 0, programs = 0, graphs = 0;
 
   // Compilers wait here while it is closed; how many texts are being compiled, and how many were at most.
   std::atomic<bool> closed = false;

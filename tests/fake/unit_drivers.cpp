@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <set>
@@ -107,6 +108,7 @@ void check_nothing_lives() {
   CHECK(cuda().memory == 0);
   CHECK(cuda().modules == 0);
   CHECK(cuda().events == 0);
+  CHECK(cuda().graphs == 0);
   CHECK(nvrtc().programs == 0);
   for (const auto* count : {&opencl().contexts, &opencl().current, &opencl().memory, &opencl().programs, &opencl().modules}) CHECK(*count == 0);
 }
@@ -298,6 +300,70 @@ TEST_CASE("nothing is launched for nothing") {
   check_nothing_lives();
 }
 
+// Four products one behind the other.
+constexpr const char* chain = R"(
+function f(A[M, K], B[K, K]) -> (C) {
+  S[i, j: M, K] = +(A[i, k] * B[k, j]);
+  T[i, j: M, K] = +(S[i, k] * B[k, j]);
+  U[i, j: M, K] = +(T[i, k] * B[k, j]);
+  C[i, j: M, K] = +(U[i, k] * B[k, j]);
+}
+)";
+
+TEST_CASE("a program of many launches is a graph from its second call on, in whatever memory, unless its stream is captured") {
+  const codegen::Lowered p = package(64, 64, 64, chain);
+  const int n = static_cast<int>(p.steps.size());
+  REQUIRE(n >= 4);
+  {
+    const auto device = runtime::open_cuda("cuda");
+    const auto kernels = loaded(*device, p);
+    std::vector<std::vector<char>> places(2 * p.buffers.size(), std::vector<char>(64));
+    std::vector<void*> some, others;
+    for (std::size_t b = 0; b < p.buffers.size(); ++b) some.push_back(places[b].data()), others.push_back(places[p.buffers.size() + b].data());
+    int stream = 0;
+    const auto starts = [&](std::vector<void*>& memory) {
+      const int all = cuda().launches, alone = cuda().calls["cuLaunchKernel"], told = cuda().calls["cuGraphExecKernelNodeSetParams"];
+      device->run_at(*kernels, memory, &stream);
+      CHECK(cuda().launches == all + n);
+      CHECK(cuda().stream == &stream);
+      CHECK(std::ranges::count(memory, cuda().first_parameter.load()) == 1);
+      return std::pair(cuda().calls["cuLaunchKernel"] - alone, cuda().calls["cuGraphExecKernelNodeSetParams"] - told);
+    };
+    CHECK(starts(some) == std::pair(n, 0));
+    CHECK(starts(some) == std::pair(0, 0));
+    CHECK(cuda().graphs == 2);
+    CHECK(starts(some) == std::pair(0, 0));
+    CHECK(starts(others) == std::pair(0, n));
+    CHECK(starts(others) == std::pair(0, 0));
+    std::vector<void*> one_moved = others;
+    one_moved.back() = some.back();
+    const int told = starts(one_moved).second;
+    CHECK(told > 0);
+    CHECK(told < n);
+    cuda().captures = true;
+    CHECK(starts(some) == std::pair(n, 0));
+    cuda().captures = false;
+    CHECK(starts(some).first == 0);
+  }
+  check_nothing_lives();
+  for (const char* function : {"cuStreamIsCapturing", "cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphExecKernelNodeSetParams", "cuGraphLaunch"}) {
+    CAPTURE(function);
+    const auto device = runtime::open_cuda("cuda");
+    const auto kernels = loaded(*device, p);
+    std::vector<char> place(64);
+    std::vector<void*> memory(p.buffers.size(), place.data()), others(p.buffers.size(), place.data() + 1);
+    cuda().fail(function, 0, 801, true);
+    for (std::vector<void*>* m : {&memory, &memory, &others, &memory}) {
+      const int all = cuda().launches;
+      CHECK(fault_of([&] { device->run_at(*kernels, *m, nullptr); }).code.empty());
+      CHECK(cuda().launches == all + n);
+      CHECK(std::ranges::count(*m, cuda().first_parameter.load()) > 0);
+    }
+    cuda().failing.clear();
+  }
+  check_nothing_lives();
+}
+
 TEST_CASE("others launch while a package is compiled") {
   const codegen::Lowered p = package();
   const auto device = runtime::open_cuda("cuda");
@@ -339,6 +405,31 @@ TEST_CASE("no more texts are compiled at once than there are cores, and the firs
   CHECK(nvrtc().programs == 0);
 }
 
+TEST_CASE("nor by several programs at once") {
+  nvrtc().most_compiling = 0;
+  {
+    std::vector<std::jthread> programs;
+    for (int k = 0; k < 6; ++k) programs.emplace_back([] { runtime::compile_cuda(std::vector<std::string>(20, "text"), "sm_90a"); });
+  }
+  CHECK(nvrtc().most_compiling <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+}
+
+TEST_CASE("a fault that ends the context, and faults of the machine, are told with what to do") {
+  const codegen::Lowered p = package();
+  const auto hint_of = [&](const char* function, int result) {
+    cuda().fail(function, 0, result);
+    const lang::Diagnostic fault = fault_of([&] { whole_call(p, false); });
+    CHECK(fault.code == "E0522");
+    return fault.hints.empty() ? std::string() : fault.hints.back();
+  };
+  CHECK(hint_of("cuCtxSynchronize", 700).find("start the process again") != std::string::npos);
+  CHECK(hint_of("cuLaunchKernel", 719).find("compute-sanitizer") != std::string::npos);
+  CHECK(hint_of("cuModuleLoadData", 209).find("compile it for this one") != std::string::npos);
+  CHECK(hint_of("cuDevicePrimaryCtxRetain", 46).find("another process has the GPU") != std::string::npos);
+  CHECK(hint_of("cuLaunchKernel", 1).empty());
+  check_nothing_lives();
+}
+
 TEST_CASE("several threads open, load, run and drop at once") {
   const codegen::Lowered p = package();
   std::vector<std::jthread> threads;
@@ -374,6 +465,13 @@ TEST_CASE("a kernel runs where its tensors are, on the caller's stream") {
   CHECK(refused(a, nullptr, c, room).code == "E0559");
   CHECK(refused(a + 1, b, c, room).message.find("no multiple of 16") != std::string::npos);
   if (module->device_workspace() > 0) CHECK(refused(a, b, c, nullptr).code == "E0559");
+  double least = 1;                                    // seconds of a call
+  for (int turn = 0; turn < 20; ++turn) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int k = 0; k < 200; ++k) caller.run_on(in, out, room, stream);
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 200);
+  }
+  CHECK_MESSAGE(least < 5e-6, least);
   cuda().fail("cuLaunchKernel");
   CHECK(refused(a, b, c, room).code == "E0522");
 }

@@ -1,5 +1,7 @@
-"""The rows that bench/gpu measures on a device, small, on OpenCL: each computes what its peer in PyTorch does."""
+"""The rows that bench/gpu measures on a device, small, on OpenCL and on a simulated CUDA device: each computes what its peer in PyTorch does."""
+import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -14,6 +16,7 @@ import run  # noqa: E402
 from rows import ROWS  # noqa: E402
 
 import tilec  # noqa: E402
+from test_cli import TILEC  # noqa: E402
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.dtype == "float32"], ids=lambda row: row.name)
@@ -21,3 +24,13 @@ def test_row_computes_what_its_peer_does(row):
     made = run.Made(row, torch, tilec, "cpu", "opencl")
     assert run.difference(torch, made.ours(), made.peer()()) < 1e-4
     assert run.bytes_of(torch, row) > 0
+
+
+def test_rows_on_a_simulated_device(tmp_path):
+    simulated = pathlib.Path(TILEC).parent.parent / "tests/simulated"
+    if not simulated.exists():
+        pytest.skip("the driver of tests/simulated is not built")
+    done = subprocess.run([sys.executable, GPU / "run.py", "--simulated", "--target", "cuda"], capture_output=True, text=True, check=False, cwd=tmp_path,
+                          env={**os.environ, "LD_LIBRARY_PATH": str(simulated), "TILEC_NVRTC": str(simulated), "TILEC_CACHE": "off", "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok  ") >= 25

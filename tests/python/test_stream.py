@@ -51,11 +51,11 @@ A, B, C = Array((64, 64), address=4096), Array((64, 64), address=65536), Array((
 """
 
 
-def run(script):
+def run(script, **environment):
     if not FAKES.exists():
         pytest.skip("the drivers of tests/fake are not built")
     done = subprocess.run([sys.executable, "-c", BEFORE + textwrap.dedent(script)], capture_output=True, text=True, check=False,
-                          env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), "TILEC_NVRTC": str(FAKES), "TILEC_CACHE": "off", "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent)})
+                          env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), "TILEC_NVRTC": str(FAKES), "TILEC_CACHE": "off", "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent), **environment})
     assert done.returncode == 0, done.stderr
 
 
@@ -90,6 +90,28 @@ def test_a_library_that_is_known_makes_what_is_missing():
         rows(A, B, 3.0, stream=5)
         assert len(cupy.made) == made + 3                                           # the workspace of a stream stays
     """)
+
+
+def test_threads_that_ask_for_one_kernel_compile_it_once():
+    run("""
+        import threading
+        f = tilec.compile(MATMUL, target="cuda")
+        start, before = threading.Barrier(8), driver.fake_cuda_calls(b"cuModuleLoadData")
+        def call():
+            start.wait()
+            f(A, B, out=C)
+        threads = [threading.Thread(target=call) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert driver.fake_cuda_calls(b"cuModuleLoadData") == before + 1 and launched()[0] == 8
+    """)
+
+
+def test_other_processes_find_what_was_compiled(tmp_path):
+    for compiler in ({}, {"TILEC_NVRTC": "/nowhere"}):
+        run("assert f(A, B, out=C) is C and launched()[0] == 1", TILEC_CACHE=str(tmp_path), **compiler)
 
 
 def test_mistakes_are_named():

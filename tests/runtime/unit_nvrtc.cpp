@@ -8,13 +8,16 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "codegen/pipeline.h"
+#include "lang/load.h"
 #include "lang/parse.h"
+#include "runtime/find.h"
 #include "runtime/nvrtc.h"
 #include "tests/codegen/simt_kernels.h"
 
@@ -131,6 +134,45 @@ TEST_CASE("staged contractions do not spill") {
                      {{"N", 8}, {"H", 28}, {"W", 28}, {"CI", 64}, {"CO", 64}, {"KH", 3}, {"KW", 3}}, architecture), architecture);
     compiled(kernels("function f(f64 A[M, K], f64 B[K, N]) -> (f64 C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 512}, {"N", 512}, {"K", 512}}, architecture), architecture);
   }
+}
+
+// What a plan takes for granted: registers for all threads of a block, the shared memory that its launch states, and no spill.
+TEST_CASE("functions of std/ keep to their plans") {
+  struct Case { const char *file, *inputs, *call; std::map<std::string, std::int64_t> sizes; bool gradient; };
+  const Case cases[] = {{"softmax", "X[M, N]", "softmax(X)", {{"M", 1000}, {"N", 1500}}, true},
+                        {"softmax", "X[M, N]", "softmax_columns(X)", {{"M", 900}, {"N", 700}}, false},
+                        {"norm", "X[M, C], G[C], B[C]", "layer_norm(X, G, B)", {{"M", 2000}, {"C", 1024}}, true},
+                        {"norm", "X[N, C, H, W], G[C], B[C]", "group_norm_nchw(X, G, B)", {{"N", 16}, {"C", 64}, {"H", 30}, {"W", 30}}, true},
+                        {"attention", "Q[B, H, T, D], K[B, H, S, D], V[B, H, S, E]", "attention_causal(Q, K, V)", {{"B", 2}, {"H", 4}, {"T", 300}, {"S", 300}, {"D", 64}, {"E", 64}}, true},
+                        {"scan", "X[M, N]", "cumsum_rows(X)", {{"M", 300}, {"N", 3000}}, true}};
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"})
+    for (const Case& c : cases) {
+      const std::string text = fmt::format("import \"std/{}.tile\";\nfunction f({}) -> (Y) {{ Y = {}; }}\n", c.file, c.inputs, c.call);
+      CAPTURE(text);
+      lang::Diagnostics diagnostics;
+      std::vector<lang::Source> sources;
+      const auto file = lang::load({"test.tile", text}, runtime::find_in({}), sources, diagnostics);
+      REQUIRE(file);
+      codegen::Request request;
+      request.signature.function = "f";
+      request.sizes = c.sizes;
+      if (c.gradient) request.derivatives.emplace_back();
+      request.target = *codegen::target_named(std::string("cuda:") + architecture);
+      const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
+      REQUIRE(stages);
+      std::vector<Loops> kernels;
+      std::set<std::string> seen;
+      for (const codegen::Step& step : stages->lowered->steps) if (seen.insert(step.kernel).second) kernels.push_back(step.loops);
+      const runtime::CudaObject object = compiled(kernels, architecture);
+      for (const Loops& loops : kernels) {
+        const simt::Launch launch = simt::launch(loops, simt::Dialect::Cuda);
+        const auto at = std::ranges::find(object.kernels, simt::symbol(loops.functions.back().name), &runtime::KernelStats::name);
+        REQUIRE(at != object.kernels.end());
+        CAPTURE(at->name);
+        CHECK(at->registers * launch.threads <= 65536);
+        CHECK(at->shared <= launch.shared - launch.dynamic_shared + (std::string(architecture) == "sm_80" ? 0 : 1024));  // from sm_90 on the system has 1 KB
+      }
+    }
 }
 
 TEST_CASE("shared memory beyond 48 KB is asked for at launch") {

@@ -1,0 +1,51 @@
+"""bench/run.py --gpu-static: what is read out of a disassembly, and what is said where there is no disassembler."""
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+import gpu_static  # noqa: E402: in bench/
+
+DISASSEMBLY = """
+\t.section\t.text.k0_C,"ax",@progbits
+.text.k0_C:
+        /*0000*/                   S2R R0, SR_TID.X ;
+.L_x_0:
+        /*0010*/                   LDG.E.64 R8, desc[UR4][R2.64] ;
+.L_x_1:
+        /*0020*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0030*/              @!P0 LDG.E.U16 R9, desc[UR4][R2.64+0x10] ;
+        /*0040*/                   LDS R10, [R11] ;
+        /*0050*/                   FFMA R12, R4, R5, R12 ;
+        /*0060*/                   FFMA R13, R4, R6, R13 ;
+        /*0070*/              @P0  BRA `(.L_x_1) ;
+        /*0080*/              @P1  BRA `(.L_x_0) ;
+        /*0090*/                   STL [R1], R4 ;
+        /*00a0*/                   EXIT ;
+.text.k1_S:
+        /*0000*/                   HMMA.16816.F32.BF16 R4, R8, R10, R4 ;
+        /*0010*/                   EXIT ;
+"""
+
+
+def test_figures_are_those_of_the_busiest_loop():
+    code = gpu_static.functions(DISASSEMBLY)
+    assert list(code) == ["k0_C", "k1_S"]
+    found = gpu_static.figures(code["k0_C"])
+    assert found == {"instructions": 6, "multiply_adds": 2 / 6, "tensor": 0, "widths": {"LDG": {128: 1, 16: 1}, "LDS": {32: 1}}, "spills": 1}
+    assert gpu_static.figures(code["k1_S"])["tensor"] == 0.5
+
+
+def test_rows_say_their_sizes():
+    sys.path.insert(0, str(ROOT / "bench/gpu"))
+    import rows
+    for row in rows.ROWS:
+        assert gpu_static.sizes_of(row) and gpu_static.bytes_of(row) > 0
+
+
+def test_a_disassembler_that_is_not_here_is_named(tmp_path):
+    done = subprocess.run([sys.executable, "-c", "import gpu_static; gpu_static.shutil.which = lambda name: None; gpu_static.importlib.util.find_spec = lambda name: None; gpu_static.tool('nvdisasm-of-none')"],
+                          cwd=ROOT / "bench", env={**os.environ, "CUDA_HOME": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "nvdisasm-of-none is not here: it comes with a CUDA toolkit, and with Triton" in done.stderr

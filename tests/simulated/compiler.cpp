@@ -1,0 +1,106 @@
+// libnvrtc.so.13: CUDA text → a library for this machine, made by the compiler that made this one. Every access of the text to memory becomes a call
+// (-fsanitize=thread), and so does an index or a sum that leaves its range; machine.cpp answers them.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+namespace {
+
+constexpr int ok = 0, invalid_option = 5, refused_text = 6;
+struct Program { std::string source, cubin, log; };
+
+// asm("a.b %0;" : "=r"(x) : "r"(y));  ⇒  ptx_a_b(__LINE__, x, y);
+std::string without_asm(const std::string& text) {
+  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"), operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
+  std::string result;
+  auto at = text.begin();
+  for (std::sregex_iterator m(text.begin(), text.end(), whole), end; m != end; ++m) {
+    std::string name = (*m)[1], list = "__LINE__";
+    const std::string operands = (*m)[2];
+    for (char& c : name) if (c == '.' || c == ':') c = '_';
+    for (std::sregex_iterator o(operands.begin(), operands.end(), operand); o != end; ++o) list += ", " + (*o)[1].str();
+    result.append(at, text.begin() + m->position()).append("ptx_" + name + "(" + list + ");");
+    at = text.begin() + m->position() + m->length();
+  }
+  return result.append(at, text.end());
+}
+
+// The table of the kernels, and where a block's memory lies.
+std::string trailer(const std::string& text) {
+  static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\()");
+  std::string table;
+  for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m) {
+    const std::string name = (*m)[2], bound = (*m)[1].matched ? (*m)[1].str() : "1024";
+    table += "  {\"" + name + "\", [](void** a) { simulated_call(" + name + ", a, simulated_count(" + name + ")); }, simulated_number(" + name + "), " + bound + "},\n";
+  }
+  return R"(
+#line 1 "trailer"
+template <unsigned long... I> struct simulated_pack {};
+template <class... P> auto simulated_count(void (*)(P...)) -> simulated_pack<__integer_pack(sizeof...(P))...> { return {}; }
+template <class... P> constexpr int simulated_number(void (*)(P...)) { return sizeof...(P); }
+template <class... P, unsigned long... I> inline void simulated_call(void (*f)(P...), void** a, simulated_pack<I...>) { f(*(P*)a[I]...); }
+struct simulated_kernel { const char* name; void (*entry)(void**); int parameters; unsigned bound; };
+#define SIMULATED_SHOWN extern "C" __attribute__((visibility("default")))
+extern char __start_simulated_block[] __attribute__((weak, visibility("hidden"))), __stop_simulated_block[] __attribute__((weak, visibility("hidden")));
+SIMULATED_SHOWN void simulated_shared(char** low, char** high) { *low = __start_simulated_block, *high = __stop_simulated_block; }
+)" + std::string(text.find("extern __shared__") == std::string::npos ? "" : "alignas(1024) unsigned char tc_pool[227 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
+         "extern const simulated_kernel simulated_kernels[] __attribute__((visibility(\"default\"))) = {\n" + table + "  {nullptr, nullptr, 0, 0}\n};\n";
+}
+
+std::string here() {                                   // the folder of this library
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&here), &info);
+  return std::filesystem::canonical(info.dli_fname).parent_path();
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int compile(Program& p, const std::string& architecture) {
+  std::string text = without_asm(p.source);
+  for (std::size_t at; (at = text.find("extern __shared__")) != std::string::npos;) text.replace(at, 17, "extern");
+  char folder[] = "/tmp/tilec_simulated_XXXXXX";
+  if (!mkdtemp(folder)) return p.log = "no folder in /tmp", refused_text;
+  const std::string base = std::string(folder) + "/kernel";
+  std::ofstream(base + ".cpp") << text << trailer(p.source);
+  const std::string command = std::string(TILEC_COMPILER " -std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off -fno-builtin -fno-exceptions -fno-rtti -fno-stack-protector "
+                                          "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fsanitize=bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow ") +
+                              "-D__CUDA_ARCH__=" + architecture.substr(3, 2) + "0 -include '" TILEC_DEVICE "' " + base + ".cpp -nodefaultlibs '" + here() + "/libcuda.so.1' -lm -lc -lgcc -o " + base + ".so 2>" + base + ".log";
+  const bool made = std::system(command.c_str()) == 0;
+  const std::string library = made ? content(base + ".so") : "";
+  if (made) p.cubin = "simulated " + architecture + " " + std::to_string(p.source.size()) + " " + std::to_string(library.size()) + "\n" + p.source + library;
+  else p.log = command + "\n" + content(base + ".log");
+  std::filesystem::remove_all(folder);
+  return made ? ok : refused_text;
+}
+
+}  // namespace
+
+API nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, ok; }
+extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorString(int error) { return error == refused_text ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }
+API nvrtcCreateProgram(Program** p, const char* source, const char*, int, const char* const*, const char* const*) { return *p = new Program{source, {}, {}}, ok; }
+API nvrtcDestroyProgram(Program** p) { return delete *p, *p = nullptr, ok; }
+API nvrtcCompileProgram(Program* p, int count, const char* const* options) {
+  static const std::regex known("--gpu-architecture=(sm_[0-9]+[af]?)");
+  for (int k = 0; k < count; ++k)
+    if (std::cmatch m; std::regex_match(options[k], m, known)) return compile(*p, m[1]);
+  return invalid_option;                               // it makes no PTX
+}
+#define GET(what, field)                                                                              \
+  API nvrtcGet##what##Size(Program* p, std::size_t* bytes) { return *bytes = p->field.size() + 1, ok; } \
+  API nvrtcGet##what(Program* p, char* to) { return std::memcpy(to, p->field.c_str(), p->field.size() + 1), ok; }
+GET(CUBIN, cubin)
+GET(PTX, source)
+GET(ProgramLog, log)

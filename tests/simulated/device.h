@@ -1,0 +1,85 @@
+// CUDA C++ as C++: what compiler.cpp puts in front of a kernel's text. What is `extern "C"` here is in machine.cpp.
+#pragma once
+
+#define __global__
+#define __device__
+#define __constant__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __shared__ static __attribute__((section("simulated_block")))  // blocks run one after another
+
+struct simulated_three { unsigned x, y, z; };
+extern "C" {
+extern simulated_three threadIdx, blockIdx;
+void simulated_barrier(int line);
+unsigned long long simulated_shuffle(int line, unsigned mask, unsigned long long value, int distance);
+void* simulated_aligned(int line, const void* pointer, unsigned long bytes);
+void simulated_copy(int line, const void* to, const void* from, int bytes, int there);
+void simulated_commit();
+void simulated_wait(int line, int newest);
+void simulated_fragments(int line, int transposed, unsigned* const* registers, const void* row);
+void simulated_multiply(int line, int type, void* const* c, const unsigned* a, const unsigned* b);
+}
+
+#define __syncthreads() simulated_barrier(__LINE__)
+#define __builtin_assume_aligned(p, n) simulated_aligned(__LINE__, p, n)
+
+template <class To, class From> inline To simulated_bits(From from) { To to; static_assert(sizeof to == sizeof from, ""); __builtin_memcpy(&to, &from, sizeof to); return to; }
+inline float __uint_as_float(unsigned x) { return simulated_bits<float>(x); }
+inline float __int_as_float(int x) { return simulated_bits<float>(x); }
+inline unsigned __float_as_uint(float x) { return simulated_bits<unsigned>(x); }
+inline int __float_as_int(float x) { return simulated_bits<int>(x); }
+inline double __longlong_as_double(long long x) { return simulated_bits<double>(x); }
+inline long long __double_as_longlong(double x) { return simulated_bits<long long>(x); }
+
+template <class T> T simulated_exchange(int line, unsigned mask, T value, int distance) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 32 or 64 bits");
+  unsigned long long bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof value);
+  bits = simulated_shuffle(line, mask, bits, distance);
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+#define __shfl_xor_sync(mask, value, distance) simulated_exchange(__LINE__, mask, value, distance)
+
+// ---- mathematics: the C library's
+
+#define SIMULATED_1(n) extern "C" double n(double) noexcept; extern "C" float n##f(float) noexcept;
+#define SIMULATED_2(n) extern "C" double n(double, double) noexcept; extern "C" float n##f(float, float) noexcept;
+SIMULATED_1(exp) SIMULATED_1(exp2) SIMULATED_1(expm1) SIMULATED_1(log) SIMULATED_1(log2) SIMULATED_1(log10) SIMULATED_1(log1p) SIMULATED_1(sqrt) SIMULATED_1(cbrt)
+SIMULATED_1(erf) SIMULATED_1(erfc) SIMULATED_1(lgamma) SIMULATED_1(tgamma) SIMULATED_1(sin) SIMULATED_1(cos) SIMULATED_1(tan) SIMULATED_1(asin) SIMULATED_1(acos)
+SIMULATED_1(atan) SIMULATED_1(sinh) SIMULATED_1(cosh) SIMULATED_1(tanh) SIMULATED_1(asinh) SIMULATED_1(acosh) SIMULATED_1(atanh) SIMULATED_1(ceil) SIMULATED_1(floor)
+SIMULATED_1(round) SIMULATED_1(rint) SIMULATED_1(trunc) SIMULATED_1(fabs) SIMULATED_2(pow) SIMULATED_2(fmod) SIMULATED_2(atan2) SIMULATED_2(fmax) SIMULATED_2(fmin)
+SIMULATED_2(copysign) SIMULATED_2(hypot)
+extern "C" double fma(double, double, double) noexcept; extern "C" float fmaf(float, float, float) noexcept;
+extern "C" double ldexp(double, int) noexcept; extern "C" float ldexpf(float, int) noexcept;
+inline float rsqrtf(float x) { return (float)(1.0 / sqrt((double)x)); }
+inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+// ---- inline PTX: compiler.cpp writes  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x))  as  ptx_cvt_rn_f16_f32(__LINE__, r, x)
+
+inline void ptx_cvt_f32_f16(int, float& r, unsigned short x) { r = (float)simulated_bits<_Float16>(x); }
+inline void ptx_cvt_rn_f16_f32(int, unsigned short& r, float x) { r = x != x ? 0x7fff : simulated_bits<unsigned short>((_Float16)x); }
+// NaN wins and becomes canonical; +0 is more than -0
+inline void ptx_max_NaN_f32(int, float& r, float a, float b) { r = a != a || b != b ? __uint_as_float(0x7fffffff) : a == b ? __uint_as_float(__float_as_uint(a) & __float_as_uint(b)) : a > b ? a : b; }
+inline void ptx_min_NaN_f32(int, float& r, float a, float b) { r = a != a || b != b ? __uint_as_float(0x7fffffff) : a == b ? __uint_as_float(__float_as_uint(a) | __float_as_uint(b)) : a < b ? a : b; }
+
+inline const void* __cvta_generic_to_shared(const void* p) { return p; }
+inline void ptx_cp_async_cg_shared_global(int line, const void* to, const void* from, int bytes, int there) { simulated_copy(line, to, from, bytes, there); }
+inline void ptx_cp_async_ca_shared_global(int line, const void* to, const void* from, int bytes, int there) { simulated_copy(line, to, from, bytes, there); }
+inline void ptx_cp_async_commit_group(int) { simulated_commit(); }
+inline void ptx_cp_async_wait_group(int line, int newest) { simulated_wait(line, newest); }
+
+#define SIMULATED_FRAGMENTS(name, transposed) \
+  inline void ptx_ldmatrix_sync_aligned_m8n8_x4_##name(int line, unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { unsigned* const r[] = {&a, &b, &c, &d}; simulated_fragments(line, transposed, r, row); }
+SIMULATED_FRAGMENTS(shared_b16, 0) SIMULATED_FRAGMENTS(trans_shared_b16, 1)
+
+#define SIMULATED_MULTIPLY(name, type, C)                                                                                                                                \
+  inline void ptx_mma_sync_aligned_##name(int line, C& c0, C& c1, C& c2, C& c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {          \
+    void* const c[] = {&c0, &c1, &c2, &c3};                                                                                                                              \
+    const unsigned a[] = {a0, a1, a2, a3}, b[] = {b0, b1};                                                                                                               \
+    simulated_multiply(line, type, c, a, b);                                                                                                                             \
+  }
+SIMULATED_MULTIPLY(m16n8k16_row_col_f32_f16_f16_f32, 0, float) SIMULATED_MULTIPLY(m16n8k16_row_col_f32_bf16_bf16_f32, 1, float)
+SIMULATED_MULTIPLY(m16n8k32_row_col_s32_s8_s8_s32, 2, int) SIMULATED_MULTIPLY(m16n8k32_row_col_s32_u8_u8_s32, 3, int)

@@ -1,0 +1,52 @@
+// The simulated device: its memory, its modules and how a grid runs. driver.cpp is the API over it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace simulated {
+
+constexpr std::int64_t most_shared = 227 << 10, most_static_shared = 48 << 10;
+constexpr unsigned most_threads = 1024;
+
+// What compiler.cpp writes at the end of a text, as the table `simulated_kernels`.
+struct Kernel { const char* name; void (*entry)(void** arguments); int parameters; unsigned bound; };
+
+// A cubin: `simulated sm_90a 1234 56789`, a line break, 1234 bytes of text, 56789 of the library that it became.
+struct Module {
+  explicit Module(const char* cubin);                  // throws a std::string
+  ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  const Kernel* kernel(const std::string& name) const;
+  std::string place(int line) const;                   // `line 12: x[i] = 0;`
+  std::string place(const void* code) const;
+
+  std::vector<std::string> lines;
+  void* library = nullptr;
+  int file = -1;
+  const Kernel* kernels = nullptr;
+  char *shared = nullptr, *shared_end = nullptr;       // of all kernels
+  char* dynamic = nullptr;
+};
+
+using Address = std::uint64_t;
+Address allocate(std::size_t bytes);
+bool release(Address base);
+bool inside(Address address, std::size_t bytes);        // of one allocation
+void written(Address address, std::size_t bytes);       // by the host
+bool initialised(Address address, std::size_t bytes);
+
+struct Launch {
+  const Module* module = nullptr;
+  const Kernel* kernel = nullptr;
+  unsigned grid[3] = {1, 1, 1}, threads = 1, dynamic = 0;
+  std::vector<std::uint64_t> arguments;
+};
+std::string run(const Launch& launch);                 // empty; or the first thing that was wrong
+
+}  // namespace simulated

@@ -1,0 +1,153 @@
+// The simulated GPU itself: kernels that do wrong, and what it says of each; and some that come close to it and are right.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "codegen/pipeline.h"
+#include "lang/parse.h"
+#include "runtime/assemble.h"
+#include "runtime/device.h"
+#include "runtime/module.h"
+#include "runtime/nvrtc.h"
+
+namespace tilec {
+namespace {
+
+using runtime::Memory;
+
+struct Kernel { const char *name, *says, *body; };     // says: nothing, where it is right
+
+// Each on `x` and `y`, 256 floats of which y has been written by nobody, by two blocks of 64 threads; `t` is a thread's place in its block, `i` that in x.
+const std::vector<Kernel> kernels = {
+    {"own", "", "y[i] = x[i];"},
+    {"beyond", "a read of 4 bytes outside of every argument", "y[i] = x[i + 200];"},
+    {"before", "a write of 4 bytes outside of every argument", "y[i - 1] = 0;"},
+    {"odd", "a read of 8 bytes that is not aligned, at byte 4 of argument 0", "y[i] = (float)*(const double*)(x + 1);"},
+    {"unwritten", "a read of what nobody has written, at byte 256 of argument 1", "y[i] = y[i] + 1;"},
+    {"assumed", "a pointer that is not aligned to 16 bytes", "const float* z = (const float*)__builtin_assume_aligned(x + 1, 16); y[i] = z[t];"},
+    {"same_place", "a race, two threads write", "y[blockIdx.x] = 1;"},
+    {"other_block", "a race, two blocks write", "y[t] = 1;"},
+    {"reads_block", "another block", "if (blockIdx.x == 0) ((float*)x)[i] = 1; y[i] = x[t];"},
+    {"through_shared", "", "__shared__ float s[64]; s[t] = x[i]; __syncthreads(); y[i] = s[63 - t];"},
+    {"no_barrier", "", "__shared__ float s[64]; s[t] = x[i]; y[i] = s[t];"},
+    {"too_early", "without a barrier", "__shared__ float s[64]; if (t == 0) for (int k = 0; k < 64; ++k) s[k] = 0; s[63 - t] = x[i]; __syncthreads(); y[i] = s[t];"},
+    {"overtaken", "without a barrier between", "__shared__ float s[64]; s[t] = x[i]; __syncthreads(); y[i] = s[63 - t]; s[t] = 0;"},
+    {"block_before", " of shared memory", "__shared__ float s[64]; if (blockIdx.x == 0) s[t] = x[i]; __syncthreads(); if (blockIdx.x == 1) y[i] = s[0]; else y[i] = s[t];"},
+    {"out_of_array", "an index outside of its array", "__shared__ float s[64]; s[t] = 0; __syncthreads(); y[i] = s[t + (int)x[i] + 1];"},
+    {"large", "a product that overflows", "int k = 1 << 30; y[i] = (float)(k * (4 + (int)x[i]));"},
+    {"some_leave", "threads wait at a barrier that others have left the kernel without", "if (t == 5) return; __syncthreads(); y[i] = 0;"},
+    {"two_barriers", "threads wait at different barriers", "if (t < 32) { __syncthreads(); } else {\n __syncthreads(); }\n y[i] = 0;"},
+    {"half_a_warp", "threads wait for others of their warp that do not come", "if (t % 32 < 16) y[i] = __shfl_xor_sync(0xffffffffu, x[i], 1);"},
+    {"out_of_mask", "a shuffle reads lane 16, which its mask leaves out", "if (t % 32 < 16) y[i] = __shfl_xor_sync(0xffffu, x[i], 16);"},
+    {"whole_warp", "", "y[i] = __shfl_xor_sync(0xffffffffu, x[i], 31);"},
+    {"asked", "", "COPY ASKED WAITED y[i] = s[t];"},
+    {"not_waited", "a read of what nobody has written", "COPY ASKED y[i] = s[t];"},
+    {"not_asked", "a read of what nobody has written", "COPY WAITED y[i] = s[t];"},
+    {"of_another", " of shared memory", "COPY ASKED WAITED y[i] = s[63 - t];"},
+    {"under_copy", " of shared memory", "COPY ASKED WAITED __syncthreads(); y[i] = s[63 - t]; AGAIN ASKED"},
+    {"copy_of_odd", "cp.async of a part, or from an address that is not aligned", "__shared__ float s[256]; if (t < 32) asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" :: \"l\"(&s[2 * t]), \"l\"(x + 1), \"n\"(8), \"r\"(8) : \"memory\"); y[i] = 0;"},
+};
+
+std::string replaced(std::string text, const std::string& word, const std::string& by) {
+  for (std::size_t at; (at = text.find(word)) != std::string::npos;) text.replace(at, word.size(), by);
+  return text;
+}
+
+codegen::Package package() {
+  codegen::Package p;
+  std::string text;
+  for (const Kernel& k : kernels) text += std::string("extern \"C\" __global__ void __launch_bounds__(64) ") + k.name + "(const float* x, float* y) { const int t = threadIdx.x, i = 64 * blockIdx.x + t; " + k.body + " }\n";
+  const std::string copy = "asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" :: \"l\"(&s[t]), \"l\"(x + i), \"n\"(4), \"r\"(4) : \"memory\");";
+  text = replaced(replaced(text, "COPY", "__shared__ float s[64]; " + copy), "AGAIN", copy);
+  text = replaced(replaced(text, "ASKED", "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"), "WAITED", "asm volatile(\"cp.async.wait_group %0;\" :: \"n\"(0) : \"memory\");");
+  p.form = codegen::Package::Code::Cubins;
+  p.code = {runtime::compile_cuda(text, "sm_90a").cubin};
+  p.buffers = {{1024, 0}, {1024, 0}};
+  return p;
+}
+
+std::string fault_of(const auto& work) {
+  try {
+    work();
+  } catch (const runtime::RuntimeError& e) {
+    return e.diagnostic.message;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("what a kernel does wrong is found and named with its line, and the next one runs") {
+  const auto device = runtime::open_device("cuda");
+  codegen::Package p = package();
+  for (const Kernel& k : kernels) {
+    const std::string name = k.name;
+    CAPTURE(name);
+    p.launches = {{k.name, {0, 1}, 0, {2, 1, 1}, 64}};
+    const auto loaded = device->load(p);
+    const std::vector<Memory> memory = {device->allocate(1024), device->allocate(1024)};
+    const std::vector<float> zeros(256);
+    device->copy_in(memory[0], zeros.data(), 1024);
+    const std::string said = fault_of([&] { device->run(*loaded, memory), device->wait(); });
+    if (!*k.says) CHECK(said.empty());
+    CHECK_MESSAGE(said.find(k.says) != std::string::npos, said);
+    if (*k.says) CHECK_MESSAGE(said.find(std::string("kernel ") + k.name) != std::string::npos, said);
+    if (*k.says) CHECK_MESSAGE(said.find(", line ") != std::string::npos, said);
+  }
+}
+
+TEST_CASE("launches that a device refuses, and memory that nobody has written") {
+  const auto device = runtime::open_device("cuda");
+  codegen::Package p = package();
+  const auto said = [&](codegen::Launch launch) {
+    p.launches = {std::move(launch)};
+    const auto loaded = device->load(p);
+    const std::vector<Memory> memory = {device->allocate(1024), device->allocate(1024)};
+    return fault_of([&] { device->run(*loaded, memory), device->wait(); });
+  };
+  CHECK(said({"own", {0, 1}, 0, {2, 1, 1}, 128}).find("__launch_bounds__") != std::string::npos);
+  CHECK(said({"own", {0, 1}, 0, {2, 70000, 1}, 64}).find("a grid or a block that there is not") != std::string::npos);
+  CHECK(said({"own", {0, 1}, 0, {2, 1, 1}, 64, 64, 64}).find("a kernel that has none") != std::string::npos);
+  CHECK(said({"own", {0, 1}, 0, {2, 1, 1}, 64}).find("a read of what nobody has written, at byte 0 of argument 0") != std::string::npos);
+  const Memory memory = device->allocate(64);
+  char bytes[64];
+  CHECK(fault_of([&] { device->copy_out(bytes, memory, 64); }).find("nobody has written") != std::string::npos);
+}
+
+TEST_CASE("launches as a graph, in one memory and another, give what they give one by one") {
+  const char* const chain = "function f(A[M, K], B[K, K]) -> (C) { S[i, j: M, K] = +(A[i, k] * B[k, j]); T[i, j: M, K] = +(S[i, k] * B[k, j]); U[i, j: M, K] = +(T[i, k] * B[k, j]); C[i, j: M, K] = +(U[i, k] * B[k, j]); }";
+  lang::Diagnostics diagnostics;
+  const auto file = lang::parse({"chain.tile", chain}, diagnostics);
+  codegen::Request request;
+  request.sizes = {{"M", 20}, {"K", 30}};
+  request.target = *codegen::target_named("cuda:sm_90a");
+  const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
+  REQUIRE(stages);
+  REQUIRE(stages->lowered->steps.size() >= 4);
+  const auto module = runtime::load_device(runtime::assemble(*stages->lowered, request.target));
+  const auto device = runtime::open_device("cuda:sm_90a");
+  std::vector<std::vector<float>> results;
+  const std::vector<Memory> workspaces = {device->allocate(module->device_workspace()), device->allocate(module->device_workspace())};
+  for (int call = 0; call < 4; ++call) {
+    std::vector<Memory> memory;
+    std::vector<void*> in;
+    for (const auto& port : module->inputs) {
+      std::vector<float> host(static_cast<std::size_t>(port.shape[0] * port.shape[1]));
+      for (std::size_t k = 0; k < host.size(); ++k) host[k] = static_cast<float>(k % 7) - 3;
+      memory.push_back(device->allocate(static_cast<std::int64_t>(4 * host.size())));
+      device->copy_in(memory.back(), host.data(), static_cast<std::int64_t>(4 * host.size()));
+      in.push_back(memory.back().get());
+    }
+    const Memory to = device->allocate(20 * 30 * 4);
+    void* out[] = {to.get()};
+    module->run_on(in.data(), out, workspaces[static_cast<std::size_t>(call % 2)].get(), nullptr);
+    results.emplace_back(600);
+    device->copy_out(results.back().data(), to, 2400);
+    CHECK(results.back() == results.front());
+    CHECK(results.back()[31] != 0);
+  }
+}
+
+}  // namespace tilec
