@@ -196,9 +196,14 @@ template <class T, class C, unsigned N, C (*value)(T)> void multiply_shared(cons
     std::memcpy(&one, in_shared(at, of, transposed, x, y, sizeof(T)), sizeof(T));
     return value(one);
   };
-  for (unsigned r = 0; r < N / 2; ++r)
-    for (unsigned y = 0; y < k; ++y)
-      *static_cast<C*>(p.c[r]) += element(p.a, p.of_a, p.a_transposed, 16 * w + g + 8 * (r / 2 % 2), y) * element(p.b, p.of_b, p.b_transposed, r / 4 * 8 + 2 * t + r % 2, y);
+  C a[2][k], b[k];
+  for (unsigned h = 0; h < 2; ++h)
+    for (unsigned y = 0; y < k; ++y) a[h][y] = element(p.a, p.of_a, p.a_transposed, 16 * w + g + 8 * h, y);
+  for (unsigned column = 0; column < N / 4; ++column) {
+    for (unsigned y = 0; y < k; ++y) b[y] = element(p.b, p.of_b, p.b_transposed, column / 2 * 8 + 2 * t + column % 2, y);
+    for (unsigned h = 0; h < 2; ++h)
+      for (unsigned y = 0; y < k; ++y) *static_cast<C*>(p.c[column / 2 * 4 + 2 * h + column % 2]) += a[h][y] * b[y];
+  }
 }
 
 // In some blocks it is done at once, when what it reads must be there; in others when it is waited for, until when that must stay.
