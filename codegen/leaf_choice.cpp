@@ -976,8 +976,9 @@ std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program
   return tile_bytes(program, nest, leaf) <= target.shared_bytes ? std::optional(leaf) : std::nullopt;
 }
 
-// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take. A warp of 64 x 64 reads so little
-// of shared memory for each product that the tensor cores decide; smaller ones wait for it, and small tiles read more of memory.
+// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all tiles read of the second
+// cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64 reads so little of shared memory for each product that the tensor cores decide; smaller ones
+// wait for it.
 std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const Facts& f, int node, const Target& target) {
   if (target.family != Target::Family::Cuda) return std::nullopt;
   std::int64_t threads = 0;
@@ -1005,8 +1006,10 @@ std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const 
       leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m};
       if (tile.blocks * shared_bytes_of(*leaf) > target.shared_bytes) continue;
       const auto height = static_cast<double>(tile.rows * tile.warps_m), width = static_cast<double>(tile.columns * tile.warps_n);
-      const double turns = std::ceil(batches * std::ceil(rows / height) * std::ceil(extent_of(leaf->n) / width) / target.multiprocessors);
-      const double cost = turns * height * width / tile.rate * std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn);
+      const double tiles = batches * std::ceil(rows / height) * std::ceil(extent_of(leaf->n) / width), each = static_cast<double>(bytes);
+      const double multiplied = std::ceil(tiles / target.multiprocessors) * height * width / (tile.rate * model::threads::matrix_rate / each);
+      const double read = tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
+      const double cost = (std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read)) * std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn);
       if (!best || cost < least) best = *leaf, least = cost;
       return;
     }
