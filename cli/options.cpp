@@ -48,7 +48,7 @@ Examples:
 Commands: check  run  bench  compare  tune  build  grad  test  explain  report  fmt  targets  stages  cache  lsp  completion   `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
 Stages:   {}
-Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  reference
+Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  cuda:math=tf32  reference
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 

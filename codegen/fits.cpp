@@ -180,7 +180,7 @@ class LeafFit {
 
   Misfit sizes() const {
     if (leaf_.lanes > 1 && !has_threads(target_) && (!std::has_single_bit(static_cast<std::uint64_t>(leaf_.lanes)) || leaf_.lanes > most_lanes)) return fmt::format("{} lanes are no power of two up to {}", leaf_.lanes, most_lanes);
-    if (leaf_.rows > most_rows || leaf_.vectors > most_vectors || leaf_.rows * leaf_.vectors > most_accumulators) return fmt::format("a block of {}x{} is beyond {}x{} or {} accumulators", leaf_.rows, leaf_.vectors, most_rows, most_vectors, most_accumulators);
+    if (leaf_.rows > most_rows || leaf_.vectors > (cores_ ? most_products : most_vectors) || leaf_.rows * leaf_.vectors > most_accumulators) return fmt::format("a block of {}x{} is beyond {}x{} or {} accumulators", leaf_.rows, leaf_.vectors, most_rows, most_vectors, most_accumulators);
     if (leaf_.n.empty() && !has_threads(target_) && (leaf_.lanes > 1 || leaf_.vectors > 1)) return std::string("without an index `n` there is one lane and one vector");
     if (leaf_.m().empty() && leaf_.rows > 1 && !leaf_.is<forms::Scan>()) return std::string("without an index `m` a block has one row");
     if (blocked() && !leaf_.is<forms::Reduce>() && share_a_row(leaf_.m(), leaf_.n)) return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", leaf_.m(), leaf_.n);
@@ -234,11 +234,16 @@ class LeafFit {
   Misfit on_tensor_cores() const {
     const MatrixInstruction* i = matrix_instruction(cores_->instruction);
     if (!i) return fmt::format("`{}` is no instruction of tensor cores", cores_->instruction);
-    if (target_.capability < i->capability) return fmt::format("`{}` runs on CUDA from sm_{} on", i->name, i->capability);
+    if (!has_instruction(target_, *i)) return i->only ? fmt::format("`{}` runs on {} alone", i->name, i->only) : fmt::format("`{}` runs on CUDA from sm_{} on", i->name, i->capability);
     if (!group_.loops.empty() || group_.body.size() != 1) return std::string("a leaf on tensor cores stands alone, without loops");
-    if (!blocked() || instruction_of(plan_.program, nest_, leaf_.m(), leaf_.n, leaf_.k) != i) return fmt::format("`{}` is no sum of products of two reads that `{}` multiplies, one along `m` and one along `n`", name(), i->name);
+    if (!blocked() || !multiplies(*i, plan_.program, nest_, leaf_.all_of_m(), leaf_.n, leaf_.k, true)) return fmt::format("`{}` is no sum of products of two reads that `{}` multiplies, one along `m` and one along `n`", name(), i->name);
+    if (!multiplies(*i, plan_.program, nest_, leaf_.all_of_m(), leaf_.n, leaf_.k, target_.tf32)) return fmt::format("`{}` rounds f32 to tf32, which a target with `math=tf32` allows", i->name);
     if (cores_->depth > most_depth || cores_->buffers > most_buffers || std::max(cores_->warps_m, cores_->warps_n) > most_warps) return fmt::format("a block has {} of the reduction in {} buffers and {} warps a side at most", most_depth, most_buffers, most_warps);
-    if (leaf_.lanes != 32 || cores_->threads() != group_.threads) return fmt::format("{}x{} warps of 32 lanes are not the {} threads of a block", cores_->warps_m, cores_->warps_n, group_.threads);
+    if (leaf_.lanes != i->threads() || cores_->threads() != group_.threads) return fmt::format("{}x{} times {} lanes are not the {} threads of a block", cores_->warps_m, cores_->warps_n, i->threads(), group_.threads);
+    if (i->from_shared()) {
+      if (leaf_.vectors % 8 || leaf_.vectors > 32 || leaf_.rows * leaf_.vectors > most_products) return fmt::format("four warps have 64, 128, 192 or 256 columns, and {} products of 8 at most", most_products);
+      if (cores_->depth * lang::bytes(i->operand) % 128 || cores_->buffers < 3) return std::string("a turn has whole lines of 128 bytes of the reduction, and there are three buffers at least");
+    }
     if (leaf_.vectors % 2 || leaf_.rows * leaf_.vectors > most_products) return fmt::format("a warp has {} products of two instructions side by side at most, and no odd number along `n`", most_products / 2);
     if (cores_->depth % i->k) return fmt::format("{} of the reduction are no multiple of the {} that `{}` multiplies", cores_->depth, i->k, i->name);
     if (cores_->buffers < 2 || shared_bytes_of(leaf_) > target_.shared_bytes) return fmt::format("{} buffers take {} bytes of shared memory: two at least, and {} bytes at most", cores_->buffers, shared_bytes_of(leaf_), target_.shared_bytes);

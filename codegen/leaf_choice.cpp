@@ -1014,39 +1014,46 @@ std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program
   return tile_bytes(program, nest, leaf) <= target.shared_bytes ? std::optional(leaf) : std::nullopt;
 }
 
-// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take. A warp of 64 x 64 reads so little
-// of shared memory for each product that the tensor cores decide; smaller ones wait for it, and small tiles read more of memory.
+// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all tiles read of the second
+// cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64 reads so little of shared memory for each product that the tensor cores decide; smaller ones
+// wait for it.
 std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const Facts& f, int node, const Target& target) {
-  if (target.capability < 80) return std::nullopt;
+  if (target.family != Target::Family::Cuda) return std::nullopt;
   std::int64_t threads = 0;
   auto leaf = staged_leaf(f, node, target, threads);
   if (!leaf) return std::nullopt;
-  // The longest of m; the others go around it.
-  std::vector<std::string> rows = leaf->all_of_m();
-  const auto longest = std::ranges::max_element(rows, {}, [&](const std::string& index) { return f.extent[*f.nest.dim(index)]; });
-  leaf->set_m(*longest);
-  rows.erase(longest);
-  leaf->outer.insert(leaf->outer.end(), rows.begin(), rows.end());
-  const MatrixInstruction* i = instruction_of(program, f.nest, leaf->m(), leaf->n, leaf->k);
-  if (!i || target.capability < i->capability) return std::nullopt;
-  double batches = 1;
-  for (const std::string& index : leaf->outer) batches *= static_cast<double>(f.extent[*f.nest.dim(index)]);
-  const auto tiles = [&](const std::string& index, std::int64_t side) { return static_cast<double>((f.extent[*f.nest.dim(index)] + side - 1) / side); };
-  const std::string m = leaf->m();
-  const std::int64_t all_depth = (f.extent[staging_of(f.nest, {m}, leaf->n, leaf->k)->depth] + i->k - 1) / i->k * i->k;
+  std::vector<std::string> m = leaf->all_of_m();
+  const auto extent_of = [&](const std::string& index) { return static_cast<double>(f.extent[*f.nest.dim(index)]); };
+  double batches = 1, rows = 1;
+  for (const std::string& index : leaf->outer) batches *= extent_of(index);
+  for (const std::string& index : m) rows *= extent_of(index);
+  const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, leaf->n, leaf->k)->depth]);
+  std::vector<const MatrixInstruction*> instructions;
+  for (const MatrixInstruction& i : matrix_instructions())
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, leaf->n, leaf->k, target.tf32)) instructions.push_back(&i);
+  const std::string last = m.back();
+  m.pop_back();
   std::optional<Compute> best;
   double least = 0;
-  for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles) {
-    leaf->rows = tile.rows / i->m, leaf->vectors = tile.columns / i->n, leaf->lanes = model::threads::warp;
-    const bool held = std::ranges::any_of(model::threads::matrix_stages, [&](const model::threads::MatrixStages& stages) {
-      leaf->form = forms::TensorCores{m, i->name, std::min(all_depth, stages.depth_bytes / lang::bytes(i->operand)), tile.warps_m, tile.warps_n, stages.buffers};
-      return tile.blocks * shared_bytes_of(*leaf) <= target.shared_bytes;
-    });
-    if (!held) continue;
-    const std::int64_t height = tile.rows * tile.warps_m, width = tile.columns * tile.warps_n;
-    const double turns = std::ceil(batches * tiles(m, height) * tiles(leaf->n, width) / target.multiprocessors), cost = turns * static_cast<double>(height * width) / tile.rate;
-    if (!best || cost < least) best = *leaf, least = cost;
-  }
+  const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
+    leaf->rows = tile.rows / i.m, leaf->vectors = tile.columns / i.n, leaf->lanes = i.threads();
+    const std::int64_t bytes = lang::bytes(i.operand), all = static_cast<std::int64_t>(std::ceil(depth / static_cast<double>(i.k))) * i.k;
+    for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
+      if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;  // its rows are whole lines
+      const std::int64_t turn = i.from_shared() ? stages.depth_bytes / bytes : std::min(all, stages.depth_bytes / bytes);
+      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m};
+      if (tile.blocks * shared_bytes_of(*leaf) > target.shared_bytes) continue;
+      const auto height = static_cast<double>(tile.rows * tile.warps_m), width = static_cast<double>(tile.columns * tile.warps_n);
+      const double tiles = batches * std::ceil(rows / height) * std::ceil(extent_of(leaf->n) / width), each = static_cast<double>(bytes);
+      const double multiplied = std::ceil(tiles / target.multiprocessors) * height * width / (tile.rate * model::threads::matrix_rate / each);
+      const double read = tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
+      const double cost = (std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read)) * std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn);
+      if (!best || cost < least) best = *leaf, least = cost;
+      return;
+    }
+  };
+  for (const MatrixInstruction* i : instructions)
+    for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles) if (tile.warps == i->warps) weigh(*i, tile);
   return best;
 }
 

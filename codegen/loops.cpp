@@ -243,6 +243,12 @@ class Printer {
   }
   static std::string simple(const Commit&) { return "commit"; }
   static std::string simple(const Fragment& x) { return fmt::format("fragment {}[{}] = {}{}[{}]", x.name, x.first, x.transposed ? "transposed " : "", x.view, print(x.offset)); }
+  static std::string simple(const MultiplyShared& x) {
+    std::string text = fmt::format("multiply {} {} columns {} += {}{} {}{}", x.instruction->name, x.c, x.columns, x.a.transposed ? "transposed " : "", x.a.view, x.b.transposed ? "transposed " : "", x.b.view);
+    for (const SharedProduct& p : x.products) text += fmt::format(", [{}] [{}] [{}]", p.at_c, print(p.a), print(p.b));
+    return text;
+  }
+  static std::string simple(const Await& x) { return fmt::format("await {} but {}", x.c, x.pending); }
   static std::string simple(const Multiply& x) { return fmt::format("multiply {} {}[{}] += {}[{}] {}[{}]", x.instruction->name, x.c, x.at_c, x.a, x.at_a, x.b, x.at_b); }
   static std::string simple(const CallStmt& x) {
     return fmt::format("call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
@@ -462,7 +468,7 @@ class Verifier {
   void statement(const Fragment& x, Inside inside) {
     i64(x.offset);
     const Memory_& array = memory(x.name);
-    require(!inside.vector && array.is_register && array.type == DType::U32 && x.first >= 0 && x.first + 4 <= array.count, "`{}` has no four registers for a fragment from {} on", x.name, x.first);
+    require(!inside.vector && array.is_register && (array.type == DType::U32 || array.type == DType::F32) && x.first >= 0 && x.first + 4 <= array.count, "`{}` has no four registers for a fragment from {} on", x.name, x.first);
     require(!memory(x.view).is_register, "a fragment of the register array `{}`", x.view);
     require(!x.transposed || lang::bytes(memory(x.view).type) == 2, "`{}` is transposed, whose elements have no 16 bits", x.view);
   }
@@ -474,9 +480,22 @@ class Verifier {
       require(!inside.vector && array.is_register && array.type == type && first >= 0 && first + count <= array.count, "`{}` has no {} registers from {} on for {}", name, count, first, i.name);
     };
     holds(x.c, x.at_c, i.registers_of_c(), i.accumulator);
-    holds(x.a, x.at_a, i.registers_of_a(), DType::U32);
-    holds(x.b, x.at_b, i.registers_of_b(), DType::U32);
+    holds(x.a, x.at_a, i.registers_of_a(), i.fragment());
+    holds(x.b, x.at_b, i.registers_of_b(), i.fragment());
   }
+
+  void statement(const MultiplyShared& x, Inside inside) {
+    const MatrixInstruction& i = *x.instruction;
+    const Memory_ &c = memory(x.c), &a = memory(x.a.view), &b = memory(x.b.view);
+    require(!inside.vector && c.is_register && c.type == i.accumulator && !a.is_register && !b.is_register && a.type == i.operand && b.type == i.operand, "{} of `{}` and `{}` into `{}`", i.name, x.a.view, x.b.view, x.c);
+    require(x.columns > 0 && x.columns % i.n == 0, "{} columns of {}", x.columns, i.name);
+    for (const SharedProduct& p : x.products) {
+      i64(p.a), i64(p.b);
+      require(p.at_c >= 0 && p.at_c + x.columns / i.n * i.registers_of_c() <= c.count, "`{}` has no registers from {} on for {}", x.c, p.at_c, i.name);
+    }
+  }
+
+  void statement(const Await& x, Inside inside) { require(!inside.vector && memory(x.c).is_register, "`{}` is awaited", x.c); }
 
   void statement(const CallStmt& x, Inside inside) {
     require(!inside.vector, "a call of `{}` inside a vector loop", x.function);

@@ -16,8 +16,9 @@
 //  6. Views alias only if they have one base.
 //  7. A Transpose stands inside Vector, under no mask, and its array has as many registers as there are lanes. A FoldRows and
 //     an Interleave too, and their arrays have as many registers at most.
-//  8. Fragments are Register arrays of u32 (tensor_cores.h): a Fragment and a Multiply are steps of a whole warp, in control flow that
-//     is the same for all its threads. What a Copy brings is read behind a Barrier that waits for its group.
+//  8. Fragments are Register arrays of u32, or of f32 that are to be rounded (tensor_cores.h): a Fragment and a Multiply are steps of a
+//     whole warp, in control flow that is the same for all its threads. What a Copy brings is read behind a Barrier that waits for its
+//     group. A MultiplyShared is a step of four warps: what it reads stays, and nobody touches its sums, until an Await waits for it.
 //  9. Arithmetic follows language.md L13 and is typed: an Apply of integer type wraps in it. f16 and bf16 appear only as the type
 //     of a Load, of a Cast and of the value of a Store; arithmetic is done in f32. Index arithmetic (i64) never overflows.
 #pragma once
@@ -94,7 +95,11 @@ struct Copy { std::string to; Expr at; std::string from; Expr offset, there; std
 struct Commit {};                                      // the Copies since the Commit before it are a group
 struct Fragment { std::string name; std::int64_t first = 0; std::string view; Expr offset; bool transposed = false; };  // registers first .. first + 3: of four matrices of 8 rows of 16 bytes, the row at `offset` of thread 8 q + r being row r of the q-th
 struct Multiply { const MatrixInstruction* instruction; std::string c; std::int64_t at_c; std::string a; std::int64_t at_a; std::string b; std::int64_t at_b; };  // c += a b
-struct Stmt { std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt, Copy, Commit, Fragment, Multiply> node; };
+struct SharedMatrix { std::string view; bool transposed = false; std::int64_t panel = 16; };  // rows of 128 bytes along k, or, transposed, along m or n, where the next 128 bytes lie `panel` bytes on
+struct SharedProduct { std::int64_t at_c; Expr a, b; };
+struct MultiplyShared { const MatrixInstruction* instruction; std::string c; std::int64_t columns; SharedMatrix a, b; std::vector<SharedProduct> products; };  // a group: c += a b for each, of so many columns, asynchronously
+struct Await { int pending = 0; std::string c; };      // the groups of MultiplyShared but the newest `pending`; behind one for all of them, c is read
+struct Stmt { std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt, Copy, Commit, Fragment, Multiply, MultiplyShared, Await> node; };
 
 enum class Direction { In, Out, InOut };
 struct ViewParameter { std::string name; DType type; Direction direction = Direction::In; int alignment = 0; };  // bytes; 0: the element's

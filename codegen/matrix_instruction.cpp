@@ -8,29 +8,31 @@ namespace {
 
 using lang::DType;
 
-// PTX ISA, "Multiply-and-accumulate instruction: mma". f32 operands are none of them: TF32 would drop 13 of their bits.
+// PTX ISA, "Multiply-and-accumulate instruction: mma" and "Asynchronous multiply-and-accumulate instruction: wgmma.mma_async". TF32 is f32
+// with the 10 bits that an f16 has behind the point.
 constexpr MatrixInstruction table[] = {
     {"m16n8k16.f16", "m16n8k16", DType::F16, DType::F32, 16, 8, 16, 80},
     {"m16n8k16.bf16", "m16n8k16", DType::BF16, DType::F32, 16, 8, 16, 80},
+    {"m16n8k8.tf32", "m16n8k8", DType::F32, DType::F32, 16, 8, 8, 80},
     {"m16n8k32.i8", "m16n8k32", DType::I8, DType::I32, 16, 8, 32, 80},
     {"m16n8k32.u8", "m16n8k32", DType::U8, DType::I32, 16, 8, 32, 80},
+    {"m64n8k16.f16", "m64n{}k16", DType::F16, DType::F32, 64, 8, 16, 90, 4, "sm_90a"},
+    {"m64n8k16.bf16", "m64n{}k16", DType::BF16, DType::F32, 64, 8, 16, 90, 4, "sm_90a"},
+    {"m64n8k32.i8", "m64n{}k32", DType::I8, DType::I32, 64, 8, 32, 90, 4, "sm_90a"},
+    {"m64n8k32.u8", "m64n{}k32", DType::U8, DType::I32, 64, 8, 32, 90, 4, "sm_90a"},
 };
-
-const MatrixInstruction* first_that(const auto& holds) {
-  const auto* found = std::find_if(std::begin(table), std::end(table), holds);
-  return found == std::end(table) ? nullptr : found;
-}
 
 }  // namespace
 
 std::span<const MatrixInstruction> matrix_instructions() { return table; }
 
-const MatrixInstruction* matrix_instruction(DType operand, DType accumulator) {
-  return first_that([&](const MatrixInstruction& i) { return i.operand == operand && i.accumulator == accumulator; });
+const MatrixInstruction* matrix_instruction(std::string_view name) {
+  const auto* found = std::find_if(std::begin(table), std::end(table), [&](const MatrixInstruction& i) { return name == i.name; });
+  return found == std::end(table) ? nullptr : found;
 }
 
-const MatrixInstruction* matrix_instruction(std::string_view name) {
-  return first_that([&](const MatrixInstruction& i) { return name == i.name; });
+bool has_instruction(const Target& target, const MatrixInstruction& instruction) {
+  return target.capability >= instruction.capability && (!instruction.only || target.arch == instruction.only);
 }
 
 }  // namespace tilec::codegen

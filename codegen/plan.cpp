@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "codegen/matrix_instruction.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/tile.h"
@@ -199,8 +200,7 @@ class LeafReader {
     plain.m = leaf_.m();
     if (!leaf_.is<forms::Contract>()) unfit(fmt::format("`{}` belongs to `contract`", cores_ ? "mma" : "stage"));
     else if (*leaf_.as<forms::Contract>() != plain || !leaf_.ahead.empty()) unfit("a staged leaf has one form only");
-    else if (cores_ && !outside_.empty()) unfit("`m` is one index on tensor cores");
-    else if (cores_) cores_->m = plain.m, cores_->depth = depth_, leaf_.form = *cores_;
+    else if (cores_) cores_->m = plain.m, cores_->depth = depth_, cores_->outside = outside_, leaf_.form = *cores_;
     else leaf_.form = forms::Staged{plain.m, depth_, outside_};
   }
 
@@ -317,9 +317,21 @@ const std::string& Compute::m() const {
 
 std::vector<std::string> Compute::all_of_m() const {
   const auto* staged = as<forms::Staged>();
-  std::vector<std::string> all = staged ? staged->outside : std::vector<std::string>();
+  const auto* cores = as<forms::TensorCores>();
+  std::vector<std::string> all = staged ? staged->outside : cores ? cores->outside : std::vector<std::string>();
   if (!m().empty()) all.push_back(m());
   return all;
+}
+
+std::int64_t forms::TensorCores::threads() const {
+  const MatrixInstruction* known = matrix_instruction(instruction);
+  return (known ? known->threads() : 0) * warps_m * warps_n;
+}
+
+// What a turn multiplies asynchronously is read until the next turn waits for it.
+std::int64_t forms::TensorCores::ahead() const {
+  const MatrixInstruction* known = matrix_instruction(instruction);
+  return buffers - (known && known->from_shared() ? 2 : 1);
 }
 
 bool Compute::set_streams() {

@@ -59,15 +59,17 @@ struct Staged {
   std::vector<std::string> outside = {};               // output dimensions that are one with m, around it
   bool operator==(const Staged&) const = default;
 };
-// cuda: a Contract on tensor cores (tensor_cores.h). `lanes` are a warp's threads, `rows` x `vectors` the results of the instruction that a
-// warp has, and `warps_m` x `warps_n` warps are a block.
+// cuda: a Contract on tensor cores (tensor_cores.h). `lanes` are the threads of the instruction, a warp's or those of four warps; `rows` x
+// `vectors` of its results are theirs, and `warps_m` x `warps_n` times so many a block.
 struct TensorCores {
   static constexpr const char* word = "contract";
   std::string m, instruction;                          // its name in matrix_instruction.h
   std::int64_t depth = 0;                              // of the reduction a turn
   std::int64_t warps_m = 1, warps_n = 1;
   std::int64_t buffers = 2;                            // turns whose operands shared memory holds
-  std::int64_t threads() const { return 32 * warps_m * warps_n; }
+  std::vector<std::string> outside = {};               // as of a staged leaf
+  std::int64_t threads() const;                        // of a block
+  std::int64_t ahead() const;                          // turns, that operands are copied before they are multiplied
   bool operator==(const TensorCores&) const = default;
 };
 // Lanes over the reduction dimension n: `rows` of m a time, which are folded together, or one output element.

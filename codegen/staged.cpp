@@ -6,8 +6,7 @@
 #include <numeric>
 
 #include "codegen/scalar.h"
-#include "lang/diagnostic.h"
-#include "poly/exact.h"
+#include "codegen/staged_block.h"
 
 namespace tilec::codegen {
 
@@ -18,10 +17,6 @@ using lang::InternalError;
 constexpr std::int64_t widest = 16;                    // bytes of an access
 constexpr std::int64_t neighbours = 4;                 // elements of an access, at most
 constexpr std::int64_t warp_rows = 8, warp_columns = 4;  // threads of a warp: with 4x4 elements each, its accesses to either copy are of different banks
-
-Expr i64(std::int64_t value) { return Expr(value); }
-Expr quotient(const Expr& a, std::int64_t b) { return b == 1 ? a : Expr(Operation{Op::Div, {a, i64(b)}, DType::I64}); }
-Expr remainder(const Expr& a, std::int64_t b) { return b == 1 ? i64(0) : Expr(Operation{Op::Mod, {a, i64(b)}, DType::I64}); }
 
 // Calls f for every read of `e`; false when there is an Index node, whose value staging does not carry.
 bool each_read(const poly::Expr& e, const std::function<void(int)>& f) {
@@ -70,21 +65,14 @@ struct Copy {
   bool partial = false;                                // not all threads have the last piece
 };
 
-class Staged {
+class Staged : StagedBlock {
  public:
   Staged(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t threads)
-      : nest_(nest), leaf_(leaf), storage_(storage), names_(names), points_(nest), threads_(threads), type_(compute_type(nest.value->type())) {
-    const auto roles = staging_of(nest, leaf.all_of_m(), leaf.n, leaf.k);
-    if (!roles) throw InternalError("the plan stages a statement that is no contraction of two factors");
-    roles_ = *roles;
-    height_ = threads / leaf.lanes * leaf.rows;
-    width_ = leaf.lanes * leaf.vectors;
-  }
+      : StagedBlock(nest, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows, leaf.lanes * leaf.vectors), threads_(threads) {}
 
   Body spell() {
     block_ = names_.fresh("p");
     Body body = coordinates();
-    range_ = points_.bounds(roles_.depth);
     Copy a{roles_.by_m, roles_.m, true}, b{roles_.by_n, {roles_.n}, false};
     describe(a, height_, "As"), describe(b, width_, "Bs");
     for (const Copy* copy : {&a, &b}) body.push_back(stmt(Allocate{copy->shared, type_, 2 * depth_ * copy->pitch, Memory::Shared}));
@@ -94,59 +82,6 @@ class Staged {
   }
 
  private:
-  std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
-  std::int64_t extent(const std::vector<std::size_t>& dims) const {
-    return std::accumulate(dims.begin(), dims.end(), poly::Exact(1), [&](poly::Exact product, std::size_t d) { return product * extent(d); }).get();
-  }
-
-  // A name for a value, unless it is one.
-  Expr let(Body& body, const std::string& stem, const Expr& value) {
-    if (value.as<Constant>() || value.as<Variable>()) return value;
-    const std::string name = names_.fresh(stem);
-    body.push_back(stmt(Let{name, value}));
-    return Variable{name, value.type()};
-  }
-
-  // p → the values of the outer dimensions, m0 and n0 of this block; n fastest.
-  Body coordinates() {
-    Body body;
-    Expr rest = var(block_);
-    blocks_ = 1;
-    const auto digit = [&](const std::string& stem, std::int64_t count, std::int64_t step) {
-      const Expr value = let(body, stem, remainder(rest, count) * i64(step));
-      rest = quotient(rest, count);
-      blocks_ = (poly::Exact(blocks_) * count).get();
-      return value;
-    };
-    n0_ = digit(leaf_.n + "_0", (extent(roles_.n) + width_ - 1) / width_, width_);
-    m0_ = digit(leaf_.m() + "_0", (extent(roles_.m) + height_ - 1) / height_, height_);
-    for (std::size_t o = leaf_.outer.size(); o-- > 0;) {
-      const std::size_t d = *nest_.dim(leaf_.outer[o]);
-      points_.fix(d, digit(leaf_.outer[o], extent(d), 1));
-    }
-    return body;
-  }
-
-  // The part of a form that these dimensions have.
-  static Expr part(const Form& form, const std::vector<std::size_t>& dims, const std::vector<Expr>& at) {
-    Expr sum = i64(0);
-    for (std::size_t d = 0; d < dims.size(); ++d) sum = sum + at[d] * i64(form.coefficients[dims[d]]);
-    return sum;
-  }
-
-  // A value of m as one of each of its dimensions.
-  std::vector<Expr> digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value) {
-    std::vector<Expr> at(dims.size(), value);
-    for (std::size_t d = dims.size(); d-- > 1;) {
-      const std::string& stem = nest_.dims[dims[d]].name;
-      const Expr rest = let(body, stem, at[d]);
-      at[d] = let(body, stem, remainder(rest, extent(dims[d])));
-      at[d - 1] = quotient(rest, extent(dims[d]));
-    }
-    at[0] = let(body, nest_.dims[dims[0]].name, at[0]);
-    return at;
-  }
-
   // ---- copies
 
   // How many neighbours along d one access has.
@@ -158,10 +93,6 @@ class Staged {
     halve(access.offset.constant);
     for (std::size_t x = 0; x < nest_.dims.size(); ++x) if (x != d) halve(access.offset.coefficients[x]);
     return std::max<std::int64_t>(w, 1);
-  }
-
-  bool mentions_m(const Row& row) const {
-    return std::any_of(roles_.m.begin(), roles_.m.end(), [&](std::size_t d) { return row.form.coefficients[d] != 0; });
   }
 
   void describe(Copy& copy, std::int64_t side, const std::string& stem) {
@@ -241,30 +172,11 @@ class Staged {
   Body load(const Expr& stage, const std::optional<Expr>& more, const Copy& a, const Copy& b) {
     Body body;
     more_ = more ? std::optional(let(body, "more", *more)) : std::nullopt;
-    Expr rest = stage;
-    const Expr k0 = let(body, nest_.dims[roles_.depth].name, range_.lo + (leaf_.k.size() > 1 ? remainder_of(rest) : rest) * i64(depth_));
-    if (leaf_.k.size() > 1) {
-      rest = let(body, "tap", quotient_of(rest));
-      std::int64_t left = taps_;
-      for (std::size_t level = leaf_.k.size(); level-- > 0;) {
-        const std::size_t d = *nest_.dim(leaf_.k[level]);
-        if (d == roles_.depth) continue;
-        left /= std::max<std::int64_t>(extent(d), 1);
-        points_.fix(d, let(body, nest_.dims[d].name, left > 1 ? remainder(rest, extent(d)) : rest));
-        rest = quotient(rest, extent(d));
-      }
-    }
-    rows_.clear();
-    for (const Row& row : nest_.rows) rows_.push_back(is_asked(row) ? let(body, "row", points_.known_part(row.form)) : i64(0));
+    const Expr k0 = begin_stage(body, stage);
     for (const Copy* copy : {&a, &b}) append(body, load(*copy, k0));
-    for (const std::string& name : leaf_.k) points_.release(*nest_.dim(name));
+    end_stage();
     return body;
   }
-  bool mentions_taps(const Row& row) const {
-    return std::any_of(leaf_.k.begin(), leaf_.k.end(), [&](const std::string& name) { const std::size_t d = *nest_.dim(name); return d != roles_.depth && row.form.coefficients[d] != 0; });
-  }
-  Expr remainder_of(const Expr& stage) const { return is_const(turns_) ? remainder(stage, const_or(turns_, 1)) : Expr(Operation{Op::Mod, {stage, turns_}, DType::I64}); }
-  Expr quotient_of(const Expr& stage) const { return is_const(turns_) ? quotient(stage, const_or(turns_, 1)) : Expr(Operation{Op::Div, {stage, turns_}, DType::I64}); }
 
   Body load(const Copy& copy, const Expr& k0) {
     Body body;
@@ -279,28 +191,13 @@ class Staged {
       for (std::int64_t c = 0; c < copy.width; ++c) body.push_back(stmt(Store{copy.held, i64(slot + c), Constant{type_, 0, 0.0}}));
       Body read = accesses(copy, piece, slot, from, false);
       if (!copy.aligned.empty()) read = {stmt(If{Variable{copy.aligned, DType::Bool}, accesses(copy, piece, slot, from, true), std::move(read)})};
-      if (const auto there = takes_part(copy, piece, k0)) body.push_back(stmt(If{*there, std::move(read), {}}));
+      std::optional<Expr> all = more_;
+      if (piece.there) all = all ? both(*all, *piece.there) : *piece.there;
+      if (const auto there = takes_part(std::move(all), copy.masked, k0 + piece.k, piece.at)) body.push_back(stmt(If{*there, std::move(read), {}}));
       else append(body, std::move(read));
     }
     return body;
   }
-
-  std::optional<Expr> takes_part(const Copy& copy, const Piece& piece, const Expr& k0) const {
-    std::optional<Expr> all = more_;
-    const auto too = [&](const Expr& holds) { all = all ? both(*all, holds) : holds; };
-    if (piece.there) too(*piece.there);
-    if (ragged_) too(less(k0 + piece.k, range_.hi));
-    for (std::size_t r = 0; r < nest_.rows.size(); ++r) {
-      const Row& row = nest_.rows[r];
-      if (!is_asked(row) || (!copy.masked && mentions_m(row))) continue;
-      Expr value = rows_[r] + (k0 + piece.k) * i64(row.form.coefficients[roles_.depth]);
-      if (copy.masked) value = value + part(row.form, copy.dims, piece.at);
-      too(points_.holds(row, value));
-    }
-    return all;
-  }
-  // Rows over the staged reduction and what is fixed around the block are its range.
-  bool is_asked(const Row& row) const { return !row.form.coefficients[roles_.depth] || mentions_m(row) || mentions_taps(row); }
 
   Body accesses(const Copy& copy, const Piece& piece, std::int64_t slot, const std::map<int, Expr>& from, bool together) {
     Body body;
@@ -321,18 +218,6 @@ class Staged {
       body.push_back(stmt(Store{copy.held, i64(slot + c), convert(factor_value(copy.factor, read), type_)}));
     }
     return body;
-  }
-
-  static Expr factor_value(const poly::Expr& e, const std::function<Expr(int)>& read) {
-    return e.match([&](const poly::Number& n) { return constant_of(n); },
-                   [&](const poly::Index&) -> Expr { throw InternalError("an index value is not staged"); },
-                   [&](const poly::Read& r) { return convert(read(r.read), compute_type(r.type)); },
-                   [&](const poly::Cast& c) { return cast(factor_value(c.operand, read), c.operand, c.type); },
-                   [&](const poly::Apply& a) {
-                     std::vector<Expr> operands;
-                     for (const poly::Expr& o : a.operands) operands.push_back(factor_value(o, read));
-                     return Expr(Operation{a.op, std::move(operands), compute_type(a.type)});
-                   });
   }
 
   // From registers to the buffer that begins there.
@@ -376,21 +261,14 @@ class Staged {
     append(body, prepare(a, m0_)), append(body, prepare(b, n0_));
     append(body, stages(a, b));
     append(body, write());
-    if (lang::is_float(type_) && std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return mentions_m(row); })) append(body, again());
+    if (has_zeros()) append(body, again());
     return body;
   }
 
   // All values of the other reductions, and for each the staged one by `depth`.
   Body stages(const Copy& a, const Copy& b) {
     Body body;
-    ragged_ = !is_const(range_.lo) || !is_const(range_.hi) || (const_or(range_.hi, 0) - const_or(range_.lo, 0)) % depth_ != 0;
-    const std::string& stem = nest_.dims[roles_.depth].name;
-    range_.lo = let(body, stem + "_lo", range_.lo), range_.hi = let(body, stem + "_end", range_.hi);
-    turns_ = let(body, stem + "_n", maximum(i64(0), ceil_divide(range_.hi - range_.lo, depth_)));
-    std::vector<std::size_t> taps;
-    for (const std::string& name : leaf_.k) if (*nest_.dim(name) != roles_.depth) taps.push_back(*nest_.dim(name));
-    taps_ = extent(taps);
-    const Expr count = let(body, "stages", turns_ * i64(taps_));
+    const Expr count = count_stages(body);
     if (is_const(count) && const_or(count, 0) <= 0) return body;
     const std::string stage = names_.fresh("stage"), following = names_.fresh("next");
     const Expr next = var(following);
@@ -425,17 +303,7 @@ class Staged {
     return body;
   }
   Expr slot(std::int64_t i, std::int64_t j) const { return i64(i * leaf_.vectors + j); }
-  Expr sum(const Expr& acc, const Expr& a, const Expr& b) const {
-    if (lang::is_float(type_)) return Operation{Op::Fma, {a, b, acc}, type_};
-    return Operation{Op::Add, {acc, Operation{Op::Mul, {a, b}, type_}}, type_};
-  }
-
   // ---- the result
-
-  Expr result(const Expr& sum) const {
-    const DType target = storage_.plan.program.tensor(nest_.target.tensor).dtype;
-    return convert(convert(sum, compute_type(target)), target);
-  }
 
   Body write() {
     const Form& f = nest_.target.offset;
@@ -463,12 +331,7 @@ class Staged {
     return body;
   }
 
-  // The sum of a thread's sums is finite only if all of them are.
   Body again() {
-    Expr all = Load{acc_, i64(0), type_};
-    for (std::int64_t x = 1; x < leaf_.rows * leaf_.vectors; ++x) all = Operation{Op::Add, {all, Load{acc_, i64(x), type_}}, type_};
-    Body body;
-    all = let(body, "all", all);
     const std::int64_t rows = square(leaf_.rows), columns = square(leaf_.vectors);
     const auto each = [&](const std::string& stem, std::int64_t count, const std::function<Body(const Expr&)>& inside) { return serial(names_, stem, {i64(0), i64(count)}, inside); };
     Body elements = each("i", leaf_.rows / rows, [&](const Expr& i) {
@@ -480,67 +343,13 @@ class Staged {
         });
       });
     });
-    const Expr finite = Operation{Op::Eq, {Operation{Op::Sub, {all, all}, type_}, identity(Aggregation::Sum, type_)}, DType::Bool};
-    body.push_back(stmt(If{finite, {}, std::move(elements)}));
-    return body;
+    return unless_finite(acc_, leaf_.rows * leaf_.vectors, std::move(elements));
   }
 
-  // One element from its own points, in the order of the stages.
-  Body element(const Expr& m, const Expr& n) {
-    Body body;
-    const std::vector<Expr> at = digits(body, roles_.m, m);
-    for (std::size_t d = 0; d < at.size(); ++d) points_.fix(roles_.m[d], at[d]);
-    points_.fix(roles_.n, let(body, "n", n));
-    const std::string total = names_.fresh("sum");
-    body.push_back(stmt(Allocate{total, type_, 1, Memory::Register}));
-    body.push_back(stmt(Store{total, i64(0), identity(Aggregation::Sum, type_)}));
-    std::vector<std::size_t> order;
-    for (const std::string& name : leaf_.k) if (*nest_.dim(name) != roles_.depth) order.push_back(*nest_.dim(name));
-    order.push_back(roles_.depth);
-    Body points = through(order, 0, total);
-    if (const auto rows = points_.fixed_rows()) points = {stmt(If{*rows, std::move(points), {}})};
-    append(body, std::move(points));
-    body.push_back(stmt(Store{storage_.name(nest_.target.tensor), points_.known_part(nest_.target.offset), result(Load{total, i64(0), type_})}));
-    for (const std::size_t d : roles_.m) points_.release(d);
-    points_.release(roles_.n);
-    return {stmt(If{both(less(m, i64(extent(roles_.m))), less(n, i64(extent(roles_.n)))), std::move(body), {}})};
-  }
-
-  Body through(const std::vector<std::size_t>& order, std::size_t level, const std::string& total) {
-    if (level == order.size()) {
-      const auto read = [&](int r) {
-        const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
-        return Expr(Load{storage_.name(access.tensor), points_.known_part(access.offset), storage_.plan.program.tensor(access.tensor).dtype});
-      };
-      const Expr a = convert(factor_value(roles_.by_m, read), type_), b = convert(factor_value(roles_.by_n, read), type_);
-      return {stmt(Store{total, i64(0), sum(Load{total, i64(0), type_}, a, b)})};
-    }
-    const std::size_t d = order[level];
-    return serial(names_, nest_.dims[d].name, points_.bounds(d), [&](const Expr& value) {
-      points_.fix(d, value);
-      Body body = through(order, level + 1, total);
-      points_.release(d);
-      return body;
-    });
-  }
-
-  const Nest& nest_;
-  const Compute& leaf_;
-  const std::int64_t depth_ = leaf_.as<forms::Staged>()->depth;
-  const Storage& storage_;
-  Names& names_;
-  Ranges points_;
-  std::int64_t threads_, height_ = 0, width_ = 0, blocks_ = 1;
-  DType type_;
-  Staging roles_{{}, 0, 0, poly::Expr(poly::Number{}), poly::Expr(poly::Number{})};
-  Expr m0_ = i64(0), n0_ = i64(0), thread_row_ = i64(0), thread_column_ = i64(0);
-  Interval range_{i64(0), i64(0)};                     // of the staged reduction
-  Expr turns_ = i64(0);                                // stages for each value of the other reductions
-  std::int64_t taps_ = 1;                              // how many those are
-  bool ragged_ = false;                                // the last stage is not full
+  std::int64_t threads_;
   std::optional<Expr> more_;                           // whether there is the stage that is loaded; none: it is known
-  std::vector<Expr> rows_;                             // of each row of the domain, what this stage has of it
-  std::string block_, thread_, acc_;
+  Expr thread_row_ = i64(0), thread_column_ = i64(0);
+  std::string thread_, acc_;
 };
 
 bool in_rows(const Nest& nest, std::size_t d) {

@@ -10,7 +10,7 @@ namespace tilec::codegen {
 
 struct Target {
   enum class Family { Reference, Cpu, OpenCl, Cuda } family = Family::Cpu;
-  std::string name;                                    // as the user wrote it: `cpu`, `cpu:x86-64-v3`, `cpu:aarch64`, `cuda:sm_90a`, `opencl`, `reference`
+  std::string name;                                    // as the user wrote it: `cpu`, `cpu:x86-64-v3`, `cpu:aarch64`, `cuda:sm_90a`, `cuda:math=tf32`, `opencl`, `reference`
   std::string arch;                                    // LLVM cpu name, or sm_90a
   std::string triple, features;                        // cpu: LLVM's triple, and features without which its code must do: `-avx512vnni`
   int vector_bytes = 64;                               // cpu: 64 with AVX-512, 32 with AVX, else 16 (SSE, NEON)
@@ -19,6 +19,7 @@ struct Target {
   int max_threads = 1024;                              // simt: per block
   std::int64_t shared_bytes = 48 << 10;                // simt: per block
   int capability = 0;                                  // cuda: 90 of sm_90a
+  bool tf32 = false;                                   // cuda: factors of sums may be rounded to 10 bits, where that is asked for: `math=tf32`
   int multiprocessors = 16;                            // simt: to decide when an output is smaller than the machine
 };
 

@@ -18,8 +18,10 @@ void fit_cuda(codegen::Target& target) {
   const std::optional<codegen::Target> found = codegen::target_named("cuda:" + gpu->architecture);
   if (!found) return;
   const std::string name = target.name;
+  const bool tf32 = target.tf32;
   target = *found;
   target.name = name;
+  target.tf32 = tf32;
   target.multiprocessors = gpu->multiprocessors;
   target.shared_bytes = gpu->shared_bytes;
 }
@@ -37,7 +39,7 @@ void fit_opencl(codegen::Target& target) {
 
 std::optional<codegen::Target> target_here(std::string_view name) {
   std::optional<codegen::Target> target = codegen::target_named(name);
-  if (target && name == "cuda") fit_cuda(*target);
+  if (target && (name == "cuda" || name == "cuda:math=tf32")) fit_cuda(*target);
   if (target && target->family == codegen::Target::Family::OpenCl) fit_opencl(*target);
   return target;
 }

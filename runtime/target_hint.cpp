@@ -23,7 +23,7 @@ constexpr Other others[] = {
     {" interpreter interpret python debug numpy ", "the interpreter is `reference`"},
 };
 
-constexpr std::string_view all = "targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN and reference";
+constexpr std::string_view all = "targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN, cuda:math=tf32 and reference";
 
 }  // namespace
 

@@ -121,6 +121,8 @@ class BodyEmitter {
   void statement(const Commit&) { throw lang::InternalError("LLVM emitter: a group of copies of a GPU"); }
   void statement(const Fragment& s) { throw lang::InternalError("LLVM emitter: `" + s.name + "` is a fragment of tensor cores"); }
   void statement(const Multiply& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a fragment of tensor cores"); }
+  void statement(const MultiplyShared& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a sum of tensor cores"); }
+  void statement(const Await& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a sum of tensor cores"); }
   void statement(const CallStmt& s);
   void serial(const For& s, llvm::Value* extent);
   void unroll(const For& s, std::int64_t extent);

@@ -45,6 +45,11 @@ void names_of(const Body& body, std::set<std::string>& names) {
                    [&](const Copy& x) { names.insert({x.to, x.from}), all({&x.at, &x.offset, &x.there}); },
                    [&](const Fragment& x) { names.insert({x.name, x.view}), all({&x.offset}); },
                    [&](const Multiply& x) { names.insert({x.c, x.a, x.b}); },
+                   [&](const MultiplyShared& x) {
+                     names.insert({x.c, x.a.view, x.b.view});
+                     for (const SharedProduct& p : x.products) all({&p.a, &p.b});
+                   },
+                   [&](const Await& x) { names.insert(x.c); },
                    [&](const Store& x) { names.insert(x.view), all({&x.offset, &x.value}); },
                    [&](const Fold& x) { all({&x.value}); },
                    [&](const Prefetch& x) { names.insert(x.view), all({&x.offset}); },

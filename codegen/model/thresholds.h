@@ -155,13 +155,16 @@ inline constexpr double issued_of_copy = 1;            // instructions for each 
 inline constexpr std::int64_t registers_of_rows = 32;  // likewise, where rows of the domain bound what a thread copies
 inline constexpr double warps_that_hide = 8, of_one_block = 1.5;  // each other's latency; cycles of a block that is alone
 inline constexpr double better_tile = 0.97;            // of the cycles of a larger tile
-// Of a warp on tensor cores, and of its block; how many blocks a multiprocessor should hold, so that one multiplies while another begins or
-// ends; `rate`: products in a cycle, against the best, as an H100 is modelled from its machine code.
-struct MatrixTile { std::int64_t rows, columns, warps_m, warps_n, blocks; double rate; };
-inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 2, 1, 0.95}, {64, 64, 2, 4, 1, 0.9}, {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}};
+// Of a warp on tensor cores, or of four, and of its block; how many blocks a multiprocessor should hold, so that one multiplies while another
+// begins or ends; `rate`: products in a cycle, against `matrix_rate`, as an H100 is modelled from its machine code; the warps of an instruction.
+struct MatrixTile { std::int64_t rows, columns, warps_m, warps_n, blocks; double rate; std::int64_t warps = 1; };
+inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1},       {64, 64, 4, 2, 1, 0.95},    {64, 64, 2, 4, 1, 0.9},     {32, 64, 2, 2, 2, 0.8},    {32, 32, 2, 2, 2, 0.6},
+                                              {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.2, 4}, {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}};
+inline constexpr double matrix_rate = 1832;            // of operands of one byte; of two bytes half as many
+inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way round
 // Bytes of the reduction a turn, and turns in shared memory, the first that fit beside those of the other blocks: whole lines of operands that lie along it.
 struct MatrixStages { std::int64_t depth_bytes, buffers; };
-inline constexpr MatrixStages matrix_stages[] = {{128, 3}, {64, 4}, {64, 3}, {64, 2}};
+inline constexpr MatrixStages matrix_stages[] = {{128, 4}, {128, 3}, {64, 4}, {64, 3}, {64, 2}};
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
 inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they hide each other's latency

@@ -40,7 +40,7 @@ class Kernel {
  public:
   Kernel(Unit& unit, const Loops& loops)
       : unit_(unit), scalars_(unit.scalars), speller_(unit.scalars), loops_(loops), function_(loops.functions.back()),
-        cuda_(unit.dialect == Dialect::Cuda), copies_(has_copies(function_.body)), threads_(threads_of(function_.body)), grid_(grid_of(function_.body)), names_(unit.globals) {}
+        cuda_(unit.dialect == Dialect::Cuda), copies_(has_copies(function_.body)), from_shared_(multiplies_shared(function_.body)), threads_(threads_of(function_.body)), grid_(grid_of(function_.body)), names_(unit.globals) {}
 
   std::string text();
 
@@ -78,12 +78,15 @@ class Kernel {
   void statement(const Commit&) { on_tensor_cores("a group of copies"), line("asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"); }
   void statement(const Fragment& x);
   void statement(const Multiply& x);
+  void statement(const MultiplyShared& x);
+  void statement(const Await& x);
   void on_tensor_cores(const std::string& what) const { if (!cuda_) throw InternalError(fmt::format("loops: `{}`: {} in OpenCL", function_.name, what)); }
 
   void thread(const For& x);
   void loop(const For& x);
   void let(const std::string& name, const Value& value);
   void shared(const Allocate& x, const std::string& name);
+  int alignment() const { return from_shared_ ? 1024 : 16; }  // of shared memory: a swizzle of 128 bytes repeats after 8 rows
   std::string qualifier(Space space) const;
   std::string pointer_type(const Place& place) const;
   std::string tid() const { return cuda_ ? "(int)threadIdx.x" : "(int)get_local_id(0)"; }
@@ -100,7 +103,7 @@ class Kernel {
   Speller speller_;
   const Loops& loops_;
   const Function& function_;
-  bool cuda_, copies_;                                 // some copies are asynchronous
+  bool cuda_, copies_, from_shared_;                   // some copies, and some products of shared memory, are asynchronous
   std::int64_t threads_;
   Grid grid_;
   Identifiers names_;
@@ -110,6 +113,7 @@ class Kernel {
   bool in_thread_ = false, below_block_ = false, guarded_ = false;
   bool pooled_ = false;                                // shared arrays of siblings overlay each other, or exceed what a kernel may declare
   std::int64_t pool_used_ = 0;
+  std::map<std::string, std::int64_t> registers_;      // of each array
   std::map<std::string, std::string> folds_;           // storage type → scratch array
 };
 
@@ -190,8 +194,8 @@ void Kernel::shared_pool() {
   const bool dynamic = cuda_ && bytes + fold_bytes(function_.body, by_warps()) > static_shared_limit;
   pooled_ = bytes > 0 && (siblings || dynamic);
   if (!pooled_) return;
-  if (dynamic) declarations_ += "  extern __shared__ __align__(16) unsigned char tc_pool[];\n";
-  else if (cuda_) declarations_ += fmt::format("  __shared__ __align__(16) unsigned char tc_pool[{}];\n", bytes);
+  if (dynamic) declarations_ += fmt::format("  extern __shared__ __align__({}) unsigned char tc_pool[];\n", alignment());
+  else if (cuda_) declarations_ += fmt::format("  __shared__ __align__({}) unsigned char tc_pool[{}];\n", alignment(), bytes);
   else declarations_ += fmt::format("  __local unsigned char tc_pool[{}] __attribute__((aligned(16)));\n", bytes);
 }
 
@@ -335,6 +339,7 @@ void Kernel::statement(const Allocate& x) {
   const bool is_shared = x.memory == Memory::Shared || (x.memory == Memory::Local && !in_thread_);
   if (is_shared) return shared(x, id);
   say("{} {}[{}];", scalars_.storage(x.type), id, std::max<std::int64_t>(x.count, 1));
+  registers_[x.name] = x.count;
   scope_.places[x.name] = Place{id, x.type, Space::Private, false, {}, {}, false};
 }
 
@@ -345,7 +350,7 @@ void Kernel::shared(const Allocate& x, const std::string& name) {
     say("{0} {1} = ({0})(tc_pool + {2});", pointer_type(place), name, pool_used_);
     pool_used_ += (element_bytes(x) + 15) / 16 * 16;
   } else if (cuda_) {
-    declarations_ += fmt::format("  __shared__ __align__(16) {} {}[{}];\n", scalars_.storage(x.type), name, count);
+    declarations_ += fmt::format("  __shared__ __align__({}) {} {}[{}];\n", alignment(), scalars_.storage(x.type), name, count);
   } else {
     declarations_ += fmt::format("  __local {} {}[{}] __attribute__((aligned(16)));\n", scalars_.storage(x.type), name, count);
   }
@@ -378,6 +383,7 @@ void Kernel::statement(const Barrier& x) {
   if (threads_ == 1) return;
   if (guarded_) throw InternalError(fmt::format("loops: `{}`: a Barrier that not all threads reach", function_.name));
   if (copies_) say("asm volatile(\"cp.async.wait_group %0;\" :: \"n\"({}) : \"memory\");", x.pending);
+  if (from_shared_) line("asm volatile(\"fence.proxy.async;\" ::: \"memory\");");  // what this thread wrote is there for products of shared memory
   line(barrier());
 }
 
@@ -391,13 +397,29 @@ void Kernel::statement(const Copy& x) {
 
 void Kernel::statement(const Fragment& x) {
   on_tensor_cores("the fragment `" + x.name + "`");
-  say("{}(&{}, &{});", scalars_.fragment(x.transposed), speller_.element(x.name, Expr(x.first), scope_), speller_.element(x.view, x.offset, scope_));
+  say("{}(&{}, &{});", scalars_.fragment(place_of(x.name, scope_).type, x.transposed), speller_.element(x.name, Expr(x.first), scope_), speller_.element(x.view, x.offset, scope_));
 }
 
 void Kernel::statement(const Multiply& x) {
   on_tensor_cores("the fragment `" + x.c + "`");
   const auto at = [&](const std::string& name, std::int64_t first) { return "&" + speller_.element(name, Expr(first), scope_); };
   say("{}({}, {}, {});", scalars_.multiply(*x.instruction), at(x.c, x.at_c), at(x.a, x.at_a), at(x.b, x.at_b));
+}
+
+void Kernel::statement(const MultiplyShared& x) {
+  on_tensor_cores("the product `" + x.c + "`");
+  const std::string product = scalars_.multiply_shared(*x.instruction, x.columns, x.a.transposed, x.b.transposed), matrix = scalars_.matrix();
+  const auto at = [&](const SharedMatrix& m, const Expr& begin) { return fmt::format("{}(&{}, {})", matrix, speller_.element(m.view, begin, scope_), m.panel); };
+  line("asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
+  for (const SharedProduct& p : x.products) say("{}(&{}, {}, {});", product, speller_.element(x.c, Expr(p.at_c), scope_), at(x.a, p.a), at(x.b, p.b));
+  line("asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
+}
+
+void Kernel::statement(const Await& x) {
+  on_tensor_cores("the product `" + x.c + "`");
+  if (x.pending) return say("asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"({}) : \"memory\");", x.pending);
+  const Place& c = place_of(x.c, scope_);
+  say("{}(&{});", scalars_.await_all(c.type, registers_.at(x.c)), speller_.element(x.c, Expr(std::int64_t{0}), scope_));
 }
 
 // A callee's body with its names bound: its views may lie in any memory, which OpenCL's pointer types would tell apart.

@@ -122,6 +122,7 @@ bool synchronises(const Body& body) {
 }
 bool has_block(const Body& body) { return any(body, [](const Stmt& s) { return is_for(s, Kind::Block); }); }
 bool has_copies(const Body& body) { return any(body, [](const Stmt& s) { return std::holds_alternative<Copy>(s.node) || std::holds_alternative<Commit>(s.node); }); }
+bool multiplies_shared(const Body& body) { return any(body, [](const Stmt& s) { return std::holds_alternative<MultiplyShared>(s.node); }); }
 bool has_thread(const Body& body) { return any(body, [](const Stmt& s) { return is_for(s, Kind::Thread); }); }
 
 }  // namespace tilec::codegen::simt

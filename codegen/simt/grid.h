@@ -29,6 +29,7 @@ bool synchronises(const Body& body);                   // a Barrier or Fold with
 bool has_block(const Body& body);
 bool has_thread(const Body& body);
 bool has_copies(const Body& body);
+bool multiplies_shared(const Body& body);
 std::int64_t constant_extent(const For& loop);
 std::int64_t element_bytes(const Allocate& a);
 

@@ -189,7 +189,11 @@ std::string Scalars::convert(const std::string& text, DType from, DType to) {
   return wrap(to, text);
 }
 
-// ---- tensor cores: PTX ISA, "cp.async", "ldmatrix", "mma"
+// ---- tensor cores: PTX ISA, "cp.async", "ldmatrix", "mma", "wgmma"
+
+namespace {
+std::string ptx(DType type) { return is_float(type) ? std::string(lang::name(type)) : fmt::format("{}{}", is_signed(type) ? "s" : "u", lang::bits(type)); }
+}  // namespace
 
 std::string Scalars::copy(DType t, std::int64_t count) {
   const std::int64_t bytes = count * lang::bytes(t);
@@ -198,7 +202,10 @@ std::string Scalars::copy(DType t, std::int64_t count) {
                 fmt::format("asm volatile(\"cp.async.{0}.shared.global [%0], [%1], %2, %3;\" :: \"l\"(__cvta_generic_to_shared(to)), \"l\"(from), \"n\"({1}), \"r\"(there ? {1} : 0) : \"memory\");", cached, bytes));
 }
 
-std::string Scalars::fragment(bool transposed) {
+std::string Scalars::fragment(DType registers, bool transposed) {
+  if (registers == DType::F32)
+    return helper(transposed ? "tc_fragment_transposed_f32" : "tc_fragment_f32", "void", "float* r, const void* row",
+                  fmt::format("unsigned int u[4]; {}(u, row); for (int x = 0; x < 4; x++) r[x] = __uint_as_float(u[x]);", fragment(DType::U32, transposed)));
   return helper(transposed ? "tc_fragment_transposed" : "tc_fragment", "void", "unsigned int* r, const void* row",
                 fmt::format("asm volatile(\"ldmatrix.sync.aligned.m8n8.x4{}.shared.b16 {{%0, %1, %2, %3}}, [%4];\" : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"l\"(__cvta_generic_to_shared(row)) : \"memory\");",
                             transposed ? ".trans" : ""));
@@ -206,7 +213,7 @@ std::string Scalars::fragment(bool transposed) {
 
 std::string Scalars::multiply(const MatrixInstruction& i) {
   const bool real = is_float(i.accumulator);
-  const auto ptx = [](DType type) { return is_float(type) ? std::string(lang::name(type)) : fmt::format("{}{}", is_signed(type) ? "s" : "u", lang::bits(type)); };
+  const bool rounds = i.fragment() == DType::F32;
   std::string outputs, inputs;
   int next = 0;
   const auto list = [&](std::int64_t count) {
@@ -217,10 +224,51 @@ std::string Scalars::multiply(const MatrixInstruction& i) {
   const std::string c = list(i.registers_of_c());
   const std::string a = list(i.registers_of_a()), b = list(i.registers_of_b());
   for (std::int64_t r = 0; r < i.registers_of_c(); ++r) outputs += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", real ? "f" : "r", r);
-  for (std::int64_t r = 0; r < i.registers_of_a(); ++r) inputs += fmt::format("{}\"r\"(a[{}])", r ? ", " : "", r);
-  for (std::int64_t r = 0; r < i.registers_of_b(); ++r) inputs += fmt::format(", \"r\"(b[{}])", r);
-  return helper(fmt::format("tc_mma_{}_{}", i.shape, tag(i.operand)), "void", fmt::format("{}* c, const unsigned int* a, const unsigned int* b", type(i.accumulator)),
-                fmt::format("asm(\"mma.sync.aligned.{0}.row.col.{1}.{2}.{2}.{1} {3}, {4}, {5}, {3};\" : {6} : {7});", i.shape, ptx(i.accumulator), ptx(i.operand), c, a, b, outputs, inputs));
+  for (std::int64_t r = 0; r < i.registers_of_a(); ++r) inputs += fmt::format("{}\"r\"({}[{}])", r ? ", " : "", rounds ? "x" : "a", r);
+  for (std::int64_t r = 0; r < i.registers_of_b(); ++r) inputs += fmt::format(", \"r\"({}[{}])", rounds ? "y" : "b", r);
+  std::string rounding;
+  if (rounds) {
+    const std::string one = helper("tc_tf32", "unsigned int", "float x", "unsigned int r; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x)); return r;");
+    const auto all = [&](const char* to, const char* from, std::int64_t count) {
+      rounding += fmt::format("unsigned int {}[{}]; ", to, count);
+      for (std::int64_t r = 0; r < count; ++r) rounding += fmt::format("{0}[{3}] = {1}({2}[{3}]); ", to, one, from, r);
+    };
+    all("x", "a", i.registers_of_a()), all("y", "b", i.registers_of_b());
+  }
+  return helper(fmt::format("tc_mma_{}_{}", i.shape, tag(i.operand)), "void", fmt::format("{0}* c, const {1}* a, const {1}* b", type(i.accumulator), type(i.fragment())),
+                rounding + fmt::format("asm(\"mma.sync.aligned.{0}.row.col.{1}.{2}.{2}.{1} {3}, {4}, {5}, {3};\" : {6} : {7});", i.shape, ptx(i.accumulator), rounds ? "tf32" : ptx(i.operand), c, a, b, outputs, inputs));
+}
+
+// PTX ISA, "Matrix descriptor": the address by 16, the next panel by 16 from bit 16, the next eight rows by 16 from bit 32, the swizzle of
+// 128 bytes from bit 62.
+std::string Scalars::matrix() {
+  return helper("tc_matrix", "unsigned long long", "const void* at, int panel",
+                "return (((unsigned long long)__cvta_generic_to_shared(at) & 0x3ffff) >> 4) | (unsigned long long)(panel >> 4) << 16 | 64ull << 32 | 1ull << 62;");
+}
+
+std::string Scalars::multiply_shared(const MatrixInstruction& i, std::int64_t columns, bool a_transposed, bool b_transposed) {
+  const bool real = is_float(i.accumulator);
+  const std::int64_t count = columns / i.n * i.registers_of_c();
+  std::string sums, list;
+  for (std::int64_t r = 0; r < count; ++r) {
+    sums += fmt::format("{}%{}", r ? ", " : "", r);
+    list += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", real ? "f" : "r", r);
+  }
+  // Only 16 bits are transposed; sums of bytes have no signs to choose.
+  const bool turns = lang::bytes(i.operand) == 2;
+  const std::string ways = !real ? "" : fmt::format(", 1, 1{}", turns ? fmt::format(", %{}, %{}", count + 2, count + 3) : "");
+  const std::string also = turns ? fmt::format(", \"n\"({:d}), \"n\"({:d})", a_transposed, b_transposed) : "";
+  const std::string shape = fmt::format(fmt::runtime(i.shape), columns);
+  return helper(fmt::format("tc_wgmma_{}_{}_{:d}{:d}", shape, tag(i.operand), a_transposed, b_transposed), "void", fmt::format("{}* c, unsigned long long a, unsigned long long b", type(i.accumulator)),
+                fmt::format("asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.{0}.{1}.{2}.{2} {{{3}}}, %{4}, %{5}, p{6}; }}\" : {7} : \"l\"(a), \"l\"(b){8});", shape, ptx(i.accumulator), ptx(i.operand), sums,
+                            count, count + 1, ways, list, also));
+}
+
+// What is read behind it is an operand of it, lest the compiler reads before.
+std::string Scalars::await_all(DType t, std::int64_t registers) {
+  std::string list;
+  for (std::int64_t r = 0; r < registers; ++r) list += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", is_float(t) ? "f" : "r", r);
+  return helper(fmt::format("tc_await_{}_{}", tag(t), registers), "void", type(t) + "* c", fmt::format("asm volatile(\"wgmma.wait_group.sync.aligned %{};\" : {} : \"n\"(0) : \"memory\");", registers, list));
 }
 
 // ---- operations

@@ -31,8 +31,12 @@ class Scalars {
 
   // Functions of CUDA from sm_80 on, by name.
   std::string copy(DType type, std::int64_t count);    // (to, from, there): to shared memory, zeros unless there
-  std::string fragment(bool transposed);               // (registers, row in shared memory)
+  std::string fragment(DType registers, bool transposed);  // (registers, row in shared memory)
   std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
+  // Of sm_90a.
+  std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of a matrix in shared memory
+  std::string multiply_shared(const MatrixInstruction& instruction, std::int64_t columns, bool a_transposed, bool b_transposed);  // (c, descriptors of a and b)
+  std::string await_all(DType type, std::int64_t registers);  // (c)
 
   const std::string& helpers() const { return helpers_; }
   bool uses_double() const { return uses_double_; }

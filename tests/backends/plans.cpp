@@ -343,17 +343,21 @@ class Groups {
     outputs = shuffled(outputs, random_), sums = shuffled(sums, random_);
     for (const std::string& m : outputs)
       for (const std::string& n : outputs) {
-        const codegen::MatrixInstruction* i = m == n ? nullptr : codegen::instruction_of(plan_.program, nest, m, n, sums);
-        if (!i) continue;
-        forms::TensorCores cores{m, i->name, i->k * random_.between(1, 4), random_.between(1, 4), random_.between(1, 4), random_.between(2, 4)};
+        std::vector<const codegen::MatrixInstruction*> usable;
+        for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
+          if (m != n && codegen::has_instruction(target_, i) && codegen::multiplies(i, plan_.program, nest, {m}, n, sums, target_.tf32)) usable.push_back(&i);
+        if (usable.empty()) continue;
+        const codegen::MatrixInstruction* i = random_.pick(usable);
+        const std::int64_t lines = i->from_shared() ? 128 / lang::bytes(i->operand) / i->k : 1;  // rows of shared memory are whole lines there
+        forms::TensorCores cores{m, i->name, i->k * lines * random_.between(1, i->from_shared() ? 2 : 4), random_.between(1, i->from_shared() ? 2 : 4), random_.between(1, i->from_shared() ? 2 : 4), random_.between(i->from_shared() ? 3 : 2, 4)};
         const bool tiles = was.is<forms::Staged>() || was.is<forms::TensorCores>();  // which say how many threads theirs have
-        if (!tiles) cores.warps_m = random_.pick({1, 2, 4}), cores.warps_n = group.threads / 32 / cores.warps_m;
+        if (!tiles) cores.warps_m = random_.pick({1, 2, 4}), cores.warps_n = group.threads / i->threads() / cores.warps_m;
         group.threads = cores.threads();
         Compute& leaf = group.body.front();
         leaf = Compute();
         leaf.node = was.node, leaf.form = cores, leaf.n = n, leaf.k = sums, leaf.outer = outputs;
         std::erase_if(leaf.outer, [&](const std::string& index) { return index == m || index == n; });
-        leaf.rows = random_.between(1, 4), leaf.vectors = 2 * random_.between(1, 4), leaf.lanes = 32;
+        leaf.rows = i->from_shared() ? 1 : random_.between(1, 4), leaf.vectors = (i->from_shared() ? 8 : 2) * random_.between(1, 4), leaf.lanes = i->threads();
         return group;
       }
     return std::nullopt;

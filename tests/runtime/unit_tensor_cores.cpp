@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <regex>
 
 #include "codegen/pipeline.h"
@@ -63,7 +65,7 @@ const Compute* on_tensor_cores(const Plan& plan) {
 
 // asm("a.b %0;" : "=r"(x) : "r"(y));  ⇒  ptx_a_b(x, y);
 std::string without_asm(const std::string& text) {
-  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"), operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
+  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"(?:\{[^"]*; )?([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"), operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
   std::string result;
   auto at = text.begin();
   for (std::sregex_iterator m(text.begin(), text.end(), whole), end; m != end; ++m) {
@@ -130,9 +132,27 @@ class Guarded {
 
 struct Drawn { std::string text; Sizes sizes; };
 
+// A window over an image with zeros around it, whose rows bound m; or the gradient of its filter.
+Drawn convolution(Random& random, const MatrixInstruction& i) {
+  const std::string type(lang::name(i.operand)), wide(lang::name(i.accumulator));
+  const int height = random.between(9, 14), width = random.between(9, 14), channels = 8 * random.between(3, 6) + (random.chance(3) ? 3 : 0), outputs = 8 * random.between(3, 6) + (random.chance(3) ? 5 : 0);
+  Drawn d{"", {{"N", random.between(1, 3)}, {"H", height}, {"W", width}, {"C", channels}, {"O", outputs}}};
+  const bool apart = random.chance(3);
+  const std::string stride = apart ? "2 * " : "";
+  if (apart) d.sizes["P"] = (height + 1) / 2, d.sizes["Q"] = (width + 1) / 2;
+  else d.sizes["P"] = height, d.sizes["Q"] = width;
+  if (random.chance(2))
+    d.text = fmt::format("function f({0} I[N, H, W, C], {0} K[3, 3, C, O]) -> ({1} R) {{ R[n, y, x, o: N, {3}, {4}, O] = +({1}(I[n, {2}y + j - 1, {2}x + k - 1, c]) * {1}(K[j, k, c, o])); }}", type, wide, stride, d.sizes["P"], d.sizes["Q"]);
+  else
+    d.text = fmt::format("function f({0} I[N, H, W, C], {0} D[N, H, W, O]) -> ({1} R) {{ R[j, k, c, o: 3, 3, C, O] = +({1}(I[n, y + j - 1, x + k - 1, c]) * {1}(D[n, y, x, o])); }}", type, wide);
+  d.sizes.erase("P"), d.sizes.erase("Q");
+  return d;
+}
+
 // Batches, layouts, a second reduction that moves A, ragged sizes, results of other types, bounds of k.
 Drawn contraction(Random& random, const MatrixInstruction& i) {
   const std::string type(lang::name(i.operand)), wide(lang::name(i.accumulator));
+  if (random.chance(3)) return convolution(random, i);
   const bool batch = random.chance(3), taps = random.chance(3), swap_a = random.chance(2), swap_b = random.chance(2), swap_c = random.chance(3), triangle = batch && random.chance(2);
   const auto size = [&](int least, int most) { return random.chance(2) ? std::int64_t{16} * random.between(least / 16, most / 16) : random.between(least, most); };
   Drawn d{"", {{"M", size(64, 160)}, {"N", size(64, 160)}, {"K", size(64, 144)}}};
@@ -154,10 +174,12 @@ Drawn contraction(Random& random, const MatrixInstruction& i) {
 void draw(Compute& leaf, Group& group, const MatrixInstruction& i, Random& random) {
   auto& cores = *leaf.as<forms::TensorCores>();
   do {
-    leaf.rows = random.between(1, 4), leaf.vectors = 2 * random.between(1, 4);
-    cores.warps_m = random.between(1, 3), cores.warps_n = random.between(1, 3);
-    cores.depth = i.k * random.between(1, 5), cores.buffers = random.between(2, 4);
-  } while (shared_bytes_of(leaf) > 99 << 10);
+    const bool wide = i.from_shared();
+    cores.instruction = i.name, leaf.lanes = i.threads();
+    leaf.rows = random.between(1, wide ? 2 : 4), leaf.vectors = wide ? 8 * random.between(1, 4) : 2 * random.between(1, 4);
+    cores.warps_m = random.between(1, wide ? 2 : 3), cores.warps_n = random.between(1, wide ? 2 : 3);
+    cores.depth = wide ? 128 / lang::bytes(i.operand) * random.between(1, 2) : i.k * random.between(1, 5), cores.buffers = random.between(wide ? 3 : 2, 4);
+  } while (shared_bytes_of(leaf) > (i.from_shared() ? 227 : 99) << 10 || leaf.rows * leaf.vectors > 32);
   group.threads = cores.threads();
 }
 
@@ -178,6 +200,17 @@ std::string bytes_of(const poly::Array& a) {
   return {static_cast<const char*>(t.data), static_cast<std::size_t>(a.count() * lang::bytes(a.dtype))};
 }
 
+// Bit for bit, but for what is no number.
+bool same(DType type, const std::string& wanted, const char* got) {
+  if (type != DType::F32) return std::equal(wanted.begin(), wanted.end(), got);
+  for (std::size_t at = 0; at < wanted.size(); at += 4) {
+    float x = 0, y = 0;
+    std::memcpy(&x, wanted.data() + at, 4), std::memcpy(&y, got + at, 4);
+    if (std::memcmp(&x, &y, 4) != 0 && !(x != x && y != y)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 TEST_CASE("random contractions are what the interpreter makes of them, under any block of warps") {
@@ -185,19 +218,20 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
   std::vector<Ready> ready;
   Random random(7);
   for (const MatrixInstruction& i : matrix_instructions())
-    for (int n = 0, tries = 0; n < 5; ++n) {
+    for (int n = 0, tries = 0; n < (i.only ? 3 : 4); ++n) {
       Drawn d = contraction(random, i);
       CAPTURE(d.text);
-      Stages stages = compiled(d.text, d.sizes, "cuda:sm_80", Until::Plan, "no split\n");
+      const char* const target = i.only ? "cuda:sm_90a" : i.operand == DType::F32 ? "cuda:sm_80:math=tf32" : "cuda:sm_80";
+      Stages stages = compiled(d.text, d.sizes, target, Until::Plan, "no split\n");
       if (!on_tensor_cores(*stages.plan)) {                // too small
         --n;
         REQUIRE(++tries < 50);
         continue;
       }
       for (Group& group : stages.plan->groups)
-        for (Compute& leaf : group.body) if (leaf.is<forms::TensorCores>() && n) draw(leaf, group, i, random);
+        for (Compute& leaf : group.body) if (leaf.is<forms::TensorCores>() && (n || i.only)) draw(leaf, group, i, random);
       const std::string plan = print(*stages.plan);
-      Stages made = compiled(d.text, d.sizes, "cuda:sm_80", Until::Lowered, "no split\n" + plan);
+      Stages made = compiled(d.text, d.sizes, target, Until::Lowered, "no split\n" + plan);
       CHECK(print(*made.plan) == plan);
       made.lowered->steps.back().loops.functions.back().name = fmt::format("k{}", ready.size());
       REQUIRE(made.lowered->steps.size() == 1);
@@ -212,6 +246,7 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
     const poly::Program& program = *r.stages.bounded;
     std::vector<poly::Array> inputs;
     for (const poly::TensorId id : program.inputs) inputs.push_back(drawn(program.tensor(id), random));
+    if (program.tensor(program.outputs[0]).dtype == DType::F32 && random.chance(3)) inputs[1].reals[static_cast<std::size_t>(random.between(0, static_cast<int>(inputs[1].reals.size()) - 1))] = std::numeric_limits<double>::infinity();
     const poly::Interpretation wanted = poly::interpret(program, inputs);
     std::vector<std::unique_ptr<Guarded>> memory;
     const auto place = [&](const std::string& bytes) { return memory.emplace_back(std::make_unique<Guarded>(bytes.size(), r.at_end))->data; };
@@ -224,7 +259,7 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
     std::vector<void*> arguments;
     for (const int b : r.stages.lowered->steps.back().buffers) arguments.push_back(memory[static_cast<std::size_t>(b)]->data);
     library.run(r.stages.lowered->steps.back().loops, arguments);
-    CHECK(std::equal(output.begin(), output.end(), got));
+    CHECK(same(wanted.outputs[0].dtype, output, got));
   }
 }
 
@@ -236,16 +271,22 @@ TEST_CASE("what is chosen for tensor cores compiles without a spill") {
   }
   for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
     std::vector<Stages> made;
-    for (const MatrixInstruction& i : {*matrix_instruction("m16n8k16.bf16"), *matrix_instruction("m16n8k32.i8")})
+    for (const MatrixInstruction& i : {*matrix_instruction("m16n8k16.bf16"), *matrix_instruction("m16n8k32.i8"), *matrix_instruction("m16n8k8.tf32")})
       for (const auto& sizes : {Sizes{{"M", 4096}, {"N", 4096}, {"K", 4096}}, Sizes{{"M", 1001}, {"N", 903}, {"K", 1100}}})
         for (const char* factors : {"A[M, K], B[K, N] A[i, k] B[k, j]", "A[K, M], B[N, K] A[k, i] B[j, k]"}) {
           const std::string words = factors, type(lang::name(i.operand)), wide(lang::name(i.accumulator));
           const std::string text = fmt::format("function f({0} {1}, {0} {2}) -> (C) {{ C[i, j: M, N] = +({3}({4}) * {3}({5})); }}", type, words.substr(0, 7), words.substr(9, 7), wide, words.substr(17, 7), words.substr(25));
           CAPTURE(text);
-          made.push_back(compiled(text, sizes, (std::string("cuda:") + architecture).c_str(), Until::Lowered));
+          made.push_back(compiled(text, sizes, fmt::format("cuda:{}:math=tf32", architecture).c_str(), Until::Lowered));
           REQUIRE(on_tensor_cores(*made.back().plan));
           made.back().lowered->steps.front().loops.functions.back().name = fmt::format("k{}", made.size());
         }
+    for (const char* text : {"function f(f16 I[N, H, W, C], f16 K[3, 3, C, O]) -> (R) { R[n, y, x, o: N, H, W, O] = +(I[n, y + j - 1, x + k - 1, c] * K[j, k, c, o]); }",
+                             "function f(f16 I[N, H, W, C], f16 D[N, H, W, O]) -> (R) { R[j, k, c, o: 3, 3, C, O] = +(I[n, y + j - 1, x + k - 1, c] * D[n, y, x, o]); }"}) {
+      made.push_back(compiled(text, {{"N", 8}, {"H", 57}, {"W", 56}, {"C", 256}, {"O", 264}}, (std::string("cuda:") + architecture).c_str(), Until::Lowered, "no split\n"));
+      REQUIRE(on_tensor_cores(*made.back().plan));
+      made.back().lowered->steps.front().loops.functions.back().name = fmt::format("k{}", made.size());
+    }
     std::vector<const Loops*> kernels;
     for (const Stages& s : made) kernels.push_back(&s.lowered->steps.front().loops);
     for (const runtime::KernelStats& k : runtime::compile_cuda(simt::emit(kernels, simt::Dialect::Cuda), architecture).kernels)
@@ -263,6 +304,11 @@ TEST_CASE("a plan that cannot be spelled is refused with its reason") {
   };
   const auto says = [](const std::string& message, const char* part) { return message.find(part) != std::string::npos; };
   CHECK(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3") == "");
+  CHECK(message("cuda:sm_90a", "block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4") == "");
+  CHECK(says(message("cuda:sm_100", "block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4"), "runs on sm_90a alone"));
+  CHECK(says(message("cuda:sm_90a", "block 1x12  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4"), "have 64, 128, 192 or 256 columns"));
+  CHECK(says(message("cuda:sm_90a", "block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 2"), "three buffers at least"));
+  CHECK(says(message("cuda:sm_90a", "block 1x32  lanes 128  stage 32  mma m64n8k16.bf16  warps 2x1  buffers 4"), "whole lines of 128 bytes"));
   CHECK(says(message("cuda:sm_75", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"), "runs on CUDA from sm_80 on"));
   CHECK(says(message("opencl", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"), "runs on CUDA from sm_80 on"));
   CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.f16  warps 2x4  buffers 3"), "is no sum of products of two reads that `m16n8k16.f16` multiplies"));
@@ -285,8 +331,11 @@ TEST_CASE("other types, small shapes and older machines have no tensor cores") {
   CHECK(!chosen("A[i, k] * B[k, j]", "cuda:sm_75"));
   CHECK(!chosen("A[i, k] * B[k, j]", "opencl"));
   CHECK(!chosen("A[i, k] * B[k, j]", "cuda:sm_80", 32));
-  CHECK(!chosen("A[i, k] * H[k, j]", "cuda:sm_80"));   // no instruction multiplies one with the other
-  CHECK(!chosen("A[i, k] * F[k, j]", "cuda:sm_80"));
+  CHECK(chosen("A[i, k] * H[k, j]", "cuda:sm_80"));    // tf32 holds both
+  CHECK(!chosen("A[i, k] * F[k, j]", "cuda:sm_80"));   // but not f32,
+  CHECK(chosen("A[i, k] * F[k, j]", "cuda:sm_80:math=tf32"));  // unless it may be rounded
+  CHECK(chosen("F[k, i] * F[k, j]", "cuda:sm_80:math=tf32"));
+  CHECK(!chosen("F[k, i] * F[k, j]", "cuda:sm_80"));
   CHECK(!chosen("f64(A[i, k]) * f64(B[k, j])", "cuda:sm_80"));
   CHECK(!chosen("f16(f32(A[i, k])) * H[k, j]", "cuda:sm_80"));  // the cast rounds
   CHECK(!chosen("I[i, k] * H[k, j]", "cuda:sm_80"));

@@ -53,7 +53,7 @@ struct simulated_kernel { const char* name; void (*entry)(void**); int parameter
 #define SIMULATED_SHOWN extern "C" __attribute__((visibility("default")))
 extern char __start_simulated_block[] __attribute__((weak, visibility("hidden"))), __stop_simulated_block[] __attribute__((weak, visibility("hidden")));
 SIMULATED_SHOWN void simulated_shared(char** low, char** high) { *low = __start_simulated_block, *high = __stop_simulated_block; }
-)" + std::string(text.find("extern __shared__") == std::string::npos ? "" : "alignas(1024) unsigned char tc_pool[227 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
+)" + std::string(text.find("extern __shared__") == std::string::npos ? "" : "alignas(1024) unsigned char tc_pool[163 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
          "extern const simulated_kernel simulated_kernels[] __attribute__((visibility(\"default\"))) = {\n" + table + "  {nullptr, nullptr, 0, 0}\n};\n";
 }
 

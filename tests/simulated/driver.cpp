@@ -40,7 +40,7 @@ API cuDriverGetVersion(int* version) { return *version = 13000, ok; }
 API cuDeviceGetCount(int* count) { return *count = 1, ok; }
 API cuDeviceGet(int* device, int number) { return *device = number, number == 0 ? ok : fault(101, "no such device"); }
 API cuDeviceGetName(char* name, int size, int) { return std::strncpy(name, "simulated GPU", static_cast<std::size_t>(size)), ok; }
-API cuDeviceGetAttribute(int* value, int attribute, int) { return *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 97 ? most_shared : 0, ok; }
+API cuDeviceGetAttribute(int* value, int attribute, int) { return *value = attribute == 75 ? 8 : attribute == 76 ? 0 : attribute == 16 ? 108 : attribute == 97 ? most_shared : 0, ok; }
 API cuDevicePrimaryCtxRetain(void** context, int) { return *context = &primary, ok; }
 API cuDevicePrimaryCtxRelease_v2(int) { return ok; }
 API cuCtxPushCurrent_v2(void* context) { return context == &primary ? (++pushed, ok) : fault(invalid_context, "no context"); }

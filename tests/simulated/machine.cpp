@@ -233,7 +233,7 @@ const std::uint64_t* of_lane(unsigned lane) { return given[running / 32 * 32 + l
 Module::Module(const char* cubin) {
   char architecture[32] = {};
   std::size_t source = 0, bytes = 0;
-  if (std::sscanf(cubin, "simulated %31s %zu %zu", architecture, &source, &bytes) != 3 || std::strncmp(architecture, "sm_90", 5) != 0) throw text("no code for sm_90");
+  if (std::sscanf(cubin, "simulated %31s %zu %zu", architecture, &source, &bytes) != 3 || std::strncmp(architecture, "sm_80", 5) != 0) throw text("no code for sm_80");
   const char* begins = std::strchr(cubin, '\n') + 1;
   std::istringstream in(std::string(begins, source));
   for (std::string line; std::getline(in, line);) lines.push_back(line);

@@ -9,13 +9,13 @@
 
 namespace simulated {
 
-constexpr std::int64_t most_shared = 227 << 10, most_static_shared = 48 << 10;
+constexpr std::int64_t most_shared = 163 << 10, most_static_shared = 48 << 10;
 constexpr unsigned most_threads = 1024;
 
 // What compiler.cpp writes at the end of a text, as the table `simulated_kernels`.
 struct Kernel { const char* name; void (*entry)(void** arguments); int parameters; unsigned bound; };
 
-// A cubin: `simulated sm_90a 1234 56789`, a line break, 1234 bytes of text, 56789 of the library that it became.
+// A cubin: `simulated sm_80 1234 56789`, a line break, 1234 bytes of text, 56789 of the library that it became.
 struct Module {
   explicit Module(const char* cubin);                  // throws a std::string
   ~Module();

@@ -63,7 +63,7 @@ codegen::Package package() {
   text = replaced(replaced(text, "COPY", "__shared__ float s[64]; " + copy), "AGAIN", copy);
   text = replaced(replaced(text, "ASKED", "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"), "WAITED", "asm volatile(\"cp.async.wait_group %0;\" :: \"n\"(0) : \"memory\");");
   p.form = codegen::Package::Code::Cubins;
-  p.code = {runtime::compile_cuda(text, "sm_90a").cubin};
+  p.code = {runtime::compile_cuda(text, "sm_80").cubin};
   p.buffers = {{1024, 0}, {1024, 0}};
   return p;
 }
@@ -122,12 +122,12 @@ TEST_CASE("launches as a graph, in one memory and another, give what they give o
   const auto file = lang::parse({"chain.tile", chain}, diagnostics);
   codegen::Request request;
   request.sizes = {{"M", 20}, {"K", 30}};
-  request.target = *codegen::target_named("cuda:sm_90a");
+  request.target = *codegen::target_named("cuda:sm_80");
   const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
   REQUIRE(stages);
   REQUIRE(stages->lowered->steps.size() >= 4);
   const auto module = runtime::load_device(runtime::assemble(*stages->lowered, request.target));
-  const auto device = runtime::open_device("cuda:sm_90a");
+  const auto device = runtime::open_device("cuda:sm_80");
   std::vector<std::vector<float>> results;
   const std::vector<Memory> workspaces = {device->allocate(module->device_workspace()), device->allocate(module->device_workspace())};
   for (int call = 0; call < 4; ++call) {

@@ -1,0 +1,218 @@
+#include "codegen/staged_block.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/scalar.h"
+#include "lang/diagnostic.h"
+#include "poly/exact.h"
+
+namespace tilec::codegen {
+
+using lang::InternalError;
+
+namespace {
+
+Staging roles_of(const Nest& nest, const Compute& leaf) {
+  auto roles = staging_of(nest, leaf.all_of_m(), leaf.n, leaf.k);
+  if (!roles) throw InternalError("the plan stages a statement that is no contraction of two factors");
+  return *std::move(roles);
+}
+
+Expr divided(Op op, const Expr& value, const Expr& by) { return Operation{op, {value, by}, DType::I64}; }
+
+}  // namespace
+
+StagedBlock::StagedBlock(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t depth, std::int64_t height, std::int64_t width)
+    : nest_(nest), leaf_(leaf), storage_(storage), names_(names), points_(nest), depth_(depth), height_(height), width_(width), type_(compute_type(nest.value->type())), roles_(roles_of(nest, leaf)) {}
+
+std::int64_t StagedBlock::extent(const std::vector<std::size_t>& dims) const {
+  return std::accumulate(dims.begin(), dims.end(), poly::Exact(1), [&](poly::Exact product, std::size_t d) { return product * extent(d); }).get();
+}
+
+Expr StagedBlock::let(Body& body, const std::string& stem, const Expr& value) {
+  if (value.as<Constant>() || value.as<Variable>()) return value;
+  const std::string name = names_.fresh(stem);
+  body.push_back(stmt(Let{name, value}));
+  return Variable{name, value.type()};
+}
+
+Body StagedBlock::coordinates() {
+  Body body;
+  Expr rest = var(block_);
+  blocks_ = 1;
+  const auto digit = [&](const std::string& stem, std::int64_t count, std::int64_t step) {
+    const Expr value = let(body, stem, remainder(rest, count) * i64(step));
+    rest = quotient(rest, count);
+    blocks_ = (poly::Exact(blocks_) * count).get();
+    return value;
+  };
+  n0_ = digit(leaf_.n + "_0", (extent(roles_.n) + width_ - 1) / width_, width_);
+  m0_ = digit(leaf_.m() + "_0", (extent(roles_.m) + height_ - 1) / height_, height_);
+  for (std::size_t o = leaf_.outer.size(); o-- > 0;) {
+    const std::size_t d = *nest_.dim(leaf_.outer[o]);
+    points_.fix(d, digit(leaf_.outer[o], extent(d), 1));
+  }
+  range_ = points_.bounds(roles_.depth);
+  return body;
+}
+
+Expr StagedBlock::part(const Form& form, const std::vector<std::size_t>& dims, const std::vector<Expr>& at) {
+  Expr sum = i64(0);
+  for (std::size_t d = 0; d < dims.size(); ++d) sum = sum + at[d] * i64(form.coefficients[dims[d]]);
+  return sum;
+}
+
+std::vector<Expr> StagedBlock::digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value) {
+  std::vector<Expr> at(dims.size(), value);
+  for (std::size_t d = dims.size(); d-- > 1;) {
+    const std::string& stem = nest_.dims[dims[d]].name;
+    const Expr rest = let(body, stem, at[d]);
+    at[d] = let(body, stem, remainder(rest, extent(dims[d])));
+    at[d - 1] = quotient(rest, extent(dims[d]));
+  }
+  at[0] = let(body, nest_.dims[dims[0]].name, at[0]);
+  return at;
+}
+
+// ---- stages
+
+Expr StagedBlock::count_stages(Body& body) {
+  known_ = is_const(range_.lo) && is_const(range_.hi);
+  ragged_ = !known_ || (const_or(range_.hi, 0) - const_or(range_.lo, 0)) % depth_ != 0;
+  const std::string& stem = nest_.dims[roles_.depth].name;
+  range_.lo = let(body, stem + "_lo", range_.lo), range_.hi = let(body, stem + "_end", range_.hi);
+  turns_ = let(body, stem + "_n", maximum(i64(0), ceil_divide(range_.hi - range_.lo, depth_)));
+  std::vector<std::size_t> taps;
+  for (const std::string& name : leaf_.k) if (*nest_.dim(name) != roles_.depth) taps.push_back(*nest_.dim(name));
+  taps_ = extent(taps);
+  return let(body, "stages", turns_ * i64(taps_));
+}
+
+Expr StagedBlock::begin_stage(Body& body, const Expr& stage) {
+  const auto of_turns = [&](Op op, const Expr& value) {
+    if (!is_const(turns_)) return divided(op, value, turns_);
+    return op == Op::Mod ? remainder(value, const_or(turns_, 1)) : quotient(value, const_or(turns_, 1));
+  };
+  Expr rest = stage;
+  const Expr k0 = let(body, nest_.dims[roles_.depth].name, range_.lo + (leaf_.k.size() > 1 ? of_turns(Op::Mod, rest) : rest) * i64(depth_));
+  if (leaf_.k.size() > 1) {
+    rest = let(body, "tap", of_turns(Op::Div, rest));
+    std::int64_t left = taps_;
+    for (std::size_t level = leaf_.k.size(); level-- > 0;) {
+      const std::size_t d = *nest_.dim(leaf_.k[level]);
+      if (d == roles_.depth) continue;
+      left /= std::max<std::int64_t>(extent(d), 1);
+      points_.fix(d, let(body, nest_.dims[d].name, left > 1 ? remainder(rest, extent(d)) : rest));
+      rest = quotient(rest, extent(d));
+    }
+  }
+  rows_.clear();
+  for (const Row& row : nest_.rows) rows_.push_back(is_asked(row) ? let(body, "row", points_.known_part(row.form)) : i64(0));
+  return k0;
+}
+
+void StagedBlock::end_stage() {
+  for (const std::string& name : leaf_.k) points_.release(*nest_.dim(name));
+}
+
+bool StagedBlock::mentions_m(const Row& row) const {
+  return std::any_of(roles_.m.begin(), roles_.m.end(), [&](std::size_t d) { return row.form.coefficients[d] != 0; });
+}
+
+bool StagedBlock::mentions_taps(const Row& row) const {
+  return std::any_of(leaf_.k.begin(), leaf_.k.end(), [&](const std::string& name) { const std::size_t d = *nest_.dim(name); return d != roles_.depth && row.form.coefficients[d] != 0; });
+}
+
+bool StagedBlock::is_asked(const Row& row) const { return !row.form.coefficients[roles_.depth] || mentions_m(row) || mentions_taps(row); }
+
+std::optional<Expr> StagedBlock::takes_part(std::optional<Expr> all, bool by_m, const Expr& k, const std::vector<Expr>& at) const {
+  const auto too = [&](const Expr& holds) { all = all ? both(*all, holds) : holds; };
+  if (ragged_) too(less(k, range_.hi));
+  for (std::size_t r = 0; r < nest_.rows.size(); ++r) {
+    const Row& row = nest_.rows[r];
+    if (!is_asked(row) || (!by_m && mentions_m(row))) continue;
+    Expr value = rows_[r] + k * i64(row.form.coefficients[roles_.depth]);
+    if (by_m) value = value + part(row.form, roles_.m, at);
+    too(points_.holds(row, value));
+  }
+  return all;
+}
+
+// ---- elements
+
+Expr StagedBlock::factor_value(const poly::Expr& e, const std::function<Expr(int)>& read) {
+  return e.match([&](const poly::Number& n) { return constant_of(n); },
+                 [&](const poly::Index&) -> Expr { throw InternalError("an index value is not staged"); },
+                 [&](const poly::Read& r) { return convert(read(r.read), compute_type(r.type)); },
+                 [&](const poly::Cast& c) { return cast(factor_value(c.operand, read), c.operand, c.type); },
+                 [&](const poly::Apply& a) {
+                   std::vector<Expr> operands;
+                   for (const poly::Expr& o : a.operands) operands.push_back(factor_value(o, read));
+                   return Expr(Operation{a.op, std::move(operands), compute_type(a.type)});
+                 });
+}
+
+Expr StagedBlock::sum(const Expr& acc, const Expr& a, const Expr& b) const {
+  if (lang::is_float(type_)) return Operation{Op::Fma, {a, b, acc}, type_};
+  return Operation{Op::Add, {acc, Operation{Op::Mul, {a, b}, type_}}, type_};
+}
+
+Expr StagedBlock::result(const Expr& sum) const {
+  const DType target = storage_.plan.program.tensor(nest_.target.tensor).dtype;
+  return convert(convert(sum, compute_type(target)), target);
+}
+
+bool StagedBlock::has_zeros() const {
+  return lang::is_float(type_) && std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return mentions_m(row); });
+}
+
+Body StagedBlock::unless_finite(const std::string& registers, std::int64_t count, Body elements) {
+  Expr all = Load{registers, i64(0), type_};
+  for (std::int64_t x = 1; x < count; ++x) all = Operation{Op::Add, {all, Load{registers, i64(x), type_}}, type_};
+  Body body;
+  all = let(body, "all", all);
+  const Expr finite = Operation{Op::Eq, {Operation{Op::Sub, {all, all}, type_}, identity(Aggregation::Sum, type_)}, DType::Bool};
+  body.push_back(stmt(If{finite, {}, std::move(elements)}));
+  return body;
+}
+
+Body StagedBlock::element(const Expr& m, const Expr& n) {
+Body body;
+const std::vector<Expr> at = digits(body, roles_.m, m);
+for (std::size_t d = 0; d < at.size(); ++d) points_.fix(roles_.m[d], at[d]);
+points_.fix(roles_.n, let(body, "n", n));
+const std::string total = names_.fresh("sum");
+body.push_back(stmt(Allocate{total, type_, 1, Memory::Register}));
+body.push_back(stmt(Store{total, i64(0), identity(Aggregation::Sum, type_)}));
+std::vector<std::size_t> order;
+for (const std::string& name : leaf_.k) if (*nest_.dim(name) != roles_.depth) order.push_back(*nest_.dim(name));
+order.push_back(roles_.depth);
+Body points = through(order, 0, total);
+if (const auto rows = points_.fixed_rows()) points = {stmt(If{*rows, std::move(points), {}})};
+append(body, std::move(points));
+body.push_back(stmt(Store{storage_.name(nest_.target.tensor), points_.known_part(nest_.target.offset), result(Load{total, i64(0), type_})}));
+for (const std::size_t d : roles_.m) points_.release(d);
+points_.release(roles_.n);
+return {stmt(If{both(less(m, i64(extent(roles_.m))), less(n, i64(extent(roles_.n)))), std::move(body), {}})};
+}
+
+Body StagedBlock::through(const std::vector<std::size_t>& order, std::size_t level, const std::string& total) {
+if (level == order.size()) {
+  const auto read = [&](int r) {
+    const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
+    return Expr(Load{storage_.name(access.tensor), points_.known_part(access.offset), storage_.plan.program.tensor(access.tensor).dtype});
+  };
+  const Expr a = convert(factor_value(roles_.by_m, read), type_), b = convert(factor_value(roles_.by_n, read), type_);
+  return {stmt(Store{total, i64(0), sum(Load{total, i64(0), type_}, a, b)})};
+}
+const std::size_t d = order[level];
+return serial(names_, nest_.dims[d].name, points_.bounds(d), [&](const Expr& value) {
+  points_.fix(d, value);
+  Body body = through(order, level + 1, total);
+  points_.release(d);
+  return body;
+});
+}
+
+}  // namespace tilec::codegen
