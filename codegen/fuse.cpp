@@ -11,6 +11,7 @@
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/inline.h"
+#include "codegen/rewrite/online.h"
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/split.h"
 #include "codegen/scan.h"
@@ -89,6 +90,7 @@ void clip_targets(poly::Program& program) {
 struct Pass { RewriteStage stage; std::string_view name; void (*choose)(Rewriting&); };
 constexpr Pass passes[] = {
     {RewriteStage::Inline, "inline", inline_elementwise}, {RewriteStage::Sums, "sums", factor_sums},
+    {RewriteStage::Online, "online", pass_online},
     {RewriteStage::Scans, "scans", split_scans},          {RewriteStage::Splits, "splits", split_reductions},
     {RewriteStage::Copies, "copies", transpose_for_lanes}, {RewriteStage::Panels, "panels", panel_operands},
     {RewriteStage::Rows, "rows", share_rows_that_pay},

@@ -13,6 +13,7 @@
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/online.h"
 #include "codegen/rewrite/share.h"
 #include "codegen/scalar.h"
 
@@ -180,7 +181,7 @@ void split(Rewriting& r, std::size_t n, const Cut& cut) {
 void split_reductions(Rewriting& r) {
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    const auto cut = s ? cut_of(r, *s) : std::nullopt;
+    const auto cut = s && !in_pass(r, s->target.tensor) ? cut_of(r, *s) : std::nullopt;
     if (cut) split(r, n++, *cut);
   }
 }
