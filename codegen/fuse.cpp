@@ -105,7 +105,10 @@ bool follow(Rewriting& r, const Given& given, RewriteStage stage, lang::Diagnost
     diagnostics.report(span, lang::messages::plan_refused, print(directive), *why);
     return false;
   }
-  return true;
+  const auto last = std::find_if(given.directives.rbegin(), given.directives.rend(), [&](const Given::Said& said) { return stage_of(said.directive) == stage; });
+  const Refusal why = stage == RewriteStage::Online && last != given.directives.rend() ? computed_apart(r) : std::nullopt;
+  if (why) diagnostics.report(last->span, lang::messages::plan_refused, print(last->directive), *why);
+  return !why;
 }
 
 // Neither is chosen: kernels need the memory, and links of a chain live in the last one's buffer, whose strides may be the caller's.

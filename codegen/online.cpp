@@ -98,7 +98,8 @@ class Online {
     each_ = depth_ / parts_;
     const Member& first = members_.front();
     rows_ = first.nest.dims[first.part.row].extent, over_ = first.nest.dims[first.part.over].extent;
-    type_ = compute_type(first.nest.value->type());
+    for (const Member& m : members_) if (m.part.role != OnlinePart::Fold) type_ = type_of(m);
+    if (std::ranges::all_of(members_, [](const Member& m) { return m.part.role == OnlinePart::Fold; })) type_ = type_of(first);
     find_maximum();
   }
 
@@ -122,11 +123,13 @@ class Online {
   Expr lowest() const { return identity(Aggregation::Max, type_); }
   static Expr choose(const Expr& condition, const Expr& a, const Expr& b) { return Operation{Op::Select, {condition, a, b}, a.type()}; }
   static Expr equal(const Expr& a, const Expr& b) { return Operation{Op::Eq, {a, b}, DType::Bool}; }
-  std::string allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory) {
+  std::string allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory) { return allocate(body, stem, count, memory, type_); }
+  std::string allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory, DType type) {
     const std::string name = names_.fresh(stem);
-    body.push_back(stmt(Allocate{name, type_, count, memory}));
+    body.push_back(stmt(Allocate{name, type, count, memory}));
     return name;
   }
+  static DType type_of(const Member& fold) { return compute_type(fold.nest.value->type()); }
 
   // The maximum that others read before all of it is known, and who does.
   void find_maximum() {
@@ -202,7 +205,7 @@ class Online {
         m.by_column = {l, m.part.over, m.part.column, &*m.part.by_column, depth_, side, allocate(body, "columns", depth_ * pitch_of(side), Memory::Shared)};
         m.tile = tile(sums++);
       }
-      if (m.part.role == OnlinePart::Fold && (parts_ > 1 || divides_)) m.shared = allocate(body, "parts", parts_ * height_, Memory::Shared);
+      if (m.part.role == OnlinePart::Fold && (parts_ > 1 || divides_)) m.shared = allocate(body, "parts", parts_ * height_, Memory::Shared, type_of(m));
     }
     if (maximum_) scale_ = allocate(body, "scale", height_, Memory::Shared);
     return body;
@@ -217,7 +220,7 @@ class Online {
     row_value_ = let(body, members_.front().leaf.m(), i0_ + row_);
     for (Member& m : members_) {
       if (m.part.role == OnlinePart::Sum) m.registers = allocate(body, "acc", m.leaf.rows * m.leaf.vectors, Memory::Register);
-      if (m.part.role == OnlinePart::Fold) m.registers = allocate(body, "so_far", 1, Memory::Register);
+      if (m.part.role == OnlinePart::Fold) m.registers = allocate(body, "so_far", 1, Memory::Register, type_of(m));
     }
     if (maximum_) highest_ = members_[*maximum_].registers, body.push_back(stmt(Store{highest_, i64(0), lowest()}));
     for (Member& m : members_)
@@ -411,7 +414,7 @@ class Online {
     for (const Member& m : members_) {
       if (m.part.role == OnlinePart::Sum)
         for (std::int64_t x = 0; x < m.leaf.rows * m.leaf.vectors; ++x) body.push_back(stmt(Store{m.registers, i64(x), zero()}));
-      if (m.part.role == OnlinePart::Fold && !(is_maximum(m) && again)) body.push_back(stmt(Store{m.registers, i64(0), identity(m.nest.aggregation, type_)}));
+      if (m.part.role == OnlinePart::Fold && !(is_maximum(m) && again)) body.push_back(stmt(Store{m.registers, i64(0), identity(m.nest.aggregation, type_of(m))}));
     }
     if (const_or(turns_, 1) <= 0) return body;
     const std::string turn = names_.fresh("turn");
@@ -692,7 +695,7 @@ class Online {
     const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
     Body one;
     const Expr own = value(l, *m.nest.value, at);
-    one.push_back(stmt(Store{to, i64(0), combine(m.nest.aggregation, Load{to, i64(0), type_}, convert(own, type_))}));
+    one.push_back(stmt(Store{to, i64(0), combine(m.nest.aggregation, Load{to, i64(0), type_of(m)}, convert(own, type_of(m)))}));
     if (point) body.push_back(stmt(If{*point, std::move(one), {}}));
     else append(body, std::move(one));
   }
@@ -765,7 +768,7 @@ class Online {
   Body write() {
     Body body, stores;
     for (const Member& m : members_)
-      if (m.part.role == OnlinePart::Fold && !m.shared.empty()) stores.push_back(stmt(Store{m.shared, part_ * i64(height_) + row_, Load{m.registers, i64(0), type_}}));
+      if (m.part.role == OnlinePart::Fold && !m.shared.empty()) stores.push_back(stmt(Store{m.shared, part_ * i64(height_) + row_, Load{m.registers, i64(0), type_of(m)}}));
     if (!stores.empty()) {
       body.push_back(stmt(Barrier{}));
       append(body, std::move(stores));
@@ -782,9 +785,10 @@ class Online {
 
   // Of all parts of a row.
   Expr total(const Member& m, const Expr& row) const {
-    if (m.shared.empty()) return Load{m.registers, i64(0), type_};
-    Expr all = Load{m.shared, row, type_};
-    for (std::int64_t p = 1; p < parts_; ++p) all = combine(m.nest.aggregation, all, Load{m.shared, i64(p * height_) + row, type_});
+    const DType type = type_of(m);
+    if (m.shared.empty()) return Load{m.registers, i64(0), type};
+    Expr all = Load{m.shared, row, type};
+    for (std::int64_t p = 1; p < parts_; ++p) all = combine(m.nest.aggregation, all, Load{m.shared, i64(p * height_) + row, type});
     return all;
   }
 
@@ -917,7 +921,7 @@ std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::s
     if (take_factors(nest, part) && depends(nest, *part.by_row, *i)) return part;
   }
   part.role = OnlinePart::Fold, part.column = *j, part.by_row.reset(), part.by_column.reset();
-  if (nest.aggregation == Aggregation::Assign || nest.aggregation == Aggregation::Product || !lang::is_float(nest.value->type())) return std::string("it is no maximum, minimum or sum of floats");
+  if (nest.aggregation == Aggregation::Assign || nest.aggregation == Aggregation::Product || nest.value->type() == DType::Bool) return std::string("it is no maximum, minimum or sum of numbers");
   return part;
 }
 
@@ -950,7 +954,9 @@ std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Comp
     if (part.role == OnlinePart::Sum) elements += depth * leaves[l].lanes * leaves[l].vectors, ++sums;
     if (part.role == OnlinePart::Fold) elements += threads;
   }
-  return (elements + std::max(products, sums) * depth * rows) * lang::bytes(compute_type(nests.front().value->type()));
+  std::int64_t bytes = 0;
+  for (const Nest& nest : nests) bytes = std::max<std::int64_t>(bytes, lang::bytes(compute_type(nest.value->type())));
+  return (elements + std::max(products, sums) * depth * rows) * bytes;
 }
 
 Body spell_online(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads) { return Online(nests, leaves, storage, names, threads).spell(); }

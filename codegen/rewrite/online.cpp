@@ -63,6 +63,7 @@ class Passing {
     while (spread()) {}
     if (!fault_.empty()) return fault_;
     std::ranges::sort(members_, {}, &Member::node);
+    for (const Member& m : members_) if (lang::is_float(statement(m).value.type())) type_ = compute_type(statement(m).value.type());
     for (const Member& m : members_) if (const Refusal why = fault(m)) return *why;
     if (const Refusal why = order()) return *why;
     if (const Refusal why = maximum()) return *why;
@@ -202,7 +203,8 @@ class Passing {
     const std::size_t more = found.role == OnlinePart::Product || found.role == OnlinePart::Sum ? 1 : 0;
     if (s.indices.size() != directive_.rows.size() + 1 + more) return fmt::format("`{}` has further indices", name(m));
     const lang::DType type = compute_type(s.value.type());
-    if (!lang::is_float(type) || type != compute_type(statement(members_.front()).value.type())) return fmt::format("`{}` is computed in another type than `{}`, or in integers", name(m), name(members_.front()));
+    const bool counts = found.role == OnlinePart::Fold && !lang::is_float(type);
+    if (!counts && (!lang::is_float(type) || type != type_)) return fmt::format("`{}` is computed in another type than others of the pass, or in integers", name(m));
     if (folds && !identity_is_fill(nest) && !always_reached(nest)) return fmt::format("an element of `{}` may have no point, and is not what folding nothing gives", name(m));
     for (const Row& row : nest.rows)
       for (std::size_t k = 0; k < s.indices.size(); ++k)
@@ -273,7 +275,7 @@ class Passing {
       }
     if (!maximum_) return std::nullopt;
     // The highest of what was read is one of its elements: no rounding.
-    if (program_.tensor(*maximum_).dtype != statement(members_.front()).value.type()) return fmt::format("`{}` is stored in another type than it is computed in", program_.tensor(*maximum_).name);
+    if (program_.tensor(*maximum_).dtype != type_ || maker(program_, *maximum_)->value.type() != type_) return fmt::format("`{}` is stored in another type than it is computed in", program_.tensor(*maximum_).name);
     for (const Member& m : members_) {
       const Statement& s = statement(m);
       const poly::Expr value = of_row(m);
@@ -420,6 +422,7 @@ class Passing {
   const Program& program_;
   const directives::Online& directive_;
   int over_;
+  lang::DType type_ = lang::DType::F32;                // of all but counts
   std::map<TensorId, std::size_t> maker_;
   std::vector<Member> members_;
   std::map<TensorId, Labels> tensors_;
@@ -445,7 +448,7 @@ void gather(Rewriting& r, std::vector<Member> members, const directives::Online&
   }
   std::vector<poly::Node> own;
   std::set<std::size_t> gone;
-  Rewriting::Online made{{}, directive.rows, directive.over};
+  Rewriting::Online made{{}, directive.rows, directive.over, {}};
   for (const Member& m : members) {
     Statement s = std::get<Statement>(program.nodes[m.node]);
     const TensorId id = s.target.tensor;
@@ -456,6 +459,7 @@ void gather(Rewriting& r, std::vector<Member> members, const directives::Online&
       r.strides.push_back(row_major(extents(program.tensors.back())));
       s.target.tensor = static_cast<TensorId>(program.tensors.size()) - 1;
       again.emplace(id, s.target.tensor);
+      if (reduces(s)) made.again.push_back(id);
     } else {
       gone.insert(m.node);
     }
@@ -481,6 +485,22 @@ void gather(Rewriting& r, std::vector<Member> members, const directives::Online&
 }
 
 }  // namespace
+
+Refusal computed_apart(const Rewriting& r) {
+  const auto compares = [](const poly::Node& node) {
+    const auto* s = std::get_if<Statement>(&node);
+    return s && std::ranges::any_of(poly::parts(s->value), [](const poly::Expr& e) {
+      const auto* apply = e.as<poly::Apply>();
+      const auto computed = [](const poly::Expr& side) { return std::ranges::any_of(poly::parts(side), [](const poly::Expr& p) { return p.as<poly::Read>() != nullptr; }); };
+      return apply && (apply->op == lang::Op::Eq || apply->op == lang::Op::Ne) && computed(apply->operands[0]) && computed(apply->operands[1]);
+    });
+  };
+  if (std::ranges::none_of(r.program.nodes, compares)) return std::nullopt;
+  for (const Rewriting::Online& pass : r.online)
+    for (const TensorId id : pass.again)
+      if (maker(r.program, id) && !in_pass(r, id)) return fmt::format("`{}` is computed in passes and elsewhere, and something asks whether such values are equal", r.program.tensor(id).name);
+  return std::nullopt;
+}
 
 bool in_pass(const Rewriting& r, TensorId target) {
   return std::ranges::any_of(r.online, [&](const Rewriting::Online& pass) { return std::ranges::find(pass.tensors, target) != pass.tensors.end(); });
@@ -571,6 +591,7 @@ std::optional<directives::Online> pass_of(const Rewriting& r, std::size_t n) {
 
 void pass_online(Rewriting& r) {
   if (!has_threads(r.target)) return;
+  const Rewriting before = r;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     if (!s || !reduces(*s) || in_pass(r, s->target.tensor) || scan_of(*s)) continue;
@@ -579,6 +600,8 @@ void pass_online(Rewriting& r) {
     if (const Refusal why = apply(r, *pass)) throw lang::InternalError("a pass that was chosen is refused: " + *why);
     n = 0;
   }
+  if (!computed_apart(r)) return;
+  r.program = before.program, r.strides = before.strides, r.done = before.done, r.online.clear();
 }
 
 }  // namespace tilec::codegen

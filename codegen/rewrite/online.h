@@ -15,6 +15,9 @@ namespace tilec::codegen {
 
 // On targets with threads.
 void pass_online(Rewriting& r);
+// Why what passes compute again must not be computed elsewhere, too; none: it may. Passes sum a product in one order, which others may not have:
+// who asks whether a value is its maximum wants the same bits. Asked when all passes are made.
+Refusal computed_apart(const Rewriting& r);
 // Whether the statement of this tensor belongs to a pass.
 bool in_pass(const Rewriting& r, TensorId target);
 

@@ -28,7 +28,7 @@ struct Rewriting {
   struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; std::int64_t parts = 0; };
   std::vector<Rows> rows = {};
   // Of one launch, too: what passes over an index together (online.h), and its rows.
-  struct Online { std::vector<TensorId> tensors; std::vector<std::string> rows; std::string over; };
+  struct Online { std::vector<TensorId> tensors; std::vector<std::string> rows; std::string over; std::vector<TensorId> again; };  // again: what is computed elsewhere, too
   std::vector<Online> online = {};
   // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.
   struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
