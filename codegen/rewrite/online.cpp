@@ -172,6 +172,11 @@ class Passing {
     return more;
   }
 
+  // A dimension of one element, which no index goes through.
+  bool only_one(const Access& access, std::size_t d) const {
+    return extents(program_.tensor(access.tensor))[d] == 1 && std::ranges::all_of(access.element[d].coefficients, [](const poly::Size& c) { return c.is(0); });
+  }
+
   // Whether a member has the form that a pass has, over elements of its own.
   Refusal fault(const Member& m) const {
     const Statement& s = statement(m);
@@ -190,6 +195,7 @@ class Passing {
     std::set<std::size_t> seen;
     for (std::size_t d = 0; d < s.target.element.size(); ++d) {
       const auto k = plain_index(s.target.element[d]);
+      if (only_one(s.target, d)) continue;
       const bool own = k && seen.insert(*k).second && low(s, *k) == 0;
       if (!own || (m.root && extent(s, *k) != extents(program_.tensor(s.target.tensor))[d])) return fmt::format("`{}` does not write all of its elements by indices of their own", name(m));
     }
@@ -229,6 +235,7 @@ class Passing {
       const Labels& labels = tensors_.at(s.reads[r].tensor);
       for (std::size_t d = 0; d < s.reads[r].element.size(); ++d) {
         const auto k = plain_index(s.reads[r].element[d]);
+        if (only_one(s.reads[r], d)) continue;
         if (!k || m.indices[*k] == none || m.indices[*k] != labels[d]) return fmt::format("`{}` reads `{}` elsewhere than at its own row", name(m), program_.tensor(s.reads[r].tensor).name);
       }
     }
@@ -401,6 +408,7 @@ class Passing {
     const Labels &x = of(s), &y = of(t);
     for (std::size_t d = 0; d < a.element.size(); ++d) {
       const auto j = plain_index(a.element[d]), k = plain_index(b.element[d]);
+      if (only_one(a, d) && only_one(b, d)) continue;
       if (!j || !k || x[*j] == none || x[*j] != y[*k]) return false;
     }
     return true;
@@ -550,7 +558,7 @@ std::vector<std::vector<std::string>> rows_of(const Program& program, const Stat
     bool over = false, plain = true;
     for (const Affine& e : read.element) {
       const auto index = plain_index(e);
-      plain = plain && index;
+      plain = plain && (index || std::ranges::all_of(e.coefficients, [](const poly::Size& c) { return c.is(0); }));
       over = over || (index && *index == k);
       if (index && *index != k && is_output_index(s, *index)) outputs.push_back(*index);
     }
