@@ -275,6 +275,10 @@ std::string explain_form(const Compute& leaf, const std::string& side) {
   if (leaf.is<forms::Gather>()) return fmt::format("rows are copied from where the index says, {}", side);
   if (leaf.is<forms::Scatter>()) return "rows are added to where the index says, in the order of the index: the same result each time, no atomics";
   if (leaf.is<forms::Sort>()) return "positions sorted, a row at a time";
+  if (const auto* online = leaf.as<forms::Online>()) {
+    const std::string box = leaf.rows * leaf.vectors > 1 ? fmt::format("a thread has {} by {} of {} and {}", leaf.rows, leaf.vectors, leaf.m(), leaf.n) : fmt::format("{} have a row {}", plural(static_cast<double>(leaf.lanes), "thread", "threads"), leaf.m());
+    return fmt::format("in a pass, {} at a time: {}", online->depth, box);
+  }
   if (const auto* cores = leaf.as<forms::TensorCores>()) {
     const MatrixInstruction& i = *matrix_instruction(cores->instruction);
     return fmt::format("tiles of {} by {} outputs of {} and {} a block, on tensor cores; {} steps of {} at a time through shared memory, copied {} turns ahead", leaf.rows * i.m * cores->warps_m,

@@ -9,6 +9,7 @@
 
 #include "codegen/leaf_choice.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/online.h"
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr std::int64_t most_rows = 32, most_vectors = 16, most_accumulators = 128, most_lanes = 64;  // beyond any register file
 constexpr std::int64_t most_staged = 64;               // all of a stage is unrolled
 constexpr std::int64_t most_products = 32;             // of a warp on tensor cores: 128 of the 255 registers of a thread
+constexpr std::int64_t most_of_a_pass = 64;            // elements of a thread, of a product or a sum
 constexpr std::int64_t most_depth = 1024, most_buffers = 16, most_warps = 32;  // far beyond any shared memory
 constexpr std::int64_t most_threads_of_a_block = 1024;
 constexpr std::int64_t most_ahead = 1024;              // offsets stay small numbers
@@ -84,6 +86,7 @@ class LeafFit {
   Misfit fault() const {
     if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan_.program.nodes[static_cast<std::size_t>(leaf_.node)]); intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape)
       return leaf_ == chosen_ ? std::nullopt : Misfit("the leaf of a gather, scatter or sort has one form only");
+    if (leaf_.is<forms::Online>() || chosen_.is<forms::Online>()) return pass();
     for (const auto& check : {&LeafFit::loops, &LeafFit::walks, &LeafFit::roles, &LeafFit::form, &LeafFit::sizes, &LeafFit::parts})
       if (Misfit why = (this->*check)()) return why;
     return has_threads(target_) ? threads() : std::nullopt;
@@ -209,6 +212,27 @@ class LeafFit {
     return leaf_.is<forms::Staged>() ? staged() : std::nullopt;
   }
 
+  // All leaves of a pass have one tile.
+  Misfit pass() const {
+    const auto *own = leaf_.as<forms::Online>(), *first = group_.body.front().as<forms::Online>();
+    if (!chosen_.is<forms::Online>()) return fmt::format("`{}` belongs to no pass: that is said by the directive `online`", name());
+    if (!own || !first || leaf_.outer != chosen_.outer || leaf_.n != chosen_.n || leaf_.k != chosen_.k || own->m != chosen_.m()) return fmt::format("`{}` belongs to a pass, which says its form and indices", name());
+    if (!leaf_.ahead.empty() || own->depth != first->depth || own->depth < 1 || own->depth > most_staged) return fmt::format("the leaves of a pass have one stage, of {} at most", most_staged);
+    if (group_.threads % leaf_.lanes || group_.threads % group_.body.front().lanes) return fmt::format("{} threads are no rows of {}", group_.threads, leaf_.lanes);
+    const std::int64_t rows = online_rows(leaf_, group_.threads), threads = group_.threads / std::max<std::int64_t>(1, rows);
+    if (rows != online_rows(group_.body.front(), group_.threads) || group_.threads % rows || own->depth % threads) return fmt::format("a block of {} rows and {} columns is no tile of {} threads, or not that of the other leaves", rows, own->depth, group_.threads);
+    const auto part = std::get<OnlinePart>(online_part(nest_, own->m, group_.body.front().n));
+    const std::int64_t columns = leaf_.lanes * leaf_.vectors;
+    if (leaf_.rows * leaf_.vectors > most_of_a_pass) return fmt::format("a thread has {} elements of a pass at most", most_of_a_pass);
+    if (part.role == OnlinePart::Product && columns != own->depth) return fmt::format("{} threads have {} columns each, and a stage {}", leaf_.lanes, leaf_.vectors, own->depth);
+    if (part.role == OnlinePart::Sum && (columns < nest_.dims[part.column].extent || columns > 2 * nest_.dims[part.column].extent + 128)) return fmt::format("{} columns are not the {} of `{}`", columns, nest_.dims[part.column].extent, leaf_.n);
+    if (part.role != OnlinePart::Product && part.role != OnlinePart::Sum && (leaf_.rows != 1 || leaf_.vectors != 1)) return fmt::format("a thread has one row of `{}` or a part of one", name());
+    std::vector<Nest> nests;
+    for (const Compute& one : group_.body) nests.push_back(leaf_nest(plan_.program, group_, one, strides_));
+    const std::int64_t bytes = online_bytes(nests, group_.body, group_.threads);
+    return bytes <= target_.shared_bytes ? std::nullopt : Misfit(fmt::format("a block has {} bytes of shared memory, and the pass takes {}", target_.shared_bytes, bytes));
+  }
+
   Misfit staged() const {
     if (!has_threads(target_)) return std::string("operands are staged for a block of threads, which a CPU has not");
     if (!group_.loops.empty() || group_.body.size() > 1) return std::string("a staged leaf stands alone, without loops");
@@ -319,7 +343,8 @@ Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, co
   if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
   // Contractions in tiles say how many threads theirs have.
   const bool tiles = chosen.body.size() == 1 && (chosen.body.front().is<forms::TensorCores>() || chosen.body.front().is<forms::Staged>());
-  const bool other_threads = tiles && group.threads > 0 && group.threads <= most_threads_of_a_block && group.threads % 32 == 0;
+  const bool pass = chosen.body.front().is<forms::Online>();
+  const bool other_threads = (tiles || pass) && group.threads > 0 && group.threads <= most_threads_of_a_block && group.threads % 32 == 0;
   if (group.threads != chosen.threads && !other_threads) return chosen.threads ? fmt::format("its blocks have {} threads", chosen.threads) : "this target has no blocks of threads";
   for (const Loop& loop : group.loops) {
     if (!loop.walk) continue;
@@ -329,6 +354,7 @@ Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, co
   std::set<std::string> seen;
   for (const Loop& loop : group.loops) if (!seen.insert(loop.index).second) return fmt::format("`{}` is looped over twice", loop.index);
   if (group.tile != chosen.tile || (!chosen.tile.empty() && (!group.loops.empty() || group.locals != chosen.locals))) return std::string("boxes and what they keep are said by the directive `tile`");
+  if (pass) return group.loops.empty() && group.locals == chosen.locals ? std::nullopt : Misfit("a pass has no loops around it, and keeps what it computes on its way");
   if (chosen.body.size() == 1) return group.locals.empty() && group.kept.empty() ? std::nullopt : Misfit("a launch of one statement has no locals");
   const Fused::Set* set = set_of(chosen, sets);
   const std::vector<std::string> rows = set ? set->indices : std::vector<std::string>();
@@ -346,6 +372,7 @@ Misfit leaf_fault(const Plan& plan, const Group& group, const Compute& leaf, con
 Compute chosen_leaf(const Plan& plan, const Group& group, const Compute& chosen, const Strides& strides, const Target& target) {
   const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan.program.nodes[static_cast<std::size_t>(chosen.node)]);
   if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return chosen;
+  if (chosen.is<forms::Online>()) return chosen;
   const Nest nest = nest_to_choose(plan.program, group, chosen, strides);
   const Facts turn = facts(nest, loops_of_turn(group), target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;

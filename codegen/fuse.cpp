@@ -11,6 +11,7 @@
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/inline.h"
+#include "codegen/rewrite/online.h"
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/split.h"
 #include "codegen/scan.h"
@@ -89,6 +90,7 @@ void clip_targets(poly::Program& program) {
 struct Pass { RewriteStage stage; std::string_view name; void (*choose)(Rewriting&); };
 constexpr Pass passes[] = {
     {RewriteStage::Inline, "inline", inline_elementwise}, {RewriteStage::Sums, "sums", factor_sums},
+    {RewriteStage::Online, "online", pass_online},
     {RewriteStage::Scans, "scans", split_scans},          {RewriteStage::Splits, "splits", split_reductions},
     {RewriteStage::Copies, "copies", transpose_for_lanes}, {RewriteStage::Panels, "panels", panel_operands},
     {RewriteStage::Rows, "rows", share_rows_that_pay},
@@ -103,7 +105,10 @@ bool follow(Rewriting& r, const Given& given, RewriteStage stage, lang::Diagnost
     diagnostics.report(span, lang::messages::plan_refused, print(directive), *why);
     return false;
   }
-  return true;
+  const auto last = std::find_if(given.directives.rbegin(), given.directives.rend(), [&](const Given::Said& said) { return stage_of(said.directive) == stage; });
+  const Refusal why = stage == RewriteStage::Online && last != given.directives.rend() ? computed_apart(r) : std::nullopt;
+  if (why) diagnostics.report(last->span, lang::messages::plan_refused, print(last->directive), *why);
+  return !why;
 }
 
 // Neither is chosen: kernels need the memory, and links of a chain live in the last one's buffer, whose strides may be the caller's.

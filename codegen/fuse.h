@@ -36,6 +36,7 @@ struct Fused {
     std::vector<std::vector<std::size_t>> loops;
     bool blocks = false, strips = false;               // `strips`: neighbours along the last of them lie side by side
     std::int64_t parts = 0;                            // so many of the last index have one part of each sum over it; 0: no sums
+    std::string over = {};                             // what they pass over, a block of rows of the last of `indices` a turn (rewrite/online.h); empty: nothing
     std::vector<std::pair<std::string, std::int64_t>> tile = {};  // indices of the contraction among them, and how many make a box (tile.h)
   };
   std::vector<Set> sets;

@@ -8,6 +8,7 @@
 
 #include "codegen/indirect.h"
 #include "codegen/leaf.h"
+#include "codegen/online.h"
 #include "codegen/scan_leaf.h"
 #include "codegen/sort.h"
 #include "codegen/staged.h"
@@ -55,6 +56,10 @@ class GroupLowering {
     }
     if (!group_.tile.empty()) {
       kernel_.body = tiles();
+      return {{kernel_}, {}};
+    }
+    if (group_.body.front().is<forms::Online>()) {
+      kernel_.body = spell_online(nests_, group_.body, storage_, names_, group_.threads);
       return {{kernel_}, {}};
     }
     Body turn;

@@ -20,7 +20,7 @@ namespace {
 using poly::Program;
 using poly::Statement;
 
-constexpr std::pair<RewriteStage, const char*> words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Splits, "split"},
+constexpr std::pair<RewriteStage, const char*> words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"}, {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Splits, "split"},
                                                           {RewriteStage::Copies, "copy"},   {RewriteStage::Panels, "panels"}, {RewriteStage::Rows, "share"}};
 
 // Directives as lines, and that there are no others of these stages; of stages behind `last`, nothing.
@@ -190,6 +190,7 @@ class OtherGroups {
     std::ranges::sort(order);
     for (const auto& [time, g] : order) {
       at_ = g;
+      if (plan_.groups[g].body.front().is<forms::Online>()) continue;
       if (plan_.groups[g].tile.empty()) loops();
       for (std::size_t l = 0; l < plan_.groups[g].body.size(); ++l) leaf(l);
     }

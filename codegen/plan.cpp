@@ -11,6 +11,7 @@
 
 #include "codegen/matrix_instruction.h"
 #include "codegen/part.h"
+#include "codegen/online.h"
 #include "codegen/rewrite.h"
 #include "codegen/tile.h"
 #include "lang/diagnostic.h"
@@ -42,6 +43,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (const auto* scatter = leaf.as<forms::Scatter>()) number("chunk", scatter->columns);
   if (const auto* sort = leaf.as<forms::Sort>()) number("chunk", sort->part);
   if (const auto* staged = leaf.as<forms::Staged>()) number("stage", staged->depth);
+  if (const auto* online = leaf.as<forms::Online>()) number("stage", online->depth);
   if (const auto* cores = leaf.as<forms::TensorCores>())
     line += fmt::format("  stage {}  mma {}  warps {}x{}  buffers {}", cores->depth, cores->instruction, cores->warps_m, cores->warps_n, cores->buffers);
   if (leaf.block() && leaf.block()->turned) line += "  turned";
@@ -73,7 +75,8 @@ class LeafReader {
     form();
     node();
     while (!fault_ && line_.more()) part();
-    if (depth_ || cores_) stage();
+    if (auto* online = leaf_.as<forms::Online>()) pass(*online);
+    else if (depth_ || cores_) stage();
     else if (!outside_.empty()) unfit("`m` is one index, unless the leaf is staged");
     if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span(), misfit_};
     fault = *fault_;
@@ -89,9 +92,9 @@ class LeafReader {
   void form() {
     const lang::Span span = line_.here();
     const std::string word = line_.next();
-    const LeafForm all[] = {forms::Contract{}, forms::Map{}, forms::Reduce{}, forms::Scan{}, forms::Fill{}, forms::Gather{}, forms::Scatter{}, forms::Sort{}};
+    const LeafForm all[] = {forms::Contract{}, forms::Map{}, forms::Reduce{}, forms::Scan{}, forms::Online{}, forms::Fill{}, forms::Gather{}, forms::Scatter{}, forms::Sort{}};
     const auto known = std::find_if(std::begin(all), std::end(all), [&](const LeafForm& form) { return word == word_of(form); });
-    if (known == std::end(all)) refuse(span, "`" + word + "` is no form of a leaf: contract, map, reduce, scan, fill, gather, scatter or sort");
+    if (known == std::end(all)) refuse(span, "`" + word + "` is no form of a leaf: contract, map, reduce, scan, online, fill, gather, scatter or sort");
     else leaf_.form = *known;
   }
 
@@ -192,6 +195,11 @@ class LeafReader {
     auto* contract = leaf_.as<forms::Contract>();
     number(key, contract ? contract->taps : none);
     if (none) unfit("`taps` are those of the sum of a `contract`");
+  }
+
+  void pass(forms::Online& online) {
+    online.depth = depth_;
+    if (!outside_.empty() || cores_ || !leaf_.ahead.empty()) unfit("a leaf of a pass has one form only");
   }
 
   // A staged leaf is a contract that has nothing else.
@@ -311,6 +319,7 @@ const std::string& Compute::m() const {
   static const std::string none;
   if (const auto* staged = as<forms::Staged>()) return staged->m;
   if (const auto* cores = as<forms::TensorCores>()) return cores->m;
+  if (const auto* online = as<forms::Online>()) return online->m;
   if (const auto* reduce = as<forms::Reduce>()) return reduce->m;
   return block() ? block()->m : none;
 }
@@ -343,9 +352,10 @@ bool Compute::set_streams() {
 bool Compute::set_m(const std::string& m) {
   auto* staged = as<forms::Staged>();
   auto* cores = as<forms::TensorCores>();
+  auto* online = as<forms::Online>();
   auto* reduce = as<forms::Reduce>();
-  if (!staged && !cores && !reduce && !block()) return false;
-  (staged ? staged->m : cores ? cores->m : reduce ? reduce->m : block()->m) = m;
+  if (!staged && !cores && !online && !reduce && !block()) return false;
+  (staged ? staged->m : cores ? cores->m : online ? online->m : reduce ? reduce->m : block()->m) = m;
   return true;
 }
 
@@ -368,6 +378,11 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   const auto& s = std::get<poly::Statement>(node);
   if (leaf.is<forms::Fill>()) return fill_nest(program, s, strides);
   if (!group.tile.empty()) return tile_nest(program, group, leaf.node, strides);
+  if (leaf.is<forms::Online>()) {
+    Nest nest = online_nest(s, strides);
+    nest.locals = group.locals;
+    return nest;
+  }
   std::set<std::string> keep;
   if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
   Nest nest = nest_of(s, [&](TensorId id) { return turn_strides(program, group, strides, id); }, keep);

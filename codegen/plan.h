@@ -72,6 +72,14 @@ struct TensorCores {
   std::int64_t ahead() const;                          // turns, that operands are copied before they are multiplied
   bool operator==(const TensorCores&) const = default;
 };
+// simt: of a pass (online.h), as all of its group; n of the first one is what it passes over. Of products and sums `lanes` threads side by
+// side have `rows` x `vectors` of m and n each, of others so many threads have a row.
+struct Online {
+  static constexpr const char* word = "online";
+  std::string m;
+  std::int64_t depth = 0;                              // of what is passed over, a turn
+  bool operator==(const Online&) const = default;
+};
 // Lanes over the reduction dimension n: `rows` of m a time, which are folded together, or one output element.
 struct Reduce {
   static constexpr const char* word = "reduce";
@@ -108,7 +116,7 @@ struct Sort {
 
 }  // namespace forms
 
-using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::TensorCores, forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
+using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::TensorCores, forms::Online, forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
 
 // A leaf: what all forms have, and its form.
 // What is read so many steps of a reduction, blocks of m or n, or turns of a loop around them later is asked for.

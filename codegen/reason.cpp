@@ -31,6 +31,9 @@ class Reasons {
     return fmt::format("{} summed first, since the other factors do not depend on {}{}", d.sums.size() == 1 ? fmt::format("{} is", d.sums.front()) : fmt::format("{} are", fmt::join(d.sums, ", ")), d.sums.size() == 1 ? "it" : "them",
                        points_of(d.tensor));
   }
+  std::string operator()(const directives::Online& d) const {
+    return fmt::format("one pass over {}: {} {} known when it ends, and what they read of each {} and {} is never in memory", d.over, fmt::join(d.tensors, ", "), d.tensors.size() == 1 ? "is" : "are", fmt::join(d.rows, ", "), d.over);
+  }
   std::string operator()(const directives::Terms&) const { return "what a scan adds is computed first, side by side: from element to element there is one addition left"; }
   std::string operator()(const directives::Blocks& d) const { return fmt::format("blocks of {} are scanned side by side, then the sums of the blocks before are added", grouped(static_cast<double>(d.size))); }
   std::string operator()(const directives::Windows&) const { return "a window is the end of a block and the beginning of the next, and both are scans: three operations for each element"; }

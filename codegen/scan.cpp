@@ -10,6 +10,7 @@
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/product.h"
+#include "codegen/rewrite/online.h"
 #include "codegen/scalar.h"
 #include "codegen/window.h"
 #include "lang/diagnostic.h"
@@ -515,6 +516,7 @@ void split_scans(Rewriting& r) {
   Program& program = r.program;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&program.nodes[n]);
+    if (s && in_pass(r, s->target.tensor)) continue;
     std::optional<Scan> scan = s ? scan_of(*s) : std::nullopt;
     if (s && !scan && windows(r, n)) --n;              // the scans that it made are next
     if (!scan) continue;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autodiff/graph.h"
+#include "codegen/choose/online.h"
 #include "codegen/choose/traffic.h"
 #include "codegen/choose/turns.h"
 #include "codegen/cover.h"
@@ -12,6 +13,7 @@
 #include "codegen/leaf_choice.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/online.h"
 #include "codegen/part.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
@@ -20,6 +22,7 @@
 #include "codegen/scan.h"
 #include "codegen/sort.h"
 #include "codegen/tile.h"
+#include "lang/diagnostic.h"
 
 namespace tilec::codegen {
 
@@ -164,7 +167,7 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
 }
 
 // A box of a tiled contraction is copied out where its elements are.
-bool filled(const Fused::Set& set, int node, const Cover& cover, const poly::Statement& s) { return (set.tile.empty() || node == set.nodes.back()) && cover.needs_fill(s); }
+bool filled(const Fused::Set& set, int node, const Cover& cover, const poly::Statement& s) { return set.over.empty() && (set.tile.empty() || node == set.nodes.back()) && cover.needs_fill(s); }
 
 // Which tensors one turn can keep: their buffer is made and read in one set, is no output, and no fill goes first.
 std::vector<bool> locals(const Fused& fused, const Cover& cover) {
@@ -340,6 +343,21 @@ Group tiled(Group group, Why& why, const Fused& fused, const Fused::Set& set, co
   return group;
 }
 
+// Statements of one pass.
+Group passed(Group group, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
+  std::vector<Nest> nests;
+  for (const int node : set.nodes) {
+    const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
+    if (local[static_cast<std::size_t>(s.target.tensor)]) group.locals.push_back(s.target.tensor);
+    nests.push_back(online_nest(s, fused.strides));
+  }
+  auto tile = choose_tile_of_pass(nests, set.nodes, set.indices, set.over, target);
+  if (!tile) throw lang::InternalError("a pass was made that has no tile");
+  group.body = std::move(tile->leaves);
+  group.threads = tile->threads;
+  return group;
+}
+
 Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
   const auto& program = fused.program;
   Group group;
@@ -348,6 +366,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     if constexpr (std::is_same_v<std::decay_t<decltype(node)>, poly::Statement>) return program.tensor(node.target.tensor).name;
     else return program.tensor(node.targets.front()).name;
   }, program.nodes[static_cast<std::size_t>(set.nodes.back())]);
+  if (!set.over.empty()) return passed(std::move(group), fused, set, local, target);
   if (!set.tile.empty()) return tiled(std::move(group), why, fused, set, local, target);
   if (set.nodes.size() > 1) {
     for (const int node : set.nodes) {

@@ -44,6 +44,7 @@ constexpr StageInfo stages_in_order[] = {
     {"reduced", Until::Reduced, every, ".tile", "one writer for each element, no point in vain", Of::Program, false, &Meaning::reduced},
     {"inline", Until::Plan, every, ".tile", "elementwise statements stand where they are read", Of::Rewriting},
     {"sums", Until::Plan, every, ".tile", "factors have left the sums that they do not depend on", Of::Rewriting},
+    {"online", Until::Plan, every, ".tile", "statements of one pass stand together", Of::Rewriting},
     {"scans", Until::Plan, every, ".tile", "long scans are cut in blocks", Of::Rewriting},
     {"splits", Until::Plan, every, ".tile", "long reductions are cut in two stages", Of::Rewriting},
     {"copies", Until::Plan, every, ".tile", "operands are copied as lanes read them", Of::Rewriting},

@@ -177,6 +177,19 @@ inline constexpr std::int64_t warp = 32;               // CUDA C++ Programming G
 inline constexpr std::int64_t sorted_row = 8192, sorting = 256;  // elements up to which a row is sorted by a block of so many threads; longer ones by as many as there are
 }  // namespace threads
 
+// Passes on GPUs (online.h).
+namespace pass {
+inline constexpr double least_bytes = 4 << 20;         // of products that memory would hold otherwise: a second cache has room for a few of them
+inline constexpr double rate_apart = 0.8;              // of the multiplications of a launch of its own, of those that a multiprocessor can do
+inline constexpr double memory_bytes = 3.35e12 / 1.755e9;  // a cycle, of an H100
+inline constexpr double launch = 5000;                 // cycles
+inline constexpr double threads = 2048, shared_of_block = 1024;  // of a multiprocessor; bytes that a block takes besides: CUDA C++ Programming Guide, "Compute Capabilities"
+inline constexpr double of_turn = 400, of_element = 16;  // cycles: barriers and loads of a turn of a block that is alone; instructions of an element of a tile, its exponential among them
+inline constexpr double beside = 0.3;                  // of the lesser of multiplications and accesses, which the other does not hide
+inline constexpr double other_registers = 24;          // of a thread, beside those of staged contractions
+inline constexpr double dearer = 1.15;                 // the time that a pass may take, by what it saves of memory
+}  // namespace pass
+
 // What a search over plans tries (moves.h): measured, so that it may be far from what the model likes.
 inline constexpr std::size_t leaves_tried = 24;        // those that cost least by counts
 inline constexpr std::int64_t chunks_tried[] = {64, 128, 256, 512};

@@ -79,7 +79,7 @@ template <std::size_t at = 0> std::optional<Directive> start(std::string_view wo
 }
 
 using enum RewriteStage;
-constexpr RewriteStage stages[] = {Inline, Sums, Sums, Sums, Sums, Sums, Scans, Scans, Scans, Splits, Copies, Copies, Copies, Copies, Panels, Rows};
+constexpr RewriteStage stages[] = {Inline, Sums, Sums, Sums, Sums, Sums, Online, Scans, Scans, Scans, Splits, Copies, Copies, Copies, Copies, Panels, Rows};
 static_assert(std::size(stages) == std::variant_size_v<Directive>);
 
 }  // namespace

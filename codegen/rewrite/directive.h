@@ -6,6 +6,7 @@
 //   reach M                             the running extreme M has an element for each value, in a tensor of its own (running.h)
 //   logs H                              products over intervals that H sums are told by running sums of logarithms (intervals.h)
 //   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
+//   online M Z U  rows i  over j        M, Z and U in one pass over j, with what they read of [i, j] (online.h)
 //   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
 //   windows Y                           the windows of Y as ends and beginnings of blocks, which are scans (window.h)
@@ -73,6 +74,13 @@ struct Factor {
   Names sums;
   void parts(auto& io) { io.head(tensor), io.part("over", sums); }
   bool operator==(const Factor&) const = default;
+};
+struct Online {
+  static constexpr const char* word = "online";
+  Names tensors, rows;                                 // what folds over the index; indices of the first of them, the last in blocks
+  std::string over;
+  void parts(auto& io) { io.head(tensors), io.part("rows", rows), io.part("over", over); }
+  bool operator==(const Online&) const = default;
 };
 struct Terms {
   static constexpr const char* word = "terms";
@@ -146,11 +154,11 @@ struct Share {
 
 }  // namespace directives
 
-using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach, directives::Logs, directives::Factor, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Pairs, directives::Copy,
+using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach, directives::Logs, directives::Factor, directives::Online, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Pairs, directives::Copy,
                                directives::Stage, directives::Tile, directives::Panels, directives::Share>;
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.
-enum class RewriteStage { Inline, Sums, Scans, Splits, Copies, Panels, Rows };
+enum class RewriteStage { Inline, Sums, Online, Scans, Splits, Copies, Panels, Rows };
 RewriteStage stage_of(const Directive& directive);
 std::optional<RewriteStage> stage_of(std::string_view word);  // none: the word begins no directive
 

@@ -7,13 +7,30 @@
 #include "codegen/model/machine.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/online.h"
 
 namespace tilec::codegen {
 
 using poly::Program;
 using poly::Statement;
 
+namespace {
+
+// The tensors whose statements a directive changes.
+directives::Names changed(const Directive& directive) {
+  return std::visit([](const auto& d) -> directives::Names {
+    if constexpr (requires { d.tensors; }) return d.tensors;
+    else if constexpr (requires { d.reader; }) return {d.reader};
+    else return {d.tensor};
+  }, directive);
+}
+
+}  // namespace
+
 Refusal apply(Rewriting& r, const Directive& directive) {
+  if (stage_of(directive) > RewriteStage::Online)
+    for (const std::string& name : changed(directive))
+      if (const auto n = statement_of(r.program, name); n && in_pass(r, std::get<Statement>(r.program.nodes[*n]).target.tensor)) return fmt::format("`{}` belongs to a pass", name);
   return std::visit([&](const auto& d) { return apply(r, d); }, directive);
 }
 

@@ -27,6 +27,9 @@ struct Rewriting {
   // Statements that share a launch, by their targets, the indices that are its loops, and how many of the last have one part of a sum.
   struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; std::int64_t parts = 0; };
   std::vector<Rows> rows = {};
+  // Of one launch, too: what passes over an index together (online.h), and its rows.
+  struct Online { std::vector<TensorId> tensors; std::vector<std::string> rows; std::string over; std::vector<TensorId> again; };  // again: what is computed elsewhere, too
+  std::vector<Online> online = {};
   // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.
   struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
   std::vector<Tile> tiles = {};
@@ -46,6 +49,7 @@ Refusal apply(Rewriting& r, const directives::Restate& directive);
 Refusal apply(Rewriting& r, const directives::Reach& directive);
 Refusal apply(Rewriting& r, const directives::Logs& directive);
 Refusal apply(Rewriting& r, const directives::Factor& directive);
+Refusal apply(Rewriting& r, const directives::Online& directive);
 Refusal apply(Rewriting& r, const directives::Terms& directive);
 Refusal apply(Rewriting& r, const directives::Blocks& directive);
 Refusal apply(Rewriting& r, const directives::Windows& directive);

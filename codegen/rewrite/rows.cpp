@@ -16,6 +16,7 @@
 #include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/online.h"
 #include "codegen/rewrite/share.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
@@ -101,7 +102,7 @@ class Rows {
   // No rows when the statement cannot share any.
   Leads candidates(int node) const {
     const Statement* s = statement(node);
-    if (!s || tiled(rewriting_, s->target.tensor)) return {};
+    if (!s || tiled(rewriting_, s->target.tensor) || in_pass(rewriting_, s->target.tensor)) return {};
     if (has_threads(target_) && reuses(*s) && !folds_elements(*s)) return {};  // blocks of threads want whole contractions
     for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
     if (const auto* fill = std::get_if<TensorId>(&s->fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)]) return {};
@@ -649,18 +650,25 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
     for (const TensorId id : rows.tensors) shared.emplace(id, &rows);
   for (const Rewriting::Tile& tile : r.tiles)
     for (const TensorId id : tile.tensors) tiles.emplace(id, &tile);
+  std::map<TensorId, const Rewriting::Online*> passes;
+  for (const Rewriting::Online& pass : r.online)
+    for (const TensorId id : pass.tensors) passes.emplace(id, &pass);
   std::vector<Fused::Set> sets;
   const Rewriting::Rows* open = nullptr;
   const Rewriting::Tile* open_tile = nullptr;
+  const Rewriting::Online* open_pass = nullptr;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     const auto at = s ? shared.find(s->target.tensor) : shared.end();
     const Rewriting::Rows* rows = at == shared.end() ? nullptr : at->second;
     const auto box = s ? tiles.find(s->target.tensor) : tiles.end();
     const Rewriting::Tile* tile = box == tiles.end() ? nullptr : box->second;
-    if ((!rows || rows != open) && (!tile || tile != open_tile)) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
-    open = rows, open_tile = tile;
+    const auto through = s ? passes.find(s->target.tensor) : passes.end();
+    const Rewriting::Online* pass = through == passes.end() ? nullptr : through->second;
+    if ((!rows || rows != open) && (!tile || tile != open_tile) && (!pass || pass != open_pass)) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
+    open = rows, open_tile = tile, open_pass = pass;
     Fused::Set& set = sets.back();
+    if (pass) set.indices = pass->rows, set.over = pass->over;
     if (tile) set.tile = tile->steps;
     set.nodes.push_back(static_cast<int>(n));
     set.blocks = set.blocks || (s && contracts(r.program, *s));

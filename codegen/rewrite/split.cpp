@@ -13,6 +13,7 @@
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/online.h"
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/share.h"
 #include "codegen/scalar.h"
@@ -235,7 +236,7 @@ void split_reductions(Rewriting& r) {
   const std::set<poly::TensorId> beside_rows = sums_beside_rows(r);
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    const auto cut = s && !beside_rows.contains(s->target.tensor) ? cut_of(r, *s) : std::nullopt;
+    const auto cut = s && !beside_rows.contains(s->target.tensor) && !in_pass(r, s->target.tensor) ? cut_of(r, *s) : std::nullopt;
     if (cut) split(r, n++, *cut);
   }
 }

@@ -6,8 +6,9 @@
 
 #include "codegen/fits.h"
 #include "codegen/fuse.h"
-#include "codegen/rewrite.h"
+#include "codegen/online.h"
 #include "codegen/part.h"
+#include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
 #include "codegen/rewrite/rewriting.h"
 #include "codegen/rewrite/tile.h"
@@ -27,7 +28,7 @@ namespace forms = codegen::forms;
 using codegen::RewriteStage;
 using poly::Statement;
 
-constexpr std::pair<RewriteStage, const char*> words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Splits, "split"},
+constexpr std::pair<RewriteStage, const char*> words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"}, {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Splits, "split"},
                                                           {RewriteStage::Copies, "copy"},   {RewriteStage::Panels, "panels"}, {RewriteStage::Rows, "share"}};
 
 template <class T> std::vector<T> shuffled(std::vector<T> all, Random& random) {
@@ -114,6 +115,7 @@ class Directives {
         for (const std::size_t k : sums) if (random_.chance(2)) factor.sums.push_back(s.indices[k]);
         return factor.sums.empty() ? std::nullopt : std::optional<codegen::Directive>(factor);
       }
+      case RewriteStage::Online: return pass(program, all, at);
       case RewriteStage::Scans: {
         const auto scan = codegen::scan_of(s);
         if (const auto window = codegen::window_of(s)) return window->further ? codegen::Directive(Terms{name}) : codegen::Directive(Windows{name});
@@ -157,6 +159,21 @@ class Directives {
     Stage stage{name, {}};
     for (const std::size_t k : shuffled(outputs, random_)) stage.order.push_back(s.indices[k]);
     return stage.order.empty() ? std::nullopt : std::optional<codegen::Directive>(stage);
+  }
+
+  // Folds over an index that is called alike, some outputs of the first as rows.
+  std::optional<codegen::Directive> pass(const poly::Program& program, const std::vector<const Statement*>& all, std::size_t at) {
+    for (std::size_t turns = 0; turns < all.size() && !codegen::reduces(*all[at]); ++turns) at = (at + 1) % all.size();
+    Online made;
+    for (std::size_t k = 0; k < all[at]->indices.size(); ++k) {
+      if (!codegen::is_output_index(*all[at], k)) made.over = all[at]->indices[k];
+      else if (!random_.chance(4)) made.rows.push_back(all[at]->indices[k]);
+    }
+    if (made.over.empty() || made.rows.empty()) return std::nullopt;
+    made.rows = shuffled(made.rows, random_);
+    for (std::size_t n = at; n < all.size(); ++n)
+      if (n == at || (codegen::reduces(*all[n]) && random_.chance(2))) made.tensors.push_back(codegen::target_name(program, *all[n]));
+    return made;
   }
 
   // Boxes of some indices of a contraction, with some of the copies around it.
@@ -229,6 +246,7 @@ class Groups {
 
  private:
   Group changed(const Group& chosen) {
+    if (chosen.body.front().is<forms::Online>()) return other_tile(chosen);
     if (target_.capability >= 80 && !random_.chance(3))
       if (auto group = on_tensor_cores(chosen)) return *group;
     Group group = chosen;
@@ -238,6 +256,21 @@ class Groups {
     std::erase_if(group.kept, [&](const poly::TensorId&) { return !walks || random_.chance(3); });
     for (Compute& leaf : group.body)
       if (!random_.chance(5)) leaf = changed(group, leaf);
+    return group;
+  }
+
+  Group other_tile(Group group) {
+    group.threads = random_.pick({32, 64, 128});
+    const std::int64_t rows = random_.pick({1, 2, 4, 8}), lanes = random_.pick({4, 8, 16}), height = group.threads / lanes * rows, depth = lanes * random_.pick({1, 2, 4});
+    for (Compute& leaf : group.body) {
+      const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, leaf, fused_.strides);
+      const auto part = std::get<codegen::OnlinePart>(codegen::online_part(nest, leaf.m(), group.body.front().n));
+      leaf.as<forms::Online>()->depth = depth;
+      leaf.rows = 1, leaf.vectors = 1, leaf.lanes = std::max<std::int64_t>(1, group.threads / height);
+      if (part.role != codegen::OnlinePart::Product && part.role != codegen::OnlinePart::Sum) continue;
+      const std::int64_t columns = part.role == codegen::OnlinePart::Product ? depth : nest.dims[part.column].extent;
+      leaf.rows = rows, leaf.lanes = lanes, leaf.vectors = (columns + lanes - 1) / lanes;
+    }
     return group;
   }
 

@@ -109,6 +109,19 @@ TEST_CASE("sums over the rows of other statements do not spill") {
     }
 }
 
+TEST_CASE("passes over the scores of attention do not spill") {
+  const std::string attention = "function f(Q[H, T, D], K[H, S, D], V[H, S, E]) -> (O) { Score[h, t, s: H, T, S] = +(Q[h, t, d] * K[h, s, d]), s <= t; Mx[h, t: H, T] = >(Score[h, t, s]), s <= t;"
+                                " P[h, t, s: H, T, S] = =(exp(Score[h, t, s] - Mx[h, t])), s <= t; Z[h, t: H, T] = +(P[h, t, s]), s <= t; U[h, t, e: H, T, E] = +(P[h, t, s] * V[h, s, e]), s <= t; O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]); }";
+  for (const char* architecture : {"sm_80", "sm_90a"})
+    for (const std::int64_t positions : {1024, 1021}) {
+      const codegen::Lowered lowered = chosen(attention, {{"H", 16}, {"T", positions}, {"S", positions}, {"D", 64}, {"E", 64}}, false, architecture);
+      CHECK(lowered.steps.size() == 2);
+      std::vector<Loops> kernels;
+      for (const codegen::Step& step : lowered.steps) kernels.push_back(step.loops);
+      compiled(kernels, architecture);
+    }
+}
+
 // Sizes that divide by accesses of 16 bytes and sizes that do not; the border of an image; operands that lie along the reduction, or across.
 TEST_CASE("staged contractions do not spill") {
   const auto kernels = [](const std::string& text, const std::map<std::string, std::int64_t>& sizes, const std::string& architecture) {

@@ -1,0 +1,106 @@
+#include "codegen/choose/online.h"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "codegen/model/thresholds.h"
+#include "codegen/online.h"
+#include "codegen/scalar.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+constexpr std::int64_t warp = model::threads::warp;
+
+std::int64_t extent(const Nest& nest, std::size_t d) { return nest.dims[d].extent; }
+
+// All leaves of a block of `height` rows and `depth` of what is passed over, `tall` rows of a thread.
+std::optional<std::vector<Compute>> leaves_of(const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t height, std::int64_t tall, std::int64_t depth) {
+  const std::int64_t lanes = threads * tall / height;
+  if (height % tall || threads % (height / tall) || threads % height || depth % lanes || depth % (threads / height) || depth / lanes > 8) return std::nullopt;
+  std::vector<Compute> leaves;
+  for (std::size_t l = 0; l < nests.size(); ++l) {
+    const OnlinePart& part = parts[l];
+    Compute leaf;
+    leaf.node = nodes[l];
+    leaf.form = forms::Online{nests[l].dims[part.row].name, depth};
+    leaf.n = nests[l].dims[part.column].name;
+    for (std::size_t d = 0; d < nests[l].dims.size(); ++d) if (d != part.row && d != part.column && !nests[l].dims[d].reduction) leaf.outer.push_back(nests[l].dims[d].name);
+    leaf.rows = 1, leaf.vectors = 1, leaf.lanes = threads / height;
+    if (part.role == OnlinePart::Product) {
+      leaf.k = {nests[l].dims[part.depth].name};
+      leaf.rows = tall, leaf.lanes = lanes, leaf.vectors = depth / lanes;
+    }
+    if (part.role == OnlinePart::Sum) {
+      leaf.k = {nests[l].dims[part.over].name};
+      leaf.rows = tall, leaf.lanes = lanes, leaf.vectors = (extent(nests[l], part.column) + lanes - 1) / lanes;
+      if (leaf.vectors > 2) leaf.vectors = (leaf.vectors + 3) / 4 * 4;
+      if (leaf.rows * leaf.vectors > 64) return std::nullopt;
+    }
+    leaves.push_back(std::move(leaf));
+  }
+  return leaves;
+}
+
+// Of all blocks, one multiprocessor's part, as if its threads hid each other's latency.
+double cycles_of(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t height, std::int64_t depth, const Target& target) {
+  const Nest& first = nests.front();
+  const double rows = static_cast<double>(extent(first, parts.front().row)), over = static_cast<double>(extent(first, parts.front().over));
+  double blocks = std::ceil(rows / static_cast<double>(height)), multiplied = 0, accesses = 0, registers = model::threads::other_registers, each = 0;
+  for (const std::string& name : leaves.front().outer) blocks *= static_cast<double>(extent(first, *first.dim(name)));
+  for (std::size_t l = 0; l < leaves.size(); ++l) {
+    const Compute& leaf = leaves[l];
+    const double block = static_cast<double>(leaf.rows * leaf.vectors), sides = static_cast<double>(leaf.rows + leaf.vectors);
+    if (parts[l].role == OnlinePart::Product || parts[l].role == OnlinePart::Sum) {
+      const bool product = parts[l].role == OnlinePart::Product;
+      // Multiplications of an element of the tile, and accesses to shared memory of a warp.
+      const double steps = product ? static_cast<double>(extent(nests[l], parts[l].depth)) : static_cast<double>(leaf.lanes * leaf.vectors);
+      multiplied += steps;
+      accesses += steps * sides * model::threads::turns_of_operand / block;
+      registers += product ? 0 : block;
+      each += 2;                                       // into the tile, and out of it
+    } else {
+      each += 2;
+    }
+  }
+  double most = 0;
+  for (std::size_t l = 0; l < leaves.size(); ++l) if (parts[l].role == OnlinePart::Product) most = std::max(most, static_cast<double>(leaves[l].rows * leaves[l].vectors));
+  registers += most + model::pass::other_registers;
+  const double shared = static_cast<double>(online_bytes(nests, leaves, threads)) + model::pass::shared_of_block;
+  const double resident = std::max(1.0, std::floor(std::min({static_cast<double>(target.shared_bytes) / shared, model::threads::registers / (registers * static_cast<double>(threads)), model::pass::threads / static_cast<double>(threads)})));
+  const double warps = static_cast<double>(threads) / static_cast<double>(warp);
+  const double elements = static_cast<double>(height) * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
+  const double fma = multiplied / (model::threads::issues * static_cast<double>(warp)), lsu = (accesses + each) / static_cast<double>(warp);
+  const double one = elements * (std::max(fma, lsu) + model::pass::beside * std::min(fma, lsu) + model::pass::of_element / (model::threads::issues * static_cast<double>(warp)));
+  const double waves = std::ceil(blocks / static_cast<double>(target.multiprocessors));  // blocks of one multiprocessor
+  const double together = std::min(resident, waves);
+  const double hidden = std::max(1.0, 1 + (model::threads::of_one_block - 1) * (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
+  return waves * (one * hidden + std::ceil(over / static_cast<double>(depth)) * model::pass::of_turn / together);
+}
+
+}  // namespace
+
+std::optional<PassTile> choose_tile_of_pass(const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over, const Target& target) {
+  std::vector<OnlinePart> parts;
+  for (const Nest& nest : nests) {
+    auto part = online_part(nest, rows.back(), over);
+    if (!std::holds_alternative<OnlinePart>(part)) return std::nullopt;
+    parts.push_back(std::get<OnlinePart>(std::move(part)));
+  }
+  std::optional<PassTile> best;
+  for (const std::int64_t threads : {128, 256})
+    for (const std::int64_t height : {128, 64, 32})
+      for (const std::int64_t tall : {8, 4, 2})
+        for (const std::int64_t depth : {64, 32, 16}) {
+          if (threads > target.max_threads) continue;
+          auto leaves = leaves_of(nests, nodes, parts, threads, height, tall, depth);
+          if (!leaves || online_bytes(nests, *leaves, threads) > target.shared_bytes) continue;
+          const double cycles = cycles_of(nests, *leaves, parts, threads, height, depth, target);
+          if (!best || cycles < best->cycles) best = PassTile{std::move(*leaves), threads, cycles};
+        }
+  return best;
+}
+
+}  // namespace tilec::codegen

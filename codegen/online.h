@@ -1,0 +1,50 @@
+// Statements of one pass over an index, for a block of threads: what depends on rows and on it is never in memory.
+//
+//   S[i, j] = +(Q[i, d] * K[j, d])                  online S  m i  n j  k d  block 8x4  lanes 16  stage 64
+//   M[i] = >(S[i, j])                               online M  m i  n j       block 1x1  lanes 2   stage 64
+//   E[i, j] = =(exp(S[i, j] - M[i]))                online E  …
+//   Z[i] = +(E[i, j])                               online Z  …
+//   U[i, e] = +(E[i, j] * V[j, e])                  online U  m i  n e  k j  block 8x4  lanes 16  stage 64
+//     ⇒  a block of 128 threads has 64 rows i, and 64 j at a time: S of these in shared memory (products), there E in the place of S
+//        (elements: a thread has half a row), then U in registers (sums)
+//
+// E depends on a maximum that is known at the end only. Up to any j all sums are right for the maximum so far; where it grows, what they hold
+// is multiplied by exp(before - after) (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
+// "FlashAttention", 2022). Rows whose maximum is -inf so far, or whose sums are not finite at the end, make the block begin again with the
+// maxima that are now known; then each sum has its own points only, one after the other (docs/decisions/online.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "codegen/leaf.h"
+
+namespace tilec::codegen {
+
+// What a statement is to a pass of rows `row` over `over`.
+struct OnlinePart {
+  enum Role { Product, Tile, Fold, Sum } role;         // S, E, M and Z, U above
+  std::size_t row, over;                               // dimensions of its nest
+  std::size_t column = 0;                              // Product: over; Sum: e
+  std::size_t depth = 0;                               // Product: d; Sum: over
+  std::optional<poly::Expr> by_row = {}, by_column = {};  // of a Product and a Sum: the factors
+};
+// Its indices stay dimensions of their own.
+Nest online_nest(const poly::Statement& s, const Strides& strides);
+std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::string& row, const std::string& over);
+
+// x / Z[i], or 0 where a condition of Z says so, in a pass that sums Z: what sums multiples of it sums those of x, and divides at the end.
+struct LateDivision { poly::Expr numerator; std::size_t divisor; };  // divisor: which read
+std::optional<LateDivision> late_division(const poly::Expr& value);
+
+// Rows of a block.
+std::int64_t online_rows(const Compute& leaf, std::int64_t threads);
+// Bytes of shared memory that a block takes.
+std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, std::int64_t threads);
+
+// The kernel's body: one Block loop.
+Body spell_online(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads);
+
+}  // namespace tilec::codegen
