@@ -166,6 +166,8 @@ class Walk {
   void walk(const Commit&) {}
   void walk(const Fragment&) {}
   void walk(const Multiply&) {}
+  void walk(const MultiplyShared&) {}
+  void walk(const Await&) {}
   void walk(const Interleave& strip) { take_all(strip.name); }
   void walk(const FoldRows& rows) { take_all(rows.name); }
 
