@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <ranges>
 
 #include "codegen/scalar.h"
 #include "codegen/staged_block.h"
@@ -356,6 +357,12 @@ bool in_rows(const Nest& nest, std::size_t d) {
   return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
 }
 
+// Whether rows say which elements there are, and not only which points an element has: a block stores all of its elements.
+bool bounds_elements(const Nest& nest) {
+  const auto reduces = [&](const Row& row) { return std::ranges::any_of(std::views::iota(std::size_t{0}, nest.dims.size()), [&](std::size_t d) { return nest.dims[d].reduction && row.form.coefficients[d] != 0; }); };
+  return !std::ranges::all_of(nest.rows, reduces);
+}
+
 bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
   return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
 }
@@ -372,7 +379,7 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
     if (!d || nest.dims[*d].reduction) return std::nullopt;
     dm.push_back(*d);
   }
-  if (dm.empty() || !dn || nest.dims[*dn].reduction || in_rows(nest, *dn) || !(identity_is_fill(nest) || always_reached(nest))) return std::nullopt;
+  if (dm.empty() || !dn || nest.dims[*dn].reduction || in_rows(nest, *dn) || bounds_elements(nest) || !(identity_is_fill(nest) || always_reached(nest))) return std::nullopt;
   std::optional<std::size_t> depth;
   for (const std::string& name : k) {
     const std::size_t d = *nest.dim(name);

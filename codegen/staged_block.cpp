@@ -178,41 +178,41 @@ Body StagedBlock::unless_finite(const std::string& registers, std::int64_t count
 }
 
 Body StagedBlock::element(const Expr& m, const Expr& n) {
-Body body;
-const std::vector<Expr> at = digits(body, roles_.m, m);
-for (std::size_t d = 0; d < at.size(); ++d) points_.fix(roles_.m[d], at[d]);
-points_.fix(roles_.n, let(body, "n", n));
-const std::string total = names_.fresh("sum");
-body.push_back(stmt(Allocate{total, type_, 1, Memory::Register}));
-body.push_back(stmt(Store{total, i64(0), identity(Aggregation::Sum, type_)}));
-std::vector<std::size_t> order;
-for (const std::string& name : leaf_.k) if (*nest_.dim(name) != roles_.depth) order.push_back(*nest_.dim(name));
-order.push_back(roles_.depth);
-Body points = through(order, 0, total);
-if (const auto rows = points_.fixed_rows()) points = {stmt(If{*rows, std::move(points), {}})};
-append(body, std::move(points));
-body.push_back(stmt(Store{storage_.name(nest_.target.tensor), points_.known_part(nest_.target.offset), result(Load{total, i64(0), type_})}));
-for (const std::size_t d : roles_.m) points_.release(d);
-points_.release(roles_.n);
-return {stmt(If{both(less(m, i64(extent(roles_.m))), less(n, i64(extent(roles_.n)))), std::move(body), {}})};
+  Body body;
+  const std::vector<Expr> at = digits(body, roles_.m, m);
+  for (std::size_t d = 0; d < at.size(); ++d) points_.fix(roles_.m[d], at[d]);
+  points_.fix(roles_.n, let(body, "n", n));
+  const std::string total = names_.fresh("sum");
+  body.push_back(stmt(Allocate{total, type_, 1, Memory::Register}));
+  body.push_back(stmt(Store{total, i64(0), identity(Aggregation::Sum, type_)}));
+  std::vector<std::size_t> order;
+  for (const std::string& name : leaf_.k) if (*nest_.dim(name) != roles_.depth) order.push_back(*nest_.dim(name));
+  order.push_back(roles_.depth);
+  Body points = through(order, 0, total);
+  if (const auto rows = points_.fixed_rows()) points = {stmt(If{*rows, std::move(points), {}})};
+  append(body, std::move(points));
+  body.push_back(stmt(Store{storage_.name(nest_.target.tensor), points_.known_part(nest_.target.offset), result(Load{total, i64(0), type_})}));
+  for (const std::size_t d : roles_.m) points_.release(d);
+  points_.release(roles_.n);
+  return {stmt(If{both(less(m, i64(extent(roles_.m))), less(n, i64(extent(roles_.n)))), std::move(body), {}})};
 }
 
 Body StagedBlock::through(const std::vector<std::size_t>& order, std::size_t level, const std::string& total) {
-if (level == order.size()) {
-  const auto read = [&](int r) {
-    const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
-    return Expr(Load{storage_.name(access.tensor), points_.known_part(access.offset), storage_.plan.program.tensor(access.tensor).dtype});
-  };
-  const Expr a = convert(factor_value(roles_.by_m, read), type_), b = convert(factor_value(roles_.by_n, read), type_);
-  return {stmt(Store{total, i64(0), sum(Load{total, i64(0), type_}, a, b)})};
-}
-const std::size_t d = order[level];
-return serial(names_, nest_.dims[d].name, points_.bounds(d), [&](const Expr& value) {
-  points_.fix(d, value);
-  Body body = through(order, level + 1, total);
-  points_.release(d);
-  return body;
-});
+  if (level == order.size()) {
+    const auto read = [&](int r) {
+      const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
+      return Expr(Load{storage_.name(access.tensor), points_.known_part(access.offset), storage_.plan.program.tensor(access.tensor).dtype});
+    };
+    const Expr a = convert(factor_value(roles_.by_m, read), type_), b = convert(factor_value(roles_.by_n, read), type_);
+    return {stmt(Store{total, i64(0), sum(Load{total, i64(0), type_}, a, b)})};
+  }
+  const std::size_t d = order[level];
+  return serial(names_, nest_.dims[d].name, points_.bounds(d), [&](const Expr& value) {
+    points_.fix(d, value);
+    Body body = through(order, level + 1, total);
+    points_.release(d);
+    return body;
+  });
 }
 
 }  // namespace tilec::codegen
