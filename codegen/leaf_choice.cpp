@@ -64,10 +64,6 @@ const FlatAccess& largest(const Facts& f) {
   return *most;
 }
 
-bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
-  return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
-}
-
 std::vector<bool> reductions(const Nest& nest) {
   std::vector<bool> inner;
   for (const Dim& dim : nest.dims) inner.push_back(dim.reduction);

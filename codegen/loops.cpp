@@ -227,7 +227,7 @@ class Printer {
   static std::string simple(const Aligned& x) { return fmt::format("let {} = {} aligned {}", x.name, x.view, x.bytes); }
   static std::string simple(const Allocate& x) { return fmt::format("{} {} {}[{}]", word(x.memory), x.name, lang::name(x.type), x.count); }
   static std::string simple(const Store& x) {
-    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : x.hint == Hint::Async ? " async" : "";
+    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : "";
     return fmt::format("{}[{}] = {}{}", x.view, print(x.offset), print(x.value), hint);
   }
   static std::string simple(const Fold& x) { return fmt::format("fold {} = {} {} over {}", x.name, word(x.how), tight(x.value), x.over); }

@@ -71,7 +71,7 @@ struct Convert { Expr operand; DType type; bool operator==(const Convert&) const
 
 enum class Kind { Serial, Unroll, Vector, Parallel, Block, Thread };
 enum class Memory { Register, Local, Shared };        // Local: scratch of one Parallel turn (CPU: locals.h); Shared: of one block
-enum class Hint { Plain, Streaming, Async };          // Async: global to shared (CUDA cp.async; elsewhere plain)
+enum class Hint { Plain, Streaming };
 
 struct Stmt;
 using Body = std::vector<Stmt>;

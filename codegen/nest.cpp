@@ -288,6 +288,10 @@ Nest intrinsic_nest(const Program& program, const poly::Intrinsic& intrinsic, co
   return nest;
 }
 
+bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
+  return std::ranges::any_of(nest.rows, [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
+}
+
 bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector<bool>& open) {
   bool some = false;
   for (const Row& row : nest.rows) {

@@ -78,6 +78,8 @@ std::optional<std::int64_t> output_points(const Nest& nest);
 // reads {data, indices} or {keys}; every access says what it takes from each. No value: codegen/indirect and sort spell it.
 Nest intrinsic_nest(const poly::Program& program, const poly::Intrinsic& intrinsic, const Strides& strides);
 
+// Whether a row of the domain mentions both dimensions.
+bool share_row(const Nest& nest, std::size_t a, std::size_t b);
 // Whether rows of the domain bound m by n and by nothing else that is `open`: each value of m has a range of n of its own.
 bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector<bool>& open);
 // The part of dimension d, of so many values of each, for which every row that couples it with dimensions of `inner` holds for all of theirs.

@@ -363,10 +363,6 @@ bool bounds_elements(const Nest& nest) {
   return !std::ranges::all_of(nest.rows, reduces);
 }
 
-bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
-  return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
-}
-
 }  // namespace
 
 std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m, const std::string& n, const std::vector<std::string>& k) {
