@@ -1,6 +1,7 @@
 // Rows of a domain as bounds of one dimension, given what is fixed around it.
 #include "codegen/ranges.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "codegen/scalar.h"
@@ -103,6 +104,13 @@ std::optional<Expr> Ranges::fixed_rows() const {
   for (const Row& row : nest_.rows)
     if (all_fixed(row)) all = all ? both(*all, holds(row, known_part(row.form))) : holds(row, known_part(row.form));
   return all;
+}
+
+bool bounds_elements(const Nest& nest) {
+  return std::ranges::any_of(nest.rows, [&](const Row& row) {
+    for (std::size_t d = 0; d < nest.dims.size(); ++d) if (nest.dims[d].reduction && row.form.coefficients[d] != 0) return false;
+    return true;
+  });
 }
 
 bool always_reached(const Nest& nest) {

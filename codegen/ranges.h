@@ -42,6 +42,8 @@ class Ranges {
   std::vector<Interval> limit_;                        // what the group's loops leave of each
 };
 
+// Whether rows bound outputs alone: they say which elements there are, and leaves touch no others.
+bool bounds_elements(const Nest& nest);
 // A proof that every output point of the box has a valid reduction point: some constant choice of taps satisfies all rows.
 bool always_reached(const Nest& nest);
 // Whether folding nothing gives what an unreached element holds.

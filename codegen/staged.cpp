@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <ranges>
 
 #include "codegen/scalar.h"
 #include "codegen/staged_block.h"
@@ -355,12 +354,6 @@ class Staged : StagedBlock {
 
 bool in_rows(const Nest& nest, std::size_t d) {
   return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
-}
-
-// Whether rows say which elements there are, and not only which points an element has: a block stores all of its elements.
-bool bounds_elements(const Nest& nest) {
-  const auto reduces = [&](const Row& row) { return std::ranges::any_of(std::views::iota(std::size_t{0}, nest.dims.size()), [&](std::size_t d) { return nest.dims[d].reduction && row.form.coefficients[d] != 0; }); };
-  return !std::ranges::all_of(nest.rows, reduces);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ Refusal apply(Rewriting& r, const directives::Tile& directive) {
   if (!sum) return std::string("nothing of it folds");
   const auto& s = std::get<Statement>(r.program.nodes[*sum]);
   if (!may_tile(r.program, r.strides, s)) return fmt::format("parts of `{}` cannot be added up in its memory", target_name(r.program, s));
-  if (nodes.back() != *sum && reached(s) < elements(r.program, s.target.tensor)) return fmt::format("no box of `{}` has the elements without a point, which its copy reads", target_name(r.program, s));
+  if (nodes.back() != *sum && (reached(s) < elements(r.program, s.target.tensor) || bounds_elements(nest_of(s, r.strides)))) return fmt::format("no box of `{}` has the elements without a point, which its copy reads", target_name(r.program, s));
   const std::vector<std::size_t> most = tiled_with(r.program, *sum);
   for (const std::size_t n : nodes)
     if (std::find(most.begin(), most.end(), n) == most.end()) return fmt::format("`{}` is no copy that belongs to `{}` alone", target_name(r.program, std::get<Statement>(r.program.nodes[n])), target_name(r.program, s));
