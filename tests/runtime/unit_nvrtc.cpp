@@ -56,6 +56,12 @@ codegen::Lowered chosen(const std::string& text, const std::map<std::string, std
   return *stages->lowered;
 }
 
+std::vector<Loops> kernels_of(const codegen::Lowered& lowered) {
+  std::vector<Loops> kernels;
+  for (const codegen::Step& step : lowered.steps) kernels.push_back(step.loops);
+  return kernels;
+}
+
 }  // namespace
 
 TEST_CASE("operations and casts of every type compile") {
@@ -89,9 +95,7 @@ TEST_CASE("what is chosen for rows and for what is read across does not spill") 
       if (text == window) sizes.insert({{"H", 40}, {"R", 5}});
       const codegen::Lowered lowered = chosen(text, sizes, gradient, architecture);
       CHECK(lowered.steps.size() == 1);
-      std::vector<Loops> kernels;
-      for (const codegen::Step& step : lowered.steps) kernels.push_back(step.loops);
-      compiled(kernels, architecture);
+      compiled(kernels_of(lowered), architecture);
     }
 }
 
@@ -103,9 +107,7 @@ TEST_CASE("sums over the rows of other statements do not spill") {
     for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{{8192, 1024}, {8191, 1001}, {4096, 20000}}) {
       const codegen::Lowered lowered = chosen(norm, {{"M", rows}, {"N", columns}}, true, architecture);
       CHECK(lowered.steps.size() == 2);                // the rows with both sums, the sums of the parts of both
-      std::vector<Loops> kernels;
-      for (const codegen::Step& step : lowered.steps) kernels.push_back(step.loops);
-      compiled(kernels, architecture);
+      compiled(kernels_of(lowered), architecture);
     }
 }
 
@@ -116,9 +118,7 @@ TEST_CASE("passes over the scores of attention do not spill") {
     for (const std::int64_t positions : {1024, 1021}) {
       const codegen::Lowered lowered = chosen(attention, {{"H", 16}, {"T", positions}, {"S", positions}, {"D", 64}, {"E", 64}}, false, architecture);
       CHECK(lowered.steps.size() == 2);
-      std::vector<Loops> kernels;
-      for (const codegen::Step& step : lowered.steps) kernels.push_back(step.loops);
-      compiled(kernels, architecture);
+      compiled(kernels_of(lowered), architecture);
     }
 }
 
@@ -135,9 +135,7 @@ TEST_CASE("staged contractions do not spill") {
     const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
     REQUIRE(stages);
     CHECK(stages->plan->groups.front().body.front().is<codegen::forms::Staged>());
-    std::vector<Loops> loops;
-    for (const codegen::Step& step : stages->lowered->steps) loops.push_back(step.loops);
-    return loops;
+    return kernels_of(*stages->lowered);
   };
   for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
     const auto large = kernels("function f(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 4096}, {"N", 4096}, {"K", 512}}, architecture);
