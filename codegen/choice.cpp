@@ -92,6 +92,7 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   choice.plan = timed("schedule", [&] { return poly::located(span, [&] {
     Plan plan = schedule(*fused, request.target);
     choose_leaves(plan, fused->strides, request.target);
+    choose_vectors(plan, fused->strides, request.target);
     return plan; }); });
   verify(*choice.plan, fused->strides);
   if (!replay(*choice.plan, *fused, lines, request.target, diagnostics)) return std::nullopt;

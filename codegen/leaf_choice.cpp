@@ -778,6 +778,14 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
   return leaves;
 }
 
+std::optional<Compute> with_half_vectors(const Facts& f, Compute leaf) {
+  leaf.lanes /= 2;
+  if (leaf.lanes < blocks::least_half || !leaf.block() || leaf.streams() || (leaf.block()->turned && leaf.rows > leaf.lanes)) return std::nullopt;
+  if (auto* contract = leaf.as<forms::Contract>()) contract->chunk = 0;
+  finish(f, leaf);
+  return leaf;
+}
+
 std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m) {
   const std::size_t lane = *f.nest.dim(n);
   const double alone = folded_alone(f, lane).cost;

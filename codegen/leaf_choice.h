@@ -48,6 +48,8 @@ struct Choice {
 Choice choose_leaf(const Facts& f, int node);
 // The best blocks of other lanes, rows and forms, those that cost least by the same estimate first.
 std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most);
+// The same leaf with vectors half as long. Nothing: it is of a kind, or so narrow, that none is.
+std::optional<Compute> with_half_vectors(const Facts& f, Compute leaf);
 // Lanes that fold along n, with rows of m; none where rows do not pay.
 std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m);
 // Blocks whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.

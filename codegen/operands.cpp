@@ -255,7 +255,7 @@ std::optional<Layouts> with_box(const Statement& s, Layouts layouts, std::size_t
 }
 
 // Boxes were chosen by their bytes. The model, which knows what their leaves come to, may like longer or shorter ones better.
-Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts best, double least) {
+Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts best, double& least) {
   for (int round = 0; round < model::rounds_of_boxes; ++round) {
     std::optional<Layouts> better;
     for (std::size_t box = 0; box < best.boxes.size(); ++box)
@@ -264,6 +264,50 @@ Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts bes
         if (!other) continue;
         if (const double time = predicted(part, *other, least); time < model::faster_by_a_box * least) least = time, better = std::move(other);
       }
+    if (!better) break;
+    best = *std::move(better);
+  }
+  return best;
+}
+
+// The order with each dimension innermost, and with each outermost.
+std::vector<std::vector<std::size_t>> orders_near(const std::vector<std::size_t>& order) {
+  std::vector<std::vector<std::size_t>> all;
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    std::vector<std::size_t> inner = order, outer = order;
+    std::rotate(inner.begin() + static_cast<std::ptrdiff_t>(d), inner.begin() + static_cast<std::ptrdiff_t>(d) + 1, inner.end());
+    std::rotate(outer.begin(), outer.begin() + static_cast<std::ptrdiff_t>(d), outer.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+    for (auto* other : {&inner, &outer})
+      if (*other != order && std::ranges::find(all, *other) == all.end()) all.push_back(std::move(*other));
+  }
+  return all;
+}
+
+// Layouts one step from these: a dimension of a copy or of a staged result lies elsewhere, or there is one copy more, or one less.
+std::vector<Layouts> layouts_near(const Statement& s, const Layouts& layouts, bool stages) {
+  std::vector<Layouts> all;
+  const auto with_read = [&](std::size_t read, std::vector<std::size_t> order) { all.push_back(layouts), all.back().reads[read] = std::move(order); };
+  const auto with_target = [&](std::vector<std::size_t> order) { all.push_back(layouts), all.back().target = std::move(order); };
+  for (std::size_t read = 0; read < s.reads.size(); ++read) {
+    const std::vector<std::size_t>& now = layouts.reads[read];
+    for (auto& order : orders_near(now.empty() ? in_order(s.reads[read].element.size()) : now)) with_read(read, std::move(order));
+    with_read(read, now.empty() ? in_order(s.reads[read].element.size()) : std::vector<std::size_t>());
+  }
+  if (!stages) return all;
+  std::vector<std::size_t> outputs;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) outputs.push_back(k);
+  for (auto& order : orders_near(layouts.target.empty() ? outputs : layouts.target)) with_target(std::move(order));
+  if (!layouts.target.empty()) with_target({});
+  return all;
+}
+
+// What takes much longer than would be enough.
+Layouts with_better_orders(const Rewriting& r, const Rewriting& part, const Statement& s, Layouts best, double least, double enough) {
+  const bool stages = may_stage(r.program, r.strides, s);
+  for (int round = 0; round < model::rounds_of_orders && least >= model::worth_other_orders && least > model::far_from_orders * enough; ++round) {
+    std::optional<Layouts> better;
+    for (Layouts& other : layouts_near(s, best, stages))
+      if (const double time = predicted(part, other, least); time < model::faster_by_an_order * least) least = time, better = std::move(other);
     if (!better) break;
     best = *std::move(better);
   }
@@ -289,8 +333,10 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   double least = model::faster_by_prediction * first;
   for (std::size_t n = 1; n < all.size(); ++n)
     if (const double time = predicted(part, all[n], least); time < (all[n].moves ? model::faster_by_moving : 1) * least) least = time, best = n;
-  if (all[best].boxes.empty()) return std::move(all[best]);
-  return with_better_boxes(part, s, std::move(all[best]), best == 0 ? first : least);
+  if (best == 0) least = first;
+  Layouts chosen = std::move(all[best]);
+  if (!chosen.boxes.empty()) chosen = with_better_boxes(part, s, std::move(chosen), least);
+  return with_better_orders(r, part, s, std::move(chosen), least, enough);
 }
 
 // What residue classes of one window have in common: the tensors that they read, and how they step through them.

@@ -30,9 +30,10 @@ std::int64_t lanes_apart(const Nest& nest, const Compute& leaf) {
 void choose_leaf(const poly::Program& program, Group& group, std::size_t at, double now, Why::Leaf& why, const Strides& strides, const Target& target) {
   const auto predicted = [&] { return model::predict(program, group, strides, target).leaves[at].milliseconds; };
   const Nest nest = nest_to_choose(program, group, group.body[at], strides);
+  const Facts all = facts(nest, loops_of_turn(group), target);
   double least = model::faster_leaf * now;
-  for (Compute& leaf : other_leaves(facts(nest, loops_of_turn(group), target), group.body[at].node, model::leaves_asked_about)) {
-    if (lanes_apart(nest, leaf) > lanes_apart(nest, group.body[at])) continue;
+  const auto consider = [&](Compute leaf) {
+    if (lanes_apart(nest, leaf) > lanes_apart(nest, group.body[at])) return;
     std::swap(group.body[at], leaf);
     if (const double with = predicted(); with < least) {
       least = with;
@@ -40,7 +41,8 @@ void choose_leaf(const poly::Program& program, Group& group, std::size_t at, dou
     } else {
       std::swap(group.body[at], leaf);
     }
-  }
+  };
+  for (Compute& leaf : other_leaves(all, group.body[at].node, model::leaves_asked_about)) consider(std::move(leaf));
 }
 
 // Whether the turns of a group of one statement are others now. Folds have theirs since `schedule`: layouts are weighed with them.
@@ -63,6 +65,26 @@ void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
     if (choose_turns_of(plan, g, strides, target)) {
       const double now = model::predict(plan.program, group, strides, target).leaves.front().milliseconds;
       choose_leaf(plan.program, group, 0, now, plan.why[g].leaves.front(), strides, target);
+    }
+  }
+}
+
+void choose_vectors(Plan& plan, const Strides& strides, const Target& target) {
+  if (!model::predicts_time(target)) return;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    Group& group = plan.groups[g];
+    if (std::ranges::none_of(group.body, may_change)) continue;
+    const model::PlanPrediction::Of today = model::predict(plan.program, group, strides, target);
+    for (std::size_t l = 0; l < group.body.size(); ++l) {
+      const double now = today.leaves[l].milliseconds;
+      if (!may_change(group.body[l]) || now < model::worth_asking) continue;
+      const Nest nest = nest_to_choose(plan.program, group, group.body[l], strides);
+      std::optional<Compute> half = with_half_vectors(facts(nest, loops_of_turn(group), target), group.body[l]);
+      if (!half) continue;
+      std::swap(group.body[l], *half);
+      const double with = model::predict(plan.program, group, strides, target).leaves[l].milliseconds;
+      if (with < model::faster_leaf * now) plan.why[g].leaves[l].predicted = with, plan.why[g].leaves[l].by_counts = now;
+      else std::swap(group.body[l], *half);
     }
   }
 }

@@ -11,5 +11,8 @@
 namespace tilec::codegen {
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target);
+// Vectors half as long, where masks leave fewer of their lanes empty. Of what is chosen already: layouts that were weighed with such vectors were others,
+// and as often slower.
+void choose_vectors(Plan& plan, const Strides& strides, const Target& target);
 
 }  // namespace tilec::codegen

@@ -35,6 +35,9 @@ inline constexpr double enough_turns = 8, most_turns = 32;  // of one statement:
 inline constexpr double turns_of_rows = 512;           // beyond which the rows of an outer loop stay in one turn
 // What the model predicts: orders of loops in choose/turns.cpp, layouts in operands.cpp. Its errors are a quarter in the median.
 inline constexpr double near_the_least = 1.3;          // of what any plan takes: below, none is sought
+// Parts of a sum, in choose/splits.cpp: milliseconds of the whole, below which none are looked for, and how far it is from what is near the least.
+inline constexpr double worth_cutting = 0.5, far_from_enough = 1.3;
+inline constexpr std::int64_t parts_looked_at[] = {32, 128, 512, 2048};  // values of the index that is cut
 inline constexpr double clearly_faster = 0.75;         // of what is chosen by counts, for a fold
 inline constexpr double faster_by_turns = 0.87, faster_by_parts = 0.95;  // for maps and contractions: other loops; the same loops by parts
 // Leaves in choose/leaves.cpp.
@@ -110,6 +113,9 @@ inline constexpr double near_the_best = 1.3;           // of the cycles of the m
 inline constexpr double memory_decides = 3, boxes_up_to = 1.65;
 // Boxes that were chosen are tried longer and shorter, one index at a time, in so many rounds; one that the model says is this much faster is taken.
 inline constexpr int rounds_of_boxes = 2;
+// Of what takes at least so many milliseconds, and so many times what would be enough, layouts are tried that differ by one dimension's place.
+inline constexpr double worth_other_orders = 0.5, far_from_orders = 1.8, faster_by_an_order = 0.87;
+inline constexpr int rounds_of_orders = 2;
 inline constexpr double factors_of_boxes[] = {4, 2, 0.5}, faster_by_a_box = 0.95;
 // Where multiply-adds take so many times what the tensors take to stream, panels and chunks hold what is read again: convolutions of 14 x 14
 // and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "codegen/choose/splits.h"
 #include "codegen/leaf_choice.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
@@ -236,7 +237,9 @@ void split_reductions(Rewriting& r) {
   const std::set<poly::TensorId> beside_rows = sums_beside_rows(r);
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    const auto cut = s && !beside_rows.contains(s->target.tensor) && !in_pass(r, s->target.tensor) ? cut_of(r, *s) : std::nullopt;
+    if (!s || beside_rows.contains(s->target.tensor) || in_pass(r, s->target.tensor)) continue;
+    std::optional<Cut> cut = cut_of(r, *s);
+    if (!cut && !has_threads(r.target) && folds_in_parts(r, *s)) cut = cut_by_time(r, *s);
     if (cut) split(r, n++, *cut);
   }
 }

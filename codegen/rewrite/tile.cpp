@@ -103,6 +103,22 @@ double reached(const Statement& s) {
   return count;
 }
 
+// Whether the copy leaves out every element that rows of the sum leave out.
+bool keeps_rows(const Statement& sum, const Statement& copy) {
+  const std::size_t rank = copy.indices.size();
+  std::vector<Affine> map;
+  for (std::size_t k = 0; k < sum.indices.size(); ++k) map.push_back(Affine::of(poly::Size(low(sum, k)), rank));  // of a reduction with one value
+  for (std::size_t d = 0; d < sum.target.element.size(); ++d) {
+    const std::size_t k = *plain_index(sum.target.element[d]);
+    map[k] = copy.reads[0].element[d];
+    map[k].constant = poly::Size(map[k].constant.get() - sum.target.element[d].constant.get());
+  }
+  return std::all_of(sum.domain.begin() + static_cast<std::ptrdiff_t>(sum.indices.size()), sum.domain.end(), [&](const poly::Range& row) {
+    for (std::size_t k = 0; k < sum.indices.size(); ++k) if (mentions(row.value, k) && !is_output_index(sum, k) && extent(sum, k) > 1) return true;
+    return std::ranges::count(copy.domain, poly::Range{row.value.compose(map, rank), row.extent}) > 0;
+  });
+}
+
 }  // namespace
 
 Refusal apply(Rewriting& r, const directives::Tile& directive) {
@@ -124,10 +140,10 @@ Refusal apply(Rewriting& r, const directives::Tile& directive) {
   if (!sum) return std::string("nothing of it folds");
   const auto& s = std::get<Statement>(r.program.nodes[*sum]);
   if (!may_tile(r.program, r.strides, s)) return fmt::format("parts of `{}` cannot be added up in its memory", target_name(r.program, s));
-  if (nodes.back() != *sum && (reached(s) < elements(r.program, s.target.tensor) || bounds_elements(nest_of(s, r.strides)))) return fmt::format("no box of `{}` has the elements without a point, which its copy reads", target_name(r.program, s));
   const std::vector<std::size_t> most = tiled_with(r.program, *sum);
   for (const std::size_t n : nodes)
     if (std::find(most.begin(), most.end(), n) == most.end()) return fmt::format("`{}` is no copy that belongs to `{}` alone", target_name(r.program, std::get<Statement>(r.program.nodes[n])), target_name(r.program, s));
+  if (nodes.back() != *sum && (reached(s) < elements(r.program, s.target.tensor) || (bounds_elements(nest_of(s, r.strides)) && !keeps_rows(s, std::get<Statement>(r.program.nodes[nodes.back()]))))) return fmt::format("no box of `{}` has the elements without a point, which its copy reads", target_name(r.program, s));
   if (directive.over.size() != directive.by.size()) return fmt::format("{} and {} do not go together", lang::counted(directive.over.size(), "index"), lang::counted(directive.by.size(), "step"));
   std::vector<std::pair<std::string, std::int64_t>> steps;
   for (std::size_t k = 0; k < directive.over.size(); ++k) {

@@ -1,0 +1,52 @@
+#include "codegen/choose/splits.h"
+
+#include <span>
+#include <utility>
+
+#include "codegen/choose/predicted.h"
+#include "codegen/model/predict.h"
+#include "codegen/model/thresholds.h"
+#include "codegen/operands.h"
+#include "codegen/part.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Statement;
+
+Rewriting cut(const Rewriting& whole, const Cut& by) {
+  Rewriting made = whole;
+  std::vector<poly::Node>& nodes = made.program.nodes;
+  auto [part, sum] = in_parts(made, Statement(std::get<Statement>(nodes.front())), by);
+  nodes.front() = std::move(part);
+  nodes.push_back(std::move(sum));
+  return made;
+}
+
+double with_copies(Rewriting whole) {
+  transpose_for_lanes(whole);
+  panel_operands(whole);
+  return predicted(std::move(whole));
+}
+
+}  // namespace
+
+std::optional<Cut> cut_by_time(const Rewriting& r, const Statement& s) {
+  if (!model::predicts_time(r.target)) return std::nullopt;
+  const Rewriting whole = alone(r, std::span(&s, 1));
+  const double today = predicted(whole);
+  if (today < model::worth_cutting || today <= model::far_from_enough * enough_for(whole)) return std::nullopt;
+  std::optional<Cut> best;
+  double least = model::clearly_faster * today;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    if (is_output_index(s, k)) continue;
+    for (const std::int64_t chunk : model::parts_looked_at) {
+      if (2 * chunk > extent(s, k)) break;
+      if (const double time = predicted(cut(whole, {k, chunk}), least); time < least) best = Cut{k, chunk}, least = time;
+    }
+  }
+  return best && least < model::clearly_faster * with_copies(whole) ? best : std::nullopt;
+}
+
+}  // namespace tilec::codegen
