@@ -322,8 +322,9 @@ class Leaf {
     Body body{stmt(Let{lo, range.lo}), stmt(Let{full, floor_divide(maximum(count, Expr(std::int64_t{0})), block)})};
     Body blocks = rows_at(var(lo), var(full), block);
     Expr rest = var(lo) + var(full) * Expr(block);
-    // A thread at the border of a window has few rows less than the others, which read as much again one at a time.
-    for (std::int64_t half = block / 2; around_.threads && half > 1; half /= 2) {
+    // At the border of a window there are few rows less than inside; one at a time, each reads again what they share.
+    const bool halves = around_.threads || (leaf_.is<forms::Contract>() && block >= model::blocks::rows_to_halve);
+    for (std::int64_t half = block / 2; halves && half > 1; half /= 2) {
       const std::string some = names_.fresh(stem + "_some"), next = names_.fresh(stem + "_rest");
       blocks.push_back(stmt(Let{some, floor_divide(maximum(range.hi - rest, Expr(std::int64_t{0})), half)}));
       append(blocks, rows_at(rest, var(some), half));

@@ -270,16 +270,6 @@ class Search {
   double outputs_ = 1;
 };
 
-// Nothing here computes what it reads or reads what it computes: such statements may share rows, which boxes would forbid.
-bool stands_alone(const Program& program, const Statement& s) {
-  const auto reads_it = [&](const poly::Node& node) {
-    const auto* other = std::get_if<Statement>(&node);
-    if (!other) return reads(node, s.target.tensor);
-    return std::any_of(other->reads.begin(), other->reads.end(), [&](const Access& read) { return read.tensor == s.target.tensor; });
-  };
-  return std::none_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return maker(program, read.tensor) != nullptr; }) && std::none_of(program.nodes.begin(), program.nodes.end(), reads_it);
-}
-
 // A box at a time, with copies of the box: the best of these where it costs clearly less than `cost`, which is the best without. `all`: every one
 // of them, where somebody asks.
 void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, double cost, Layouts& best, std::vector<Layouts>* all) {
@@ -368,6 +358,15 @@ std::vector<Layouts> layouts_that_move(const Program& program, const Strides& st
 }
 
 }  // namespace
+
+bool stands_alone(const Program& program, const Statement& s) {
+  const auto reads_it = [&](const poly::Node& node) {
+    const auto* other = std::get_if<Statement>(&node);
+    if (!other) return reads(node, s.target.tensor);
+    return std::any_of(other->reads.begin(), other->reads.end(), [&](const Access& read) { return read.tensor == s.target.tensor; });
+  };
+  return std::none_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return maker(program, read.tensor) != nullptr; }) && std::none_of(program.nodes.begin(), program.nodes.end(), reads_it);
+}
 
 Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone) {
   return search_layouts(program, strides, s, today, target, alone, nullptr);

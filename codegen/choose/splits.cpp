@@ -1,5 +1,6 @@
 #include "codegen/choose/splits.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "codegen/model/thresholds.h"
 #include "codegen/operands.h"
 #include "codegen/part.h"
+#include "codegen/rewrite.h"
 
 namespace tilec::codegen {
 
@@ -24,6 +26,15 @@ Rewriting cut(const Rewriting& whole, const Cut& by) {
   return made;
 }
 
+// Whether no other statement could share rows with it: none reads what it reads, and it has no neighbours.
+bool has_rows_alone(const poly::Program& program, const Statement& s) {
+  const auto reads_alike = [&](const poly::Node& node) {
+    const auto* other = std::get_if<Statement>(&node);
+    return other != nullptr && other->target.tensor != s.target.tensor && std::ranges::any_of(s.reads, [&](const poly::Access& read) { return reads(node, read.tensor); });
+  };
+  return stands_alone(program, s) && std::ranges::none_of(program.nodes, reads_alike);
+}
+
 double with_copies(Rewriting whole) {
   transpose_for_lanes(whole);
   panel_operands(whole);
@@ -33,7 +44,7 @@ double with_copies(Rewriting whole) {
 }  // namespace
 
 std::optional<Cut> cut_by_time(const Rewriting& r, const Statement& s) {
-  if (!model::predicts_time(r.target)) return std::nullopt;
+  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s)) return std::nullopt;
   const Rewriting whole = alone(r, std::span(&s, 1));
   const double today = predicted(whole);
   if (today < model::worth_cutting || today <= model::far_from_enough * enough_for(whole)) return std::nullopt;

@@ -27,6 +27,7 @@ inline constexpr double gathered_lane = 0.5;           // cycles: one element a 
 inline constexpr double scattered_lane = 1.5;          // cycles of a lane of a scan that is loaded or stored alone
 inline constexpr double line_of_lane = 4;              // cycles: a gather touches a line for each lane, from the second cache
 inline constexpr double scattered = 2.5;               // cycles of a lane that is stored alone, above one that is loaded: 16 lanes take 55, gathered 44
+inline constexpr std::int64_t rows_to_halve = 6;       // of a block, from which on what is left is done by halves of it: 83 rows of a window of 11, read by gathers, 13 ms and 7.3
 inline constexpr std::int64_t least_half = 4;          // lanes of a vector half as long as others
 inline constexpr std::int64_t least_of_square = 4;     // rows from which on a square of registers is stored sooner than its lanes one by one
 inline constexpr double masked = 3;                    // a vector with a mask over one without: lanes alone
