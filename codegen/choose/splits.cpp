@@ -35,6 +35,13 @@ bool has_rows_alone(const poly::Program& program, const Statement& s) {
   return stands_alone(program, s) && std::ranges::none_of(program.nodes, reads_alike);
 }
 
+// Whether what it reads most of is read again: else no part finds anything in a cache.
+bool reads_again(const poly::Program& program, const Statement& s) {
+  double largest = 0;
+  for (const poly::Access& read : s.reads) largest = std::max(largest, elements(program, read.tensor));
+  return points(s) >= 2 * largest;
+}
+
 double with_copies(Rewriting whole) {
   transpose_for_lanes(whole);
   panel_operands(whole);
@@ -44,7 +51,7 @@ double with_copies(Rewriting whole) {
 }  // namespace
 
 std::optional<Cut> cut_by_time(const Rewriting& r, const Statement& s) {
-  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s)) return std::nullopt;
+  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s) || !reads_again(r.program, s)) return std::nullopt;
   const Rewriting whole = alone(r, std::span(&s, 1));
   const double today = predicted(whole);
   if (today < model::worth_cutting || today <= model::far_from_enough * enough_for(whole)) return std::nullopt;
