@@ -14,6 +14,7 @@
 #include "cli/near_file.h"
 #include "lang/load.h"
 #include "lang/messages.h"
+#include "lang/pack.h"
 #include "lang/render.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -126,9 +127,9 @@ void Session::give_forms(codegen::Request& request) const {
     std::vector<std::string> known;
     for (const lang::Input& input : function ? function->inputs : std::vector<lang::Input>()) {
       known.push_back(input.target.name.text);
-      if (known.back() != name || !input.sizes || input.sizes->size() != form->shape.size()) continue;
-      for (std::size_t d = 0; d < form->shape.size(); ++d)
-        if (const auto* size = (*input.sizes)[d].as<lang::Variable>()) request.sizes.emplace(size->name.spelled(), form->shape[d]);
+      const auto sizes = known.back() == name ? lang::sizes_shown(input, form->shape.size()) : std::nullopt;
+      for (std::size_t d = 0; sizes && d < form->shape.size(); ++d)
+        if (const auto* size = (*sizes)[d].as<lang::Variable>()) request.sizes.emplace(size->name.spelled(), form->shape[d]);
     }
     if (function && std::ranges::count(known, name) == 0) throw runtime::argument_error(messages::not_an_input, name, function->name ? fmt::format("`{}`", function->name->text) : "the function").hint(fmt::format("its inputs are {}", fmt::join(known, ", ")));
     poly::Given given{name, form->dtype, std::vector<poly::Size>{}, std::nullopt, false};
@@ -141,6 +142,7 @@ codegen::Request Session::request() const {
   codegen::Request request;
   request.signature.function = options.function;
   for (const auto& [name, value] : options.defines) request.signature.defines.push_back({name, value});
+  request.signature.ranks = options.ranks;
   request.sizes = options.sizes;
   for (const auto& [name, value] : options.sizes) request.asked_sizes.push_back(name);
   for (const auto& [name, value] : options.sizes) request.sizes.emplace("#" + name, value);  // a size the text spells in lower case

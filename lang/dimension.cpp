@@ -8,6 +8,7 @@
 
 #include "lang/messages.h"
 #include "lang/nearest.h"
+#include "lang/pack.h"
 #include "lang/print.h"
 #include "lang/type.h"
 
@@ -21,7 +22,7 @@ struct Value { std::optional<Shape> shape = {}; std::vector<Value> parts = {}; }
 
 Dimension plain(const Expr& size) {
   const auto* v = size.as<Variable>();
-  return v ? Dimension(v->name.spelled()) : std::nullopt;
+  return v && !v->pack ? Dimension(v->name.spelled()) : std::nullopt;
 }
 
 // Where an index stands alone as one dimension of a tensor.
@@ -111,7 +112,9 @@ class Dimensions {
     return at == values_.end() ? Value{} : at->second;
   }
 
-  Shape shape_of(const std::vector<Expr>& sizes, Span where) const {
+  // Nothing where a pack leaves open how many there are.
+  std::optional<Shape> shape_of(const std::vector<Expr>& sizes, Span where) const {
+    if (std::any_of(sizes.begin(), sizes.end(), pack)) return std::nullopt;
     Shape shape{{}, where};
     for (const Expr& size : sizes) {
       const Dimension name = plain(size);
@@ -203,7 +206,8 @@ class Dimensions {
   void contraction(const Contraction& c) {
     Uses uses;
     const Access target{c.target.name, c.element};
-    const Shape shape = shape_of(c.sizes, c.target.span);
+    const std::optional<Shape> written_shape = shape_of(c.sizes, c.target.span);
+    const Shape shape = written_shape.value_or(Shape{{}, c.target.span});
     note(target, shape, uses);
     accesses(c.body, uses);
     // Reads are compared with each other first: of a swapped operand the read is wrong, not the target.
@@ -221,7 +225,7 @@ class Dimensions {
     }
     for (const Constraint& k : c.constraints) equal(k, uses);
     const auto* name = c.default_value ? std::get_if<Name>(&c.default_value->value) : nullptr;
-    if (const Value filled = name ? value_named(*name) : Value{}; filled.shape) both(shape, {filled.shape->dimensions, c.default_value->span}, "`default` fills the first with the second");
+    if (const Value filled = name ? value_named(*name) : Value{}; filled.shape && written_shape) both(shape, {filled.shape->dimensions, c.default_value->span}, "`default` fills the first with the second");
   }
 
   // A diagonal, `A[i, i]`; or a part: the left side says how far the index goes, another read goes as far, and no other order of
@@ -277,7 +281,7 @@ class Dimensions {
   // Plain indices of the left side with the size names they have there.
   std::map<std::string, std::string> written(const Contraction& c) const {
     std::map<std::string, std::string> result;
-    const Shape shape = shape_of(c.sizes, c.target.span);
+    const Shape shape = shape_of(c.sizes, c.target.span).value_or(Shape{{}, c.target.span});
     for (std::size_t d = 0; d < c.element.size() && d < shape.dimensions.size(); ++d) {
       const auto* v = c.element[d].as<Variable>();
       if (v && !v->name.upper && shape.dimensions[d]) result[v->name.spelled()] = *shape.dimensions[d];

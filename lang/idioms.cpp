@@ -146,7 +146,7 @@ constexpr Idiom table[] = {
     {Syntax, "WORD [ … None … ]", "`None` as an index", "`reshape(X, N, 1)` adds a dimension of one", "O = X[:, None];", "O = reshape(X, N, 1);"},
     {Syntax, "WORD [ … newaxis … ]", "`newaxis`", "`reshape(X, N, 1)` adds a dimension of one", "O = X[newaxis, :];", "O = reshape(X, N, 1);"},
     {Syntax, "START WORD [ WORD , !: … ]", "commas in front of `:`", "leave the comma out: `{0}[{1}: N]`", "O[i,: N] = =(X[i]);", "O[i: N] = =(X[i]);"},
-    {Syntax, "[ … . . . … ]", "`...` between brackets", "every dimension has its index: `O[i: M] = =(A[i, 0]);`", "O = A[..., 0];", "O[i: M] = =(A[i, 0]);"},
+    {Syntax, "[ … . . . … ]", "`...` between brackets", "every dimension has its index: `O[i: M] = =(A[i, 0]);`; of any number of them, `b...` is the name", "O = A[..., 0];", "O[i: M] = =(A[i, 0]);"},
     {Syntax, "WORD [ NUMBER : ] - WORD [ : - NUMBER ]", "slices", "a difference of neighbours is `O[i: N - {1}] = =({0}[i + {1}] - {2}[i]);`", "O = X[1:] - X[:-1];", "O[i: N - 1] = =(X[i + 1] - X[i]);"},
     {Syntax, "WORD [ NUMBER : NUMBER ]", "slices", "a part is a contraction with a shifted index: `T[i: {2} - {1}] = =({0}[i + {1}]);`", "O = X[1:3];", "T[i: 3 - 1] = =(X[i + 1]); O = T;"},
     {Syntax, "WORD [ NUMBER : ]", "slices", "a part is a contraction with a shifted index: `T[i: N - {1}] = =({0}[i + {1}]);`", "O = X[1:];", "T[i: N - 1] = =(X[i + 1]); O = T;"},
