@@ -123,7 +123,7 @@ class Solver {
     }
     const std::string count = (open ? "at least " : "");
     if (equation.of == Input) {
-      scope_.diagnostics.report(equation.span, messages::given_rank, equation.tensor, count + dimensions(known), dimensions(equation.rank));
+      scope_.diagnostics.report(equation.span, messages::given_rank, equation.tensor, count + dimensions(known), equation.rank == 0 ? "a scalar" : dimensions(equation.rank));
       return;
     }
     const std::string indices = count + counted(known, "index");

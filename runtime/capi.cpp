@@ -150,7 +150,8 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
     if (is(messages::given_type, messages::derivative_type, messages::missing_input, messages::unknown_argument, messages::not_a_size, messages::given_twice, messages::result_type)) return TILEC_TYPE_ERROR;
     if (is(messages::batch_missing, messages::batches_differ, messages::size_mismatch, messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape, messages::requirement_fails, messages::negative_size,
            messages::tensor_too_large, messages::unbound_sizes, messages::bad_value, messages::assertion_fails, messages::size_arithmetic,
-           messages::given_size_differs, messages::unknown_size, messages::output_overlaps_itself))
+           messages::given_size_differs, messages::unknown_size, messages::output_overlaps_itself,
+           messages::pack_ranks, messages::pack_rank_missing, messages::pack_ranks_open, messages::unknown_pack))
       return TILEC_ARGUMENT_ERROR;
     return TILEC_PROGRAM_ERROR;
   }
@@ -335,7 +336,10 @@ std::shared_ptr<const runtime::Callable> shared_callable(const std::shared_ptr<c
 bool shows_shapes(const runtime::Callable& callable) {
   if (callable.function() == nullptr) return true;       // build says what is wrong
   const std::vector<lang::Name> packs = lang::packs_of(*callable.function());
-  if (!std::ranges::all_of(packs, [&](const lang::Name& pack) { return callable.request().signature.ranks.contains(pack.text); })) return false;
+  const auto& ranks = callable.request().signature.ranks;
+  if (ranks.empty() && !packs.empty()) return false;
+  const bool unknown = std::ranges::any_of(ranks, [&](const auto& rank) { return std::ranges::count(packs, rank.first, &lang::Name::text) == 0; });  // which build says
+  if (!unknown && !std::ranges::all_of(packs, [&](const lang::Name& pack) { return ranks.contains(pack.text); })) return false;
   return std::ranges::all_of(callable.function()->inputs, [](const lang::Input& input) { return input.sizes.has_value(); });
 }
 
