@@ -57,6 +57,12 @@ class Fit {
   void unknown(const std::string& asked, const std::vector<std::string>& names) {
     failed_ = true;
     const std::optional<std::string> near = lang::nearest(asked, names);
+    const std::vector<lang::Name> packs = lang::packs_of(function_);
+    const auto pack = std::ranges::find(packs, asked, &lang::Name::text);
+    if (pack != packs.end()) {
+      diagnostics_.report(pack->span, messages::unknown_size, asked, "this function").hint(fmt::format("`{0}...` stands for dimensions called `{0}0`, `{0}1`, …: give the size of each", asked));
+      return;
+    }
     diagnostics_.report({}, messages::unknown_size, asked, "this function")
         .hint(near ? fmt::format("did you mean `{}`?", *near) : names.empty() ? "it has none" : fmt::format("its sizes are {}", fmt::join(names, ", ")));
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "lang/limit.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "lang/pack.h"
@@ -157,6 +158,7 @@ bool take_asked(Scope& scope, const lang::Function& function, const std::vector<
   for (const auto& [name, rank] : asked) {
     const auto pack = std::find_if(packs.begin(), packs.end(), [&](const lang::Name& each) { return each.text == name; });
     if (pack != packs.end() && rank >= 0) {
+      if (!lang::within(lang::Limit::Indices, rank, pack->span, scope.diagnostics)) return false;
       scope.packs[pack->spelled()] = {static_cast<std::size_t>(rank), "--rank", {}};
       continue;
     }
@@ -242,19 +244,19 @@ std::vector<std::optional<std::size_t>> ranks_of(const Scope& scope, const std::
   return ranks;
 }
 
-std::optional<lang::Statement> without_packs(Scope& scope, const lang::Statement& statement) {
+std::shared_ptr<const lang::Statement> without_packs(Scope& scope, const lang::Statement& statement) {
   const auto packs = lang::packs_in(statement);
-  if (packs.empty()) return statement;
+  if (packs.empty()) return {std::shared_ptr<const void>(), &statement};
   if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) {
     Solver solver(scope);
-    if (!solver.solve(equations_of(scope, *c))) return std::nullopt;
+    if (!solver.solve(equations_of(scope, *c))) return nullptr;
     for (const auto& name : packs) {
       if (scope.packs.contains(name.spelled())) continue;
       solver.report_open(name.spelled());              // says nothing of tensors that were reported
-      return std::nullopt;
+      return nullptr;
     }
   }
-  return lang::expanded(statement, ranks_in(scope));
+  return std::make_shared<const lang::Statement>(lang::expanded(statement, ranks_in(scope)));
 }
 
 }  // namespace tilec::poly

@@ -23,7 +23,7 @@ std::shared_ptr<const lang::Function> with_ranks(Scope& scope, const lang::Funct
 std::vector<std::optional<std::size_t>> ranks_of(const lang::Function& function, const Signature& signature);
 std::vector<std::optional<std::size_t>> ranks_of(const Scope& scope, const std::vector<Named>& arguments);
 
-// A statement without its packs. Nothing when they do not fit, which is reported.
-std::optional<lang::Statement> without_packs(Scope& scope, const lang::Statement& statement);
+// A statement without its packs: itself where it has none. Null when they do not fit, which is reported.
+std::shared_ptr<const lang::Statement> without_packs(Scope& scope, const lang::Statement& statement);
 
 }  // namespace tilec::poly
