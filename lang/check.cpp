@@ -434,6 +434,7 @@ class Checker {
     const auto* number = std::get_if<Number>(&d.value);
     if (number && (number->text == "-inf" || number->text == "-nan") && find(Name{number->text.substr(1), false, {}}))
       diagnostics_.report(d.span, messages::syntax, "a number or a tensor", fmt::format("`{}` of a tensor", number->text));
+    if (const Known* known = name ? find(*name) : nullptr; known && known->pack) return misplaced(*name, "`default`");
     if (name && (find(*name) || (name->text != "inf" && name->text != "nan"))) use(*name, "`default` takes a number or a tensor");
   }
 
@@ -767,6 +768,7 @@ class Checker {
 
   // A name in < >: something of this function, a function, an aggregation or a constant; build knows which is wanted.
   void argument_name(const Name& name) {
+    if (const Known* known = find(name); known && known->pack) return misplaced(name, "`< >`");
     const bool constant = name.text == "inf" || name.text == "nan";
     const bool aggregation = std::find(std::begin(aggregations), std::end(aggregations), name.text) != std::end(aggregations);
     if (!find(name) && !is_function(name) && !constant && !aggregation && !arity(name.text)) no_function(name, fmt::format("a number has to be declared in the heading: `function f<{}=3>(…)`", name.text));
