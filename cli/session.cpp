@@ -138,11 +138,23 @@ void Session::give_forms(codegen::Request& request) const {
   }
 }
 
+// Where no input is given, `--size B0=2,B1=3` says that `B...` stands for two dimensions.
+void Session::count_sizes(codegen::Request& request) const {
+  const lang::Function* function = entry();
+  const bool given = !options.forms.empty() || std::ranges::any_of(options.words, [](const std::string& word) { return word.find('=') != std::string::npos; });
+  for (const lang::Name& pack : function && !given ? lang::packs_of(*function) : std::vector<lang::Name>()) {
+    std::int64_t rank = 0;
+    while (options.sizes.contains(lang::dimension(pack, static_cast<std::size_t>(rank)).text)) ++rank;
+    if (rank > 0) request.signature.ranks.emplace(pack.text, rank);
+  }
+}
+
 codegen::Request Session::request() const {
   codegen::Request request;
   request.signature.function = options.function;
   for (const auto& [name, value] : options.defines) request.signature.defines.push_back({name, value});
   request.signature.ranks = options.ranks;
+  count_sizes(request);
   request.sizes = options.sizes;
   for (const auto& [name, value] : options.sizes) request.asked_sizes.push_back(name);
   for (const auto& [name, value] : options.sizes) request.sizes.emplace("#" + name, value);  // a size the text spells in lower case
