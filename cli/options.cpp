@@ -127,11 +127,12 @@ CLI::Validator seconds() {
   return {fault, "", "seconds"};
 }
 
-struct Raw { std::vector<std::string> sizes, defines, of, wrt; int grad = 0, forward = 0, vmap = 0, vjp = 0; std::string target, check, diagnostics = "text"; };
+struct Raw { std::vector<std::string> sizes, ranks, defines, of, wrt; int grad = 0, forward = 0, vmap = 0, vjp = 0; std::string target, check, diagnostics = "text"; };
 
 void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--function", options.function, "the function to compile, where the file has several")->type_name("NAME");
   app.add_option("--size", raw.sizes, "sizes by name")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
+  app.add_option("--rank", raw.ranks, "how many dimensions `B...` stands for, where no input's shape tells")->delimiter(',')->type_name("B=2,…")->allow_extra_args(false);
   app.add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
   const bool prints = options.command == "grad";
   app.add_flag("--grad", raw.grad, prints ? "the gradient, dX from dO (default); repeat for higher orders: --grad --grad" : "the gradient instead of the function: dX from dO; repeat for higher orders: --grad --grad")->disable_flag_override();
@@ -167,8 +168,9 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
   add_common_options(*app, options, raw);
   if (c == "run" || c == "bench" || c == "tune" || c == "grad" || c == "show" || c == "build" || c == "explain" || c == "report") add_program_options(*app, options, raw);
   if (c == "check") {
-    app->add_option("--function", options.function, "the function to check further, with --size and --define")->type_name("NAME");
+    app->add_option("--function", options.function, "the function to check further, with --size, --rank and --define")->type_name("NAME");
     app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
+    app->add_option("--rank", raw.ranks, "how many dimensions `B...` stands for")->delimiter(',')->type_name("B=2,…")->allow_extra_args(false);
     app->add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")->delimiter(',')->type_name("S=2,…")->allow_extra_args(false);
   }
   if (c == "show" || c == "grad") app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
@@ -302,6 +304,11 @@ void finish(const CLI::App& app, Options& options, const Raw& raw) {
   for (const std::string& text : raw.sizes) {
     const auto [name, value] = assignment<std::int64_t>(text, "--size", "N=8");
     if (!options.sizes.emplace(name, value).second) throw UsageError{fmt::format("size `{}` is given twice", name), {}};
+  }
+  for (const std::string& text : raw.ranks) {
+    const auto [name, value] = assignment<std::int64_t>(text, "--rank", "B=2");
+    if (value < 0) throw UsageError{fmt::format("--rank {} is below 0", text), "a pack stands for 0 dimensions or more"};
+    if (!options.ranks.emplace(name, value).second) throw UsageError{fmt::format("rank `{}` is given twice", name), {}};
   }
   for (const std::string& text : raw.defines) options.defines.push_back(definition(text));
   for (const std::string& word : options.warnings)

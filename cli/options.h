@@ -19,6 +19,7 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> forms;  // of commands that run nothing: NAME=2x3xf32, inputs and their shapes
   std::optional<std::string> function;
   std::map<std::string, std::int64_t> sizes;
+  std::map<std::string, std::int64_t> ranks;           // --rank: how many dimensions a pack stands for
   std::vector<std::pair<std::string, std::variant<double, std::string>>> defines;  // numbers, and names of functions and aggregations
   std::vector<std::string> include;                    // folders where imports are found
   std::vector<std::string> warnings;                   // what follows -W

@@ -31,6 +31,7 @@ void refuse_options(const Options& options) {
   };
   compiled(options.function.has_value(), "--function");
   compiled(!options.sizes.empty(), "--size");
+  compiled(!options.ranks.empty(), "--rank");
   compiled(!options.defines.empty(), "--define");
   compiled(!options.derivatives.empty(), options.derivatives.empty() ? "" : options.derivatives.front().batch ? "--vmap" : options.derivatives.front().forward ? "--forward" : "--grad");
   compiled(!options.gradient.of.empty(), "--of");

@@ -14,6 +14,7 @@
 #include "cli/near_file.h"
 #include "lang/load.h"
 #include "lang/messages.h"
+#include "lang/pack.h"
 #include "lang/render.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -126,9 +127,9 @@ void Session::give_forms(codegen::Request& request) const {
     std::vector<std::string> known;
     for (const lang::Input& input : function ? function->inputs : std::vector<lang::Input>()) {
       known.push_back(input.target.name.text);
-      if (known.back() != name || !input.sizes || input.sizes->size() != form->shape.size()) continue;
-      for (std::size_t d = 0; d < form->shape.size(); ++d)
-        if (const auto* size = (*input.sizes)[d].as<lang::Variable>()) request.sizes.emplace(size->name.spelled(), form->shape[d]);
+      const auto sizes = known.back() == name ? lang::sizes_shown(input, form->shape.size()) : std::nullopt;
+      for (std::size_t d = 0; sizes && d < form->shape.size(); ++d)
+        if (const auto* size = (*sizes)[d].as<lang::Variable>()) request.sizes.emplace(size->name.spelled(), form->shape[d]);
     }
     if (function && std::ranges::count(known, name) == 0) throw runtime::argument_error(messages::not_an_input, name, function->name ? fmt::format("`{}`", function->name->text) : "the function").hint(fmt::format("its inputs are {}", fmt::join(known, ", ")));
     poly::Given given{name, form->dtype, std::vector<poly::Size>{}, std::nullopt, false};
@@ -137,10 +138,23 @@ void Session::give_forms(codegen::Request& request) const {
   }
 }
 
+// Where no input is given, `--size B0=2,B1=3` says that `B...` stands for two dimensions.
+void Session::count_sizes(codegen::Request& request) const {
+  const lang::Function* function = entry();
+  const bool given = !options.forms.empty() || std::ranges::any_of(options.words, [](const std::string& word) { return word.find('=') != std::string::npos; });
+  for (const lang::Name& pack : function && !given ? lang::packs_of(*function) : std::vector<lang::Name>()) {
+    std::int64_t rank = 0;
+    while (options.sizes.contains(lang::dimension(pack, static_cast<std::size_t>(rank)).text)) ++rank;
+    if (rank > 0) request.signature.ranks.emplace(pack.text, rank);
+  }
+}
+
 codegen::Request Session::request() const {
   codegen::Request request;
   request.signature.function = options.function;
   for (const auto& [name, value] : options.defines) request.signature.defines.push_back({name, value});
+  request.signature.ranks = options.ranks;
+  count_sizes(request);
   request.sizes = options.sizes;
   for (const auto& [name, value] : options.sizes) request.asked_sizes.push_back(name);
   for (const auto& [name, value] : options.sizes) request.sizes.emplace("#" + name, value);  // a size the text spells in lower case

@@ -33,6 +33,7 @@ struct Session {
 
  private:
   void give_forms(codegen::Request& request) const;    // those of the options
+  void count_sizes(codegen::Request& request) const;
 };
 
 std::string text_of(const std::string& path);          // of a program; UsageError for a package

@@ -8,6 +8,7 @@
 #include "autodiff/graph.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
+#include "lang/pack.h"
 #include "poly/signature.h"
 
 namespace tilec::codegen {
@@ -22,12 +23,15 @@ const poly::Given* given_for(const Request& request, const lang::Input& input) {
 }
 
 // Sizes in the brackets of inputs, scalar inputs, and those that only statements use, as a caller writes them.
-std::vector<std::string> names_of(const lang::Function& function, const poly::Program& contraction) {
+std::vector<std::string> names_of(const lang::Function& function, const Request& request, const poly::Program& contraction) {
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) { if (std::ranges::count(names, name) == 0) names.push_back(name); };
-  for (const lang::Input& input : function.inputs)
-    for (const lang::Expr& size : input.sizes.value_or(std::vector<lang::Expr>{}))
-      if (const auto* variable = size.as<lang::Variable>()) add(variable->name.text);
+  for (const lang::Input& input : function.inputs) {
+    const poly::Given* given = given_for(request, input);
+    const auto shown = given != nullptr && given->shape ? lang::sizes_shown(input, given->shape->size()) : input.sizes;
+    for (const lang::Expr& size : shown.value_or(std::vector<lang::Expr>{}))
+      if (const auto* variable = size.as<lang::Variable>(); variable != nullptr && !variable->pack) add(variable->name.text);
+  }
   for (const std::string& name : contraction.sizes) add(autodiff::without_mark(name));
   return names;
 }
@@ -53,6 +57,12 @@ class Fit {
   void unknown(const std::string& asked, const std::vector<std::string>& names) {
     failed_ = true;
     const std::optional<std::string> near = lang::nearest(asked, names);
+    const std::vector<lang::Name> packs = lang::packs_of(function_);
+    const auto pack = std::ranges::find(packs, asked, &lang::Name::text);
+    if (pack != packs.end()) {
+      diagnostics_.report(pack->span, messages::unknown_size, asked, "this function").hint(fmt::format("`{0}...` stands for dimensions called `{0}0`, `{0}1`, …: give the size of each", asked));
+      return;
+    }
     diagnostics_.report({}, messages::unknown_size, asked, "this function")
         .hint(near ? fmt::format("did you mean `{}`?", *near) : names.empty() ? "it has none" : fmt::format("its sizes are {}", fmt::join(names, ", ")));
   }
@@ -62,10 +72,10 @@ class Fit {
       const poly::Given* given = given_for(request_, input);
       if (given == nullptr) continue;
       if (given->integer && input.target.name.text == name) differ(input.span, name, *given->integer, fmt::format("{}={}", name, *given->integer), asked);
-      if (!given->shape || !input.sizes || given->shape->size() != input.sizes->size()) continue;
-      for (std::size_t d = 0; d < input.sizes->size(); ++d)
-        if (const auto* variable = (*input.sizes)[d].as<lang::Variable>(); variable != nullptr && variable->name.text == name && (*given->shape)[d].value())
-          differ((*input.sizes)[d].span(), name, *(*given->shape)[d].value(), input.target.name.text, asked);
+      const auto shown = given->shape ? lang::sizes_shown(input, given->shape->size()) : std::nullopt;
+      for (std::size_t d = 0; shown && d < shown->size(); ++d)
+        if (const auto* variable = (*shown)[d].as<lang::Variable>(); variable != nullptr && variable->name.text == name && (*given->shape)[d].value())
+          differ((*shown)[d].span(), name, *(*given->shape)[d].value(), input.target.name.text, asked);
     }
   }
 
@@ -86,7 +96,7 @@ class Fit {
 bool sizes_fit(const lang::File& file, const Request& request, const poly::Program& contraction, lang::Diagnostics& diagnostics) {
   if (request.asked_sizes.empty()) return true;
   const lang::Function* function = poly::chosen_function(file, request.signature, diagnostics);
-  return function != nullptr && Fit(*function, request, diagnostics).holds(names_of(*function, contraction));
+  return function != nullptr && Fit(*function, request, diagnostics).holds(names_of(*function, request, contraction));
 }
 
 }  // namespace tilec::codegen

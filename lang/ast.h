@@ -62,7 +62,7 @@ struct Number {
   bool negative = false;
   bool operator==(const Number& o) const { return is_float == o.is_float && integer == o.integer && real == o.real && negative == o.negative; }
 };
-struct Variable { Name name; bool operator==(const Variable&) const = default; };
+struct Variable { Name name; bool pack = false; bool operator==(const Variable&) const = default; };  // pack: `b...`, which stands for any number of names (lang/pack.h)
 struct Unary { Op op; Expr operand; bool operator==(const Unary&) const = default; };   // Neg, Not
 struct Binary { Op op; Expr left, right; bool juxtaposed = false; bool operator==(const Binary& o) const { return op == o.op && left == o.left && right == o.right; } };  // `2i` is Mul, juxtaposed
 struct Access { Name tensor; std::vector<Expr> element; bool operator==(const Access&) const = default; };

@@ -21,6 +21,7 @@
 #include "lang/idiom.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
+#include "lang/pack.h"
 #include "lang/print.h"
 #include "lang/type.h"
 
@@ -70,6 +71,7 @@ struct Known {
   int statement = -1;                                  // that assigns it; -1 in the signature
   std::size_t rank = 0;                                // where the text shows it; else 0
   const std::vector<Expr>* sizes = nullptr;            // where the text shows them
+  bool pack = false;                                   // of a size
 };
 
 class Checker {
@@ -80,6 +82,7 @@ class Checker {
     known_.clear();
     now_ = -1;
     declare_all(f);
+    note_packs(f);
     note_integers(f);
     attribute_names(f.attributes);
     no_effect(f.attributes, "on a function", {"name", "ties", "recompute", "save"});
@@ -107,6 +110,7 @@ class Checker {
                  s.node);
     }
     for (const Target& r : f.results) result(r);
+    names_of_packs(f);
   }
 
  private:
@@ -114,6 +118,7 @@ class Checker {
   Diagnostics& diagnostics_;
   std::map<std::string, Known> known_;                 // by the name as spelled
   std::set<std::string> integers_;                     // names with an integer type in the text
+  std::map<std::string, std::pair<Name, std::string>> index_packs_;  // with what they are first written in
   int now_ = -1;                                       // the statement being checked
   bool has_values_ = false;                            // does it compute more than a size, as `P = K/2 + 1;` does?
   int unknown_ = 0;                                    // names that were found to be none
@@ -143,7 +148,7 @@ class Checker {
     for (const Input& i : f.inputs) declare(i.target.name, {Known::Kind::Input, i.target.name.span, -1, i.sizes ? i.sizes->size() : 0, i.sizes ? &*i.sizes : nullptr});
     for (const Input& i : f.inputs)
       for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
-        if (const auto* v = size.as<Variable>()) declare_size(v->name);
+        if (const auto* v = size.as<Variable>()) declare_size(*v);
     int statement = 0;
     for (const Statement& s : f.statements) {
       std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) { declare(a.target.name, {Known::Kind::Assigned, a.target.name.span, statement}); },
@@ -155,14 +160,126 @@ class Checker {
   }
 
   // A size may repeat, and may be a scalar input or a compile-time parameter.
-  void declare_size(const Name& name) {
+  void declare_size(const Variable& size) {
+    const Name& name = size.name;
     const auto at = known_.find(name.spelled());
-    if (at == known_.end() || (at->second.kind == Known::Kind::Input && at->second.rank > 0)) declare(name, {Known::Kind::Size, name.span});
+    const bool taken = at != known_.end() && size.pack && at->second.kind != Known::Kind::Size;
+    if (at == known_.end() || taken || (at->second.kind == Known::Kind::Input && at->second.rank > 0)) return declare(name, {.kind = Known::Kind::Size, .where = name.span, .pack = size.pack});
+    if (at->second.kind == Known::Kind::Size) as_declared(size, at->second);
   }
 
   const Known* find(const Name& name) const {
     const auto at = known_.find(name.spelled());
     return at == known_.end() ? nullptr : &at->second;
+  }
+
+  // ---- packs ----
+
+  void note_packs(const Function& f) {
+    index_packs_.clear();
+    const auto note = [&](const std::string& tensor, const std::vector<Expr>& element) {
+      for (const Expr& e : element)
+        if (const Name* name = pack(e); name && is_index(*name)) index_packs_.try_emplace(name->spelled(), *name, fmt::format("{}[{}]", tensor, listed(element)));
+    };
+    for (const Statement& s : f.statements)
+      if (const auto* c = std::get_if<Contraction>(&s.node)) {
+        note(c->target.name.spelled(), c->element);
+        visit_accesses(c->body, [&](const Access& a) { note(a.tensor.spelled(), a.element); });
+      }
+  }
+
+  static std::string listed(const std::vector<Expr>& all) {
+    std::string text;
+    for (const Expr& e : all) text += (text.empty() ? "" : ", ") + print(e);
+    return text;
+  }
+
+  // A name is a pack wherever the function writes it, or nowhere.
+  bool as_declared(const Variable& v, const Known& known) {
+    if (known.kind != Known::Kind::Size || known.pack == v.pack) return true;
+    const std::string name = v.name.spelled();
+    if (v.pack) diagnostics_.report(v.name.span, messages::pack_marked, name).label(known.where, "declared here").hint(fmt::format("write `{}` here, or `{}...` there", name, name));
+    else diagnostics_.report(v.name.span, messages::pack_unmarked, name, name + "...").label(known.where, "declared here").hint(fmt::format("write `{}...`", name));
+    return false;
+  }
+
+  // False: it is a pack that lacks its `...`.
+  bool as_indexed(const Variable& v) {
+    const auto at = index_packs_.find(v.name.spelled());
+    if (at == index_packs_.end() || v.pack || find(v.name)) return true;
+    diagnostics_.report(v.name.span, messages::pack_unmarked, v.name.spelled(), at->second.second).label(at->second.first.span, "written with `...` here").hint(fmt::format("write `{}...`", v.name.spelled()));
+    return false;
+  }
+
+  void misplaced(const Name& name, std::string_view where) {
+    auto entry = diagnostics_.report(name.span, messages::pack_misplaced, name.spelled(), where);
+    entry.hint(is_index(name) ? fmt::format("a pack of indices stands alone between brackets, as in `X[{}...]`", name.spelled())
+                              : fmt::format("a pack of sizes stands alone: in `X[{0}...]` of the heading, in `Y[i...: {0}...]`, `reshape(X, {0}...)`, and `product({0}...)` is how many elements they hold", name.spelled()));
+  }
+
+  // Elements of a list in which packs may stand.
+  template <class Check> void elements(const std::vector<Expr>& list, Role role, const Check& check) {
+    for (const Expr& e : list)
+      if (pack(e)) pack_in_list(*e.as<Variable>(), role);
+      else check(e);
+  }
+
+  void pack_in_list(const Variable& v, Role role) {
+    const Name& name = v.name;
+    const Known* known = find(name);
+    if (role == Role::Index) {
+      if (name.upper && !known) diagnostics_.report(name.span, messages::no_such_value, name.spelled()).hint("an index begins with a lower-case letter");
+      else if (known) misplaced(name, "an index");
+      return;
+    }
+    if (known && known->kind == Known::Kind::Size) {
+      as_declared(v, *known);
+      return;
+    }
+    auto entry = diagnostics_.report(name.span, messages::pack_undeclared, name.spelled());
+    const auto near = meant(name, [](const Known& each) { return each.pack; });
+    if (near) entry.hint(fmt::format("did you mean `{}...`?", *near));
+    else entry.hint(fmt::format("name them in the heading, by an input such as `X[{}...]`", name.spelled()));
+  }
+
+  // `Y[b, n: B..., N]`, and `X[b, n]` of X[B..., N]: an index where there are any number of dimensions.
+  void pack_missed(const std::vector<Expr>& element, const std::vector<Expr>& sizes, std::string_view tensor) {
+    if (element.size() != sizes.size()) return;
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      const Name* many = pack(sizes[d]);
+      const auto* one = element[d].as<Variable>();
+      const Known* declared = many ? find(*many) : nullptr;
+      if (!declared || !declared->pack || !one || one->pack || one->name.upper || !is_index(one->name) || index_packs_.contains(one->name.spelled())) continue;
+      diagnostics_.report(element[d].span(), messages::pack_unmarked, many->spelled(), fmt::format("{}[{}]", tensor, listed(sizes))).label(many->span, "any number of dimensions").hint(fmt::format("write `{}...`", one->name.spelled()));
+    }
+  }
+
+  // `B0` beside `B...`
+  void names_of_packs(const Function& f) {
+    std::vector<Name> packs = packs_of(f);
+    for (const auto& [text, written] : index_packs_) packs.push_back(written.first);
+    if (packs.empty()) return;
+    std::set<std::string> seen;
+    const auto see = [&](const Name& name) {
+      const auto taken = pack_of_dimension(name, packs);
+      if (taken && seen.insert(name.spelled()).second) diagnostics_.report(name.span, messages::pack_name_taken, name.spelled(), taken->spelled()).label(taken->span, "the pack").hint("choose another name");
+    };
+    const auto all = [&](const std::vector<Expr>& list) { for (const Expr& e : list) visit_names(e, see); };
+    for (const Parameter& p : f.parameters) see(p.name);
+    for (const Input& i : f.inputs) {
+      see(i.target.name);
+      if (i.sizes) all(*i.sizes);
+    }
+    for (const Statement& s : f.statements)
+      std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) { see(a.target.name); }, [&](const TupleAssignment& t) { for (const Target& each : t.targets) see(each.name); },
+                            [&](const Contraction& c) {
+                              see(c.target.name), all(c.element), all(c.sizes), visit_names(c.body, see);
+                              for (const Constraint& k : c.constraints) {
+                                if (k.low) visit_names(*k.low, see);
+                                visit_names(k.polynomial, see), visit_names(k.bound, see);
+                              }
+                            }},
+                 s.node);
   }
 
   bool is_index(const Name& name) const { return !name.upper && !find(name); }
@@ -283,8 +400,9 @@ class Checker {
 
   void contraction(const Contraction& c) {
     type(c.target);
-    for (const Expr& e : c.element) affine(e, Role::Index);
-    for (const Expr& e : c.sizes) expression(e, Role::Size);
+    elements(c.element, Role::Index, [&](const Expr& e) { affine(e, Role::Index); });
+    elements(c.sizes, Role::Size, [&](const Expr& e) { expression(e, Role::Size); });
+    pack_missed(c.element, c.sizes, c.target.name.spelled());
     counts(c);
     aggregation(c);
     const Select* half = c.body.as<Select>();
@@ -316,11 +434,13 @@ class Checker {
     const auto* number = std::get_if<Number>(&d.value);
     if (number && (number->text == "-inf" || number->text == "-nan") && find(Name{number->text.substr(1), false, {}}))
       diagnostics_.report(d.span, messages::syntax, "a number or a tensor", fmt::format("`{}` of a tensor", number->text));
+    if (const Known* known = name ? find(*name) : nullptr; known && known->pack) return misplaced(*name, "`default`");
     if (name && (find(*name) || (name->text != "inf" && name->text != "nan"))) use(*name, "`default` takes a number or a tensor");
   }
 
   void counts(const Contraction& c) {
-    if (c.element.size() == c.sizes.size()) return;
+    const bool open = !c.sizes.empty() && (std::any_of(c.element.begin(), c.element.end(), pack) || std::any_of(c.sizes.begin(), c.sizes.end(), pack));  // counted once ranks are known
+    if (c.element.size() == c.sizes.size() || open) return;
     auto entry = diagnostics_.report(c.target.name.span, messages::sizes_count, c.target.name.spelled(), counted(c.element.size(), "index"),
                                      counted(c.sizes.size(), "size"));
     std::string list;
@@ -441,7 +561,7 @@ class Checker {
   }
 
   void expression(const Expr& e, Role role) {
-    e.match([](const Number&) {}, [&](const Variable& v) { variable(v.name, role); }, [&](const Unary& u) { expression(u.operand, role); },
+    e.match([](const Number&) {}, [&](const Variable& v) { variable(v, role); }, [&](const Unary& u) { expression(u.operand, role); },
             [&](const Binary& b) {
               expression(b.left, role), expression(b.right, role);
               if (b.op == Op::Xor) power(b, e);
@@ -532,7 +652,10 @@ class Checker {
                    [&](const Select& s) { return of_integers(s.then) || (s.otherwise && of_integers(*s.otherwise)); });
   }
 
-  void variable(const Name& name, Role role) {
+  void variable(const Variable& v, Role role) {
+    const Name& name = v.name;
+    if (v.pack) return misplaced(name, described(role));
+    if (!as_indexed(v)) return;
     const bool has_indices = role == Role::Body || role == Role::Index || role == Role::Constraint;
     if (is_index(name)) {
       const bool constant = (role == Role::Body || role == Role::Elementwise) && (name.text == "inf" || name.text == "nan");
@@ -540,6 +663,7 @@ class Checker {
         unknown(name, role == Role::Elementwise ? "indices are for contractions: `O[i: N] = =(…);`" : "an index is not known where sizes are");
       return;
     }
+    if (const Known* size = find(name); size && !as_declared(v, *size)) return;
     const Known* known = use(name, has_indices ? "an index begins with a lower-case letter" : role == Role::Size ? fmt::format("sizes are named in the heading, by an input such as `X[{}]`", name.spelled()) : "");
     if (known && role == Role::Body && known->rank > 0)
       diagnostics_.report(name.span, messages::whole_tensor, name.spelled()).label(known->where, "declared here")
@@ -557,7 +681,8 @@ class Checker {
   void access(const Access& a, const Expr& e, Role role) {
     const Known* known = use(a.tensor);
     if (role == Role::Body) {
-      for (const Expr& index : a.element) affine(index, Role::Index);
+      elements(a.element, Role::Index, [&](const Expr& index) { affine(index, Role::Index); });
+      if (known && known->sizes) pack_missed(a.element, *known->sizes, a.tensor.spelled());
       return;
     }
     if (a.element.empty() && role != Role::Elementwise) return;  // `S[]`, a scalar
@@ -583,11 +708,23 @@ class Checker {
     return fmt::format("T[{}{}{}] = =({}[{}]);", target, target.empty() ? "" : ": ", extents, a.tensor.spelled(), read);
   }
 
+  // `reshape(X, B..., N)`: of a built-in function that takes any number of sizes.
+  static bool takes_pack(const Call& c, std::size_t k) {
+    const Builtin* builtin = builtin_named(c.function.text);
+    return builtin && k >= builtin->sizes_from && builtin->arguments.most >= any_number;
+  }
+
   void call(const Call& c, const Expr& e, Role role) {
     const std::string& name = c.function.text;
+    const bool is_product = name == "product" && c.arguments.size() == 1 && pack(c.arguments[0]) && !is_function(c.function);
+    if (is_product) return pack_in_list(*c.arguments[0].as<Variable>(), Role::Size);
     const bool known = is_function(c.function) || name == "iterate" || arity(name);
     if (!known) return no_function(c.function);          // what it would take is not known either
     for (std::size_t k = 0; k < c.arguments.size(); ++k) {
+      if (pack(c.arguments[k]) && takes_pack(c, k) && !is_function(c.function)) {
+        pack_in_list(*c.arguments[k].as<Variable>(), Role::Size);
+        continue;
+      }
       const bool type_only = k == 1 && name == "as_float" && role == Role::Body;  // of a whole tensor, of which nothing is read
       expression(c.arguments[k], type_only ? Role::Elementwise : role);
     }
@@ -631,6 +768,7 @@ class Checker {
 
   // A name in < >: something of this function, a function, an aggregation or a constant; build knows which is wanted.
   void argument_name(const Name& name) {
+    if (const Known* known = find(name); known && known->pack) return misplaced(name, "`< >`");
     const bool constant = name.text == "inf" || name.text == "nan";
     const bool aggregation = std::find(std::begin(aggregations), std::end(aggregations), name.text) != std::end(aggregations);
     if (!find(name) && !is_function(name) && !constant && !aggregation && !arity(name.text)) no_function(name, fmt::format("a number has to be declared in the heading: `function f<{}=3>(…)`", name.text));

@@ -8,20 +8,34 @@
 
 #include "lang/messages.h"
 #include "lang/nearest.h"
+#include "lang/pack.h"
 #include "lang/print.h"
 #include "lang/type.h"
 
 namespace tilec::lang {
 namespace {
 
-using Dimension = std::optional<std::string>;          // a plain size name
+using Dimension = std::optional<std::string>;          // a plain size name, or a pack: `B...` is one dimension here
 struct Shape { std::vector<Dimension> dimensions; Span where; std::string name = {}; };  // name: where it is all there is
 // Of a value: its dimensions where they can be told, or what a tuple is made of.
 struct Value { std::optional<Shape> shape = {}; std::vector<Value> parts = {}; };
 
 Dimension plain(const Expr& size) {
   const auto* v = size.as<Variable>();
-  return v ? Dimension(v->name.spelled()) : std::nullopt;
+  return v ? Dimension(v->name.spelled() + (v->pack ? "..." : "")) : std::nullopt;
+}
+
+bool is_pack(const Dimension& d) { return d && d->ends_with("..."); }
+
+// Is each dimension read with one index, and each pack with a pack?
+bool fits(const std::vector<Expr>& element, const std::vector<Dimension>& dimensions) {
+  return std::equal(element.begin(), element.end(), dimensions.begin(), dimensions.end(), [](const Expr& e, const Dimension& d) { return (pack(e) != nullptr) == is_pack(d); });
+}
+
+// What stands behind the last pack: aligned at the right, it meets the same of another shape.
+std::vector<Dimension> behind_packs(const std::vector<Dimension>& dimensions) {
+  const auto last = std::find_if(dimensions.rbegin(), dimensions.rend(), is_pack);
+  return {last.base(), dimensions.end()};
 }
 
 // Where an index stands alone as one dimension of a tensor.
@@ -111,7 +125,9 @@ class Dimensions {
     return at == values_.end() ? Value{} : at->second;
   }
 
-  Shape shape_of(const std::vector<Expr>& sizes, Span where) const {
+  // Nothing where a pack leaves open how many there are: in what is called, it stands for dimensions of the caller.
+  std::optional<Shape> shape_of(const std::vector<Expr>& sizes, Span where) const {
+    if (depth_ > 0 && std::any_of(sizes.begin(), sizes.end(), pack)) return std::nullopt;
     Shape shape{{}, where};
     for (const Expr& size : sizes) {
       const Dimension name = plain(size);
@@ -121,7 +137,8 @@ class Dimensions {
     return shape;
   }
 
-  bool kept_apart(const std::string& a, const std::string& b) const { return a != b && (shared_.apart.contains(a) || shared_.apart.contains(b)); }
+  bool kept_apart(const std::string& a, const std::string& b) const { return a != b && (is_apart(a) || is_apart(b)); }
+  bool is_apart(const std::string& dimension) const { return shared_.apart.contains(is_pack(dimension) ? dimension.substr(0, dimension.size() - 3) : dimension); }
 
   // ---- calls ----
 
@@ -130,7 +147,7 @@ class Dimensions {
     if (input.sizes->size() != given.dimensions.size()) return;
     for (std::size_t d = 0; d < given.dimensions.size(); ++d) {
       const Dimension name = plain((*input.sizes)[d]);
-      if (!name || !given.dimensions[d]) continue;
+      if (!name || !given.dimensions[d] || is_pack(name) || is_pack(given.dimensions[d])) continue;
       const bool typed = &file_ == &shared_.file && shared_.apart.contains(*name);
       const auto [at, is_new] = means_.emplace(*name, typed ? name : given.dimensions[d]);
       if (kept_apart(*at->second, *given.dimensions[d]))
@@ -203,7 +220,8 @@ class Dimensions {
   void contraction(const Contraction& c) {
     Uses uses;
     const Access target{c.target.name, c.element};
-    const Shape shape = shape_of(c.sizes, c.target.span);
+    const std::optional<Shape> known = shape_of(c.sizes, c.target.span);
+    const Shape shape = known.value_or(Shape{{}, c.target.span});
     note(target, shape, uses);
     accesses(c.body, uses);
     // Reads are compared with each other first: of a swapped operand the read is wrong, not the target.
@@ -221,7 +239,7 @@ class Dimensions {
     }
     for (const Constraint& k : c.constraints) equal(k, uses);
     const auto* name = c.default_value ? std::get_if<Name>(&c.default_value->value) : nullptr;
-    if (const Value filled = name ? value_named(*name) : Value{}; filled.shape) both(shape, {filled.shape->dimensions, c.default_value->span}, "`default` fills the first with the second");
+    if (const Value filled = name ? value_named(*name) : Value{}; filled.shape && known) both(shape, {filled.shape->dimensions, c.default_value->span}, "`default` fills the first with the second");
   }
 
   // A diagonal, `A[i, i]`; or a part: the left side says how far the index goes, another read goes as far, and no other order of
@@ -277,8 +295,9 @@ class Dimensions {
   // Plain indices of the left side with the size names they have there.
   std::map<std::string, std::string> written(const Contraction& c) const {
     std::map<std::string, std::string> result;
-    const Shape shape = shape_of(c.sizes, c.target.span);
-    for (std::size_t d = 0; d < c.element.size() && d < shape.dimensions.size(); ++d) {
+    const Shape shape = shape_of(c.sizes, c.target.span).value_or(Shape{{}, c.target.span});
+    if (!fits(c.element, shape.dimensions)) return result;
+    for (std::size_t d = 0; d < c.element.size(); ++d) {
       const auto* v = c.element[d].as<Variable>();
       if (v && !v->name.upper && shape.dimensions[d]) result[v->name.spelled()] = *shape.dimensions[d];
     }
@@ -290,7 +309,7 @@ class Dimensions {
     e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); }, [&](const Binary& b) { go(b.left), go(b.right); },
             [&](const Access& a) {
               const Value value = value_named(a.tensor);
-              if (value.shape && value.shape->dimensions.size() == a.element.size()) visit(a, value.shape->dimensions);
+              if (value.shape && fits(a.element, value.shape->dimensions)) visit(a, value.shape->dimensions);
             },
             [&](const Call& call) { std::for_each(call.arguments.begin(), call.arguments.end(), go); },
             [&](const Select& s) {
@@ -378,7 +397,7 @@ class Dimensions {
   }
 
   void note(const Access& access, const Shape& shape, Uses& uses) const {
-    if (shape.dimensions.size() != access.element.size()) return;
+    if (!fits(access.element, shape.dimensions)) return;
     for (std::size_t d = 0; d < access.element.size(); ++d) {
       const auto* v = access.element[d].as<Variable>();
       if (v && !v->name.upper && shape.dimensions[d]) uses[v->name.spelled()].push_back({access.tensor.spelled(), *shape.dimensions[d], access.element[d].span(), shape.where, &access});
@@ -454,11 +473,13 @@ class Dimensions {
                    [&](const Select& s) { return s.otherwise ? meet({value_of(s.condition), value_of(s.then), value_of(*s.otherwise)}, e.span()) : Value{}; });
   }
 
+  static bool has_pack(const Shape& shape) { return std::any_of(shape.dimensions.begin(), shape.dimensions.end(), is_pack); }
+
   Value meet(const std::vector<Value>& operands, Span at) {
     std::optional<Shape> all;
     bool known = true;
     for (const Value& operand : operands) {
-      known &= operand.shape.has_value();
+      known &= operand.shape.has_value() && (!all || operand.shape->dimensions == all->dimensions || !(has_pack(*all) || has_pack(*operand.shape)));
       if (operand.shape && all && depth_ == 0) look_for_misaligned(*all, *operand.shape, at);
       if (operand.shape && all) all = both(*all, *operand.shape, "they are aligned");
       else if (operand.shape) all = operand.shape;
@@ -475,6 +496,7 @@ class Dimensions {
 
   // [M, N] with [M]: the M meets the N, though there is another M. poly/broadcast sees more, but only where sizes are names still.
   void look_for_misaligned(const Shape& a, const Shape& b, Span at) {
+    if (has_pack(a) || has_pack(b)) return;
     const std::size_t rank = std::max(a.dimensions.size(), b.dimensions.size());
     const auto name = [&](const Shape& shape, std::size_t k) { return k + shape.dimensions.size() < rank ? Dimension() : shape.dimensions[k + shape.dimensions.size() - rank]; };
     for (std::size_t k = 0; k < rank; ++k) {
@@ -512,6 +534,8 @@ class Dimensions {
   }
 
   Shape both(const Shape& a, const Shape& b, std::string_view how) {
+    if (a.dimensions == b.dimensions) return a;
+    if (has_pack(a) || has_pack(b)) return both({behind_packs(a.dimensions), a.where}, {behind_packs(b.dimensions), b.where}, how);
     const Shape &longer = a.dimensions.size() >= b.dimensions.size() ? a : b, &shorter = a.dimensions.size() >= b.dimensions.size() ? b : a;
     Shape result = longer;
     const std::size_t ahead = longer.dimensions.size() - shorter.dimensions.size();
@@ -533,7 +557,7 @@ void unused(const File& file, const std::vector<Name>& declared, Diagnostics& di
     if (const auto* f = std::get_if<Function>(&item))
       for (const Input& i : f->inputs)
         for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
-          if (const Dimension name = plain(size)) sizes.insert(*name);
+          if (const auto* v = size.as<Variable>()) sizes.insert(v->name.spelled());
   for (const Name& name : declared) {
     if (sizes.contains(name.spelled())) continue;
     auto entry = diagnostics.report(name.span, messages::dimension_unused, name.spelled());

@@ -107,7 +107,7 @@ class Tree {
   }
 
   void expression(const Expr& e) {
-    e.match([&](const Number& n) { number(n); }, [&](const Variable& v) { line("name " + v.name.spelled()); },
+    e.match([&](const Number& n) { number(n); }, [&](const Variable& v) { line((v.pack ? "pack " : "name ") + v.name.spelled()); },
             [&](const Unary& u) { node(std::string(info(u.op).name), [&] { expression(u.operand); }); },
             [&](const Binary& b) {
               node(std::string(info(b.op).name), [&] {

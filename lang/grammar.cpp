@@ -378,6 +378,7 @@ template <class Id, class T> using rule = x3::rule<Id, T>;
 constexpr Mark open("`(`"), close("`)`"), bracket("`[`", "["), unbracket("`]`"), brace("`{`");
 constexpr Mark comma("`,`"), semicolon("`;`"), colon("`:`"), question("`?`"), arrow("`->`"), minus("`-`", ">"), tilde("`~`");
 constexpr Mark equals("`=`", "="), twice("`==`"), less("`<`", "=<"), greater("`>`"), at_most("`<=`"), at_least("`>=`"), plus("`+`"), star("`*`");
+constexpr Mark ellipsis("`...`");
 constexpr Mark attribute_open("`[[`"), attribute_close("`]]`");
 constexpr Word_ name(Kind::Any, "a name"), lower(Kind::Lower, "a lower-case name");
 constexpr Numeral number(false), integer(true);
@@ -445,7 +446,7 @@ const auto sum_chain_def = unary[put(&Chain::first)] >> *sum_tail[push(&Chain::t
 const auto sum_tail_def = arithmetic_operator[put(&Tail::op)] >> unary[put(&Tail::operand)];
 const auto unary_def = placed[named("an expression")[minus >> nested[unary][negate<Op::Neg>] | tilde >> nested[unary][negate<Op::Not>] | primary[keep]]];
 const auto primary_def = placed[number[make] | angle_call[make] | plain_call[make] | access[make] | variable[make] | open >> nested[expr][keep] >> close];
-const auto variable_def = name[put(&Variable::name)];
+const auto variable_def = name[put(&Variable::name)] >> -quiet[ellipsis][set(&Variable::pack, true)];
 const auto access_expr_def = placed[named("an access such as `A[i]`")[access[make]]];
 const auto access_def = name[put(&Access::tensor)] >> quiet[bracket] >> -(nested[affine][push(&Access::element)] % comma) >> unbracket;
 const auto call_rest = -(nested[expr][push(&Call::arguments)] % comma) >> close;

@@ -99,8 +99,8 @@ class Scan {
     if (c == '/' && (at(text_, i_ + 1) == '/' || at(text_, i_ + 1) == '*')) return comment();
     empty_line_ = false;
     code_on_line_ = true;
-    if (is_letter(c)) i_ = word_end(text_, i_);
-    else if ((c == '#' || c == '$') && is_letter(at(text_, i_ + 1))) i_ = word_end(text_, i_ + 1);
+    if (is_letter(c)) word(i_);
+    else if ((c == '#' || c == '$') && is_letter(at(text_, i_ + 1))) word(i_ + 1);
     else if (is_digit(c) || (c == '.' && is_digit(at(text_, i_ + 1)))) number();
     else if (c == '"') string();
     else if (is_mark(c) && !(c == '!' && at(text_, i_ + 1) != '=')) {
@@ -108,6 +108,12 @@ class Scan {
       if (c == ';' || c == '{' || c == '}') statement_ = i_;
     }
     else unknown();
+  }
+
+  // With the `...` of a pack, which stands nowhere else.
+  void word(std::size_t begin) {
+    i_ = word_end(text_, begin);
+    if (text_.substr(i_, 3) == "...") i_ += 3;
   }
 
   void new_line() {
@@ -267,6 +273,7 @@ std::size_t token_end(std::string_view text, std::size_t i) {
   if (c == '"') return std::min(text.find('"', i + 1), text.size() - 1) + 1;
   for (const std::string_view mark : {"->", "==", "!=", "<=", ">=", "<<", ">>", "[[", "]]"})
     if (text.substr(i, 2) == mark) return i + 2;
+  if (text.substr(i, 3) == "...") return i + 3;
   return std::min(i + 1, text.size());
 }
 

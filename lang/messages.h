@@ -59,6 +59,11 @@ inline constexpr Message<Text> missing_semicolon{"E0119", Severity::Error, "a `;
 inline constexpr Message<Text> not_text{"E0136", Severity::Error, "this is no program: {}"};
 inline constexpr Message<Text, Text> attribute_values{"E0131", Severity::Error, "`[[{}]]` {}"};
 inline constexpr Message<Text, Text> limit{"E0132", Severity::Error, "the program has more than {} {}"};
+inline constexpr Message<Text, Text> pack_misplaced{"E0139", Severity::Error, "`{}...` cannot stand in {}"};
+inline constexpr Message<Text, Text> pack_unmarked{"E0140", Severity::Error, "`{}` stands for any number of dimensions in `{}`, but for one here"};
+inline constexpr Message<Text> pack_marked{"E0140", Severity::Error, "`{0}` is one size, but `{0}...` would be any number of them"};
+inline constexpr Message<Text> pack_undeclared{"E0141", Severity::Error, "no input has the dimensions `{}...`"};
+inline constexpr Message<Text, Text> pack_name_taken{"E0142", Severity::Error, "`{}` is what a dimension of `{}...` is called"};
 inline constexpr Message<Text, Text> attribute_idle{"W0106", Severity::Warning, "`[[{}]]` has no effect {}"};
 inline constexpr Message<Text> dimension_unused{"W0105", Severity::Warning, "no size is called `{}`, which `dim` declares"};
 inline constexpr Message<Text, Text, Text, Text, Text> dimension{"W0210", Severity::Warning, "index `{}` ranges over `{}` of `{}` and over `{}` of `{}`"};
@@ -126,6 +131,12 @@ inline constexpr Message<Text> overflow{"E0244", Severity::Error, "a number of t
 inline constexpr Message<Text, Text> offset_too_large{"E0245", Severity::Error, "elements of `{}` lie up to {} bytes apart, and an address has 64 bits"};
 inline constexpr Message<Text, Text> scalar_too_large{"E0246", Severity::Error, "`{}` is {}, but is part of a size, an index or a constraint, which end at 9223372036854775807"};
 inline constexpr Message<Text, Text, Text, Text> leaves_tensor{"R0240", Severity::Remark, "`{}` leaves `{}` at {}: elements of `{}` that only such points reach hold the fill"};
+
+// packs: E0260 to E0269
+inline constexpr Message<Text, Text, Text, Text, Text> pack_ranks{"E0260", Severity::Error, "`{}...` is {} in `{}` but {} in `{}`"};
+inline constexpr Message<Text> pack_rank_missing{"E0261", Severity::Error, "nothing says how many dimensions `{}...` stands for"};
+inline constexpr Message<Text, Text, Text> pack_ranks_open{"E0262", Severity::Error, "`{}` has {}, which {} may share in several ways"};
+inline constexpr Message<Text, Text> unknown_pack{"E0263", Severity::Error, "{} has no dimensions `{}...`"};
 
 // bind: E0250 to E0259
 inline constexpr Message<Text, Text, Text, Text, Text> requirement_fails{"E0250", Severity::Error, "{}, but `{}` is {} and `{}` is {}"};

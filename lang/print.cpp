@@ -94,7 +94,7 @@ std::string call(const Call& c, Style style) {
 }
 
 std::string expression(const Expr& e, int at_least, Style style) {
-  return e.match([](const Number& n) { return number(n); }, [](const Variable& v) { return v.name.spelled(); },
+  return e.match([](const Number& n) { return number(n); }, [](const Variable& v) { return v.name.spelled() + (v.pack ? "..." : ""); },
                  [&](const Unary& u) { return fmt::format("{}{}", info(u.op).symbol, expression(u.operand, Prefix, style)); },
                  [&](const Binary& b) { return binary(b, at_least, style); },
                  [](const Access& a) { return fmt::format("{}[{}]", a.tensor.spelled(), list(a.element, true)); },

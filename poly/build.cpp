@@ -12,6 +12,7 @@
 #include "lang/nearest.h"
 #include "poly/call.h"
 #include "poly/elementwise.h"
+#include "poly/pack.h"
 #include "poly/rule.h"
 #include "poly/signature.h"
 #include "poly/statements.h"
@@ -111,9 +112,12 @@ void own_derivatives(const lang::File& file, const lang::Function& function, con
 }
 
 // `wanted` receives the types that inputs must have where f32 was assumed and does not do.
-std::optional<Program> build_once(const lang::File& file, const lang::Function& function, const Signature& signature, lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
+std::optional<Program> build_once(const lang::File& file, const lang::Function& written, const Signature& signature, lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
   Scope scope{.diagnostics = diagnostics, .file = &file};
-  scope.program.name = function.name ? function.name->text : "";
+  scope.program.name = written.name ? written.name->text : "";
+  const auto plain = with_ranks(scope, written, ranks_of(written, signature), signature.ranks);
+  if (!plain) return std::nullopt;
+  const lang::Function& function = *plain;
   std::vector<lang::Argument> parameters;
   if (!bind_defines(function, signature, scope, parameters)) return std::nullopt;
   find_declared(function, scope);

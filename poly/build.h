@@ -6,6 +6,7 @@
 // Keeps: statement order, names, spans.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -31,6 +32,7 @@ struct Signature {
   std::optional<std::string> function;                 // else the unnamed function, else the only one
   std::vector<Given> inputs;                           // in any order
   std::vector<Define> defines;                         // compile-time parameters; others have their defaults
+  std::map<std::string, std::int64_t> ranks = {};      // `--rank B=2`: dimensions of packs, where the inputs do not tell them
 };
 
 // `C`, `C_1` for `-> (C, C)`, and `A_1` for `(A) -> (A)`, where nothing else is called so: the names of a function's outputs, with

@@ -10,6 +10,7 @@
 #include "poly/builtin.h"
 #include "poly/contraction.h"
 #include "poly/elementwise.h"
+#include "poly/pack.h"
 #include "poly/rule.h"
 #include "poly/signature.h"
 #include "poly/statements.h"
@@ -166,7 +167,10 @@ void compute_sizes(const lang::Function& function, Scope& scope) {
   }
 }
 
-std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& function, const std::vector<Named>& arguments) {
+std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& written, const std::vector<Named>& arguments) {
+  const auto plain = with_ranks(scope, written, ranks_of(scope, arguments));
+  if (!plain) return std::nullopt;
+  const lang::Function& function = *plain;
   find_declared(function, scope);
   find_used_as_size(function, scope);
   if (!arguments.empty() && std::all_of(arguments.begin(), arguments.end(), [](const Named& n) { return n.kind == Named::Kind::Size; })) compute_sizes(function, scope);

@@ -7,6 +7,7 @@
 #include "lang/messages.h"
 #include "poly/call.h"
 #include "poly/elementwise.h"
+#include "poly/pack.h"
 #include "poly/signature.h"
 #include "poly/statements.h"
 
@@ -142,8 +143,11 @@ class Derivative {
   }
 
   std::optional<Program> build(const std::vector<Named>& wanted) {
-    declare_arguments(function(), arguments_, inside_);
-    for (const auto& statement : function().statements) add_statement(inside_, function(), statement);
+    const auto plain = with_ranks(inside_, function(), ranks_of(inside_, arguments_));
+    if (!plain) return std::nullopt;
+    find_declared(*plain, inside_);
+    declare_arguments(*plain, arguments_, inside_);
+    for (const auto& statement : plain->statements) add_statement(inside_, *plain, statement);
     const bool every = function().results.size() == wanted.size();
     std::size_t at = 0;
     for (const auto& named : wanted) {

@@ -89,6 +89,9 @@ struct InlinedCalls {
   bool over = false;                                   // a limit was reported: nothing more is inlined
 };
 
+// How many dimensions a pack stands for, and what said so.
+struct Pack { std::size_t rank = 0; std::string said_by = {}; Span span = {}; };
+
 struct Scope {
   lang::Diagnostics& diagnostics;
   Program program = {};
@@ -110,6 +113,9 @@ struct Scope {
   int depth = 0;                                       // calls around a function that is being inlined
   std::map<std::string, std::string> called = {};      // what its results are called where it is called
   std::map<std::string, int> tried = {};               // for a name, how many of `name_1`, `name_2`, … are known to be taken
+
+  std::map<std::string, Pack> packs = {};              // by the name as spelled: those of the heading, then those that statements index with
+  std::map<std::string, std::vector<lang::Expr>> sizes_written = {};  // of inputs, and of targets of statements that have packs
 
   const Tensor& tensor(TensorId id) const { return program.tensor(id); }
 };

@@ -11,6 +11,7 @@
 #include "poly/call.h"
 #include "poly/contraction.h"
 #include "poly/elementwise.h"
+#include "poly/pack.h"
 #include "poly/tuples.h"
 
 namespace tilec::poly {
@@ -193,11 +194,19 @@ void assign_tuple(Scope& scope, const lang::Function& function, const lang::Tupl
 
 }  // namespace
 
-void add_statement(Scope& scope, const lang::Function& function, const lang::Statement& statement) {
+void add_statement(Scope& scope, const lang::Function& function, const lang::Statement& written) {
   auto& over = scope.inlined->over;                     // what follows a limit is not looked at
-  over = over || !lang::within(lang::Limit::Statements, std::ssize(scope.program.nodes), statement.span, scope.diagnostics);
+  over = over || !lang::within(lang::Limit::Statements, std::ssize(scope.program.nodes), written.span, scope.diagnostics);
   scope.failed |= over;
   if (over) return;
+  const auto plain = without_packs(scope, written);
+  if (!plain) {
+    std::visit(lang::Overloaded{[](std::monostate) {}, [&](const lang::TupleAssignment& t) { for (const auto& each : t.targets) declare(scope, each, std::nullopt); },
+                                [&](const auto& one) { declare(scope, one.target, std::nullopt); }},
+               written.node);
+    return;
+  }
+  const lang::Statement& statement = *plain;
   try {
     const auto nodes_before = scope.program.nodes.size();
     const auto keep = read_keep(statement, scope);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lang/messages.h"
+#include "lang/pack.h"
 
 namespace tilec::runtime {
 
@@ -75,7 +76,7 @@ class Batches {
     const std::vector<std::int64_t> shape = argument.tensor ? argument.tensor->shape : std::vector<std::int64_t>{};
     const lang::Input* input = input_named(callable_.function(), argument.name);
     const bool shown = input != nullptr && input->sizes;
-    if (shown ? shape.size() == input->sizes->size() + count : shape.size() >= count) return true;
+    if (shown ? shape.size() >= count && lang::may_have(*input, shape.size() - count) : shape.size() >= count) return true;
     const std::string batch = fmt::format("{} of the batch{} in front", count == 1 ? "one" : std::to_string(count), count == 1 ? "" : "es");
     const std::string wanted = shown ? fmt::format("{} and {}", lang::counted(input->sizes->size(), "dimension"), batch) : fmt::format("{} {}", count == 1 ? "a dimension," : "dimensions,", batch);
     diagnostics_.report(input != nullptr ? input->span : lang::Span{}, messages::batch_missing, argument.name, wanted, shape.empty() ? "a scalar" : fmt::format("{}", fmt::join(shape, " by ")))

@@ -16,6 +16,7 @@
 
 #include "lang/lexis.h"
 #include "lang/load.h"
+#include "lang/pack.h"
 #include "lang/parse.h"
 #include "codegen/model/predict.h"
 #include "codegen/report.h"
@@ -149,7 +150,8 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
     if (is(messages::given_type, messages::derivative_type, messages::missing_input, messages::unknown_argument, messages::not_a_size, messages::given_twice, messages::result_type)) return TILEC_TYPE_ERROR;
     if (is(messages::batch_missing, messages::batches_differ, messages::size_mismatch, messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape, messages::requirement_fails, messages::negative_size,
            messages::tensor_too_large, messages::unbound_sizes, messages::bad_value, messages::assertion_fails, messages::size_arithmetic,
-           messages::given_size_differs, messages::unknown_size, messages::output_overlaps_itself))
+           messages::given_size_differs, messages::unknown_size, messages::output_overlaps_itself,
+           messages::pack_ranks, messages::pack_rank_missing, messages::pack_ranks_open, messages::unknown_pack))
       return TILEC_ARGUMENT_ERROR;
     return TILEC_PROGRAM_ERROR;
   }
@@ -222,7 +224,8 @@ tilec_options options_of(const tilec_options* given, const char* function) {
   constexpr std::size_t ends[] = {
       offsetof(tilec_options, function), offsetof(tilec_options, target), offsetof(tilec_options, file_name), offsetof(tilec_options, defines), offsetof(tilec_options, define_count),
       offsetof(tilec_options, sizes), offsetof(tilec_options, size_count), offsetof(tilec_options, threads), offsetof(tilec_options, include), offsetof(tilec_options, include_count),
-      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan), offsetof(tilec_options, room), offsetof(tilec_options, cache)};
+      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan), offsetof(tilec_options, room), offsetof(tilec_options, cache),
+      offsetof(tilec_options, ranks), offsetof(tilec_options, rank_count)};
   if (given->size < sizeof options && std::ranges::count(ends, given->size) == 0) misuse(function, fmt::format("`options.size` is {}, where no field ends: set it to `sizeof(tilec_options)`", given->size));
   std::memcpy(&options, given, std::min(given->size, sizeof options));
   const char* const bytes = reinterpret_cast<const char*>(given);
@@ -255,11 +258,21 @@ void add_sizes(const tilec_options& options, codegen::Request& request, const ch
   request.sizes_from = "size";
 }
 
+void add_ranks(const tilec_options& options, codegen::Request& request, const char* function) {
+  need_list(options.ranks, options.rank_count, function, "options.ranks");
+  for (std::size_t k = 0; k < options.rank_count; ++k) {
+    const auto& [given, value] = options.ranks[k];
+    const std::string name = &need(given, function, fmt::format("options.ranks[{}].name", k));
+    if (!request.signature.ranks.emplace(name, value).second) throw runtime::argument_error(messages::given_twice, "rank", name);
+  }
+}
+
 codegen::Request request_of(const tilec_options& options, const char* function) {
   codegen::Request request;
   if (options.function != nullptr) request.signature.function = options.function;
   request.signature.defines = defines_of(options, function);
   add_sizes(options, request, function);
+  add_ranks(options, request, function);
   if (options.room != 0) request.room = std::max<std::int64_t>(options.room, 0);
   if (options.threads < 0) misuse(function, fmt::format("`options.threads` is {}", options.threads));
   const std::string target = options.target != nullptr ? options.target : "cpu";
@@ -308,6 +321,7 @@ std::string key_of(const runtime::Loaded& loaded, const codegen::Request& r, std
   for (const codegen::Derivative& d : r.derivatives) key += fmt::format("{}{} {}|{}\n", d.batch ? "batch" : d.forward ? "forward" : "reverse", d.values ? "+" : "", fmt::join(d.of, ","), fmt::join(d.wrt, ","));
   key += fmt::format("{}, {}, room {}\n", r.pair ? "pair" : "one", r.plan ? "planned" : "chosen", r.room.value_or(-1));
   for (const auto& [name, value] : r.sizes) key += fmt::format("{}={};", name, value);
+  for (const auto& [name, rank] : r.signature.ranks) key += fmt::format("{}...={};", name, rank);
   for (const auto& define : r.signature.defines) key += std::visit([&](const auto& v) { return fmt::format("{}={};", define.name, v); }, define.value);
   return key;
 }
@@ -321,6 +335,11 @@ std::shared_ptr<const runtime::Callable> shared_callable(const std::shared_ptr<c
 // A function whose inputs all show their sizes can be built at once, so that its errors come now and its names are known.
 bool shows_shapes(const runtime::Callable& callable) {
   if (callable.function() == nullptr) return true;       // build says what is wrong
+  const std::vector<lang::Name> packs = lang::packs_of(*callable.function());
+  const auto& ranks = callable.request().signature.ranks;
+  if (ranks.empty() && !packs.empty()) return false;
+  const bool unknown = std::ranges::any_of(ranks, [&](const auto& rank) { return std::ranges::count(packs, rank.first, &lang::Name::text) == 0; });  // which build says
+  if (!unknown && !std::ranges::all_of(packs, [&](const lang::Name& pack) { return ranks.contains(pack.text); })) return false;
   return std::ranges::all_of(callable.function()->inputs, [](const lang::Input& input) { return input.sizes.has_value(); });
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <utility>
 
+#include "lang/pack.h"
 #include "runtime/batches.h"
 #include "runtime/error.h"
 #include "runtime/extended.h"
@@ -46,9 +47,9 @@ poly::Given given_of(const Argument& argument) {
 
 // `A[M, K]` given a 4 by 5 tensor says M = 4 and K = 5: an input that is absent may share those names. Build checks the rest.
 void learn_sizes(const lang::Input& input, const Argument& argument, std::map<std::string, std::int64_t>& sizes) {
-  if (!input.sizes || !argument.tensor || input.sizes->size() != argument.tensor->shape.size()) return;
-  for (std::size_t d = 0; d < input.sizes->size(); ++d)
-    if (const auto* variable = (*input.sizes)[d].as<lang::Variable>()) sizes.emplace(variable->name.spelled(), argument.tensor->shape[d]);
+  const auto shown = argument.tensor ? lang::sizes_shown(input, argument.tensor->shape.size()) : std::nullopt;
+  for (std::size_t d = 0; shown && d < shown->size(); ++d)
+    if (const auto* variable = (*shown)[d].as<lang::Variable>()) sizes.emplace(variable->name.spelled(), argument.tensor->shape[d]);
 }
 
 bool is_read(const poly::Program& program, poly::TensorId id) {

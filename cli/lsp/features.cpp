@@ -14,6 +14,7 @@
 #include "lang/builtin.h"
 #include "lang/function_help.h"
 #include "lang/idiom.h"
+#include "lang/pack.h"
 #include "lang/parse.h"
 #include "lang/print.h"
 #include "lang/repair.h"
@@ -113,8 +114,11 @@ std::string about_tensor(const Document& document, const lang::Mention& mention)
   return text + own + (rows.empty() ? "" : "at all points with\n" + code(fmt::format("{}", fmt::join(rows, "\n"))));
 }
 
+bool is_one_of(const std::vector<lang::Name>& packs, const lang::Name& name) { return std::ranges::find(packs, name) != packs.end(); }
+
 std::string about_index(const Document& document, const lang::Mention& mention) {
-  std::string text = fmt::format("index `{}`", mention.name.spelled());
+  const bool pack = mention.statement && is_one_of(lang::packs_in(*mention.statement), mention.name);
+  std::string text = pack ? fmt::format("indices `{}...`, any number of them", mention.name.spelled()) : fmt::format("index `{}`", mention.name.spelled());
   const auto* contraction = mention.statement ? std::get_if<lang::Contraction>(&mention.statement->node) : nullptr;
   const poly::Program* program = contraction ? document.program_of(*mention.function) : nullptr;
   const poly::Statement* statement = program ? built_statement(*program, contraction->target.name) : nullptr;
@@ -126,10 +130,11 @@ std::string about_index(const Document& document, const lang::Mention& mention) 
 }
 
 std::string about_size(const lang::Mention& mention) {
-  std::string text = fmt::format("size `{}`", mention.name.spelled());
+  const bool pack = is_one_of(lang::packs_of(*mention.function), mention.name);
+  std::string text = pack ? fmt::format("dimensions `{}...`, any number of them", mention.name.spelled()) : fmt::format("size `{}`", mention.name.spelled());
   for (const lang::Input* input : lang::inputs_that_show(*mention.function, mention.name)) {
     for (std::size_t d = 0; d < input->sizes->size(); ++d)
-      if (const auto* only = (*input->sizes)[d].as<lang::Variable>(); only != nullptr && only->name == mention.name) text += fmt::format("\n- dimension {} of `{}`", d, input_text(*input));
+      if (const auto* only = (*input->sizes)[d].as<lang::Variable>(); only != nullptr && only->name == mention.name) text += pack ? fmt::format("\n- of `{}`", input_text(*input)) : fmt::format("\n- dimension {} of `{}`", d, input_text(*input));
   }
   return text + "\n";
 }

@@ -8,6 +8,7 @@
 #include "cli/lsp/text.h"
 #include "codegen/request.h"
 #include "lang/messages.h"
+#include "lang/pack.h"
 #include "runtime/error.h"
 #include "runtime/file.h"
 #include "runtime/find.h"
@@ -29,7 +30,7 @@ std::string key(const lang::Function& function) { return function.name ? functio
 }  // namespace
 
 const poly::Program* Document::program_of(const lang::Function& function) const {
-  if (function.role != lang::Function::Role::Function) return nullptr;
+  if (function.role != lang::Function::Role::Function || !lang::packs_of(function).empty()) return nullptr;  // of packs, it would show the ranks that `check` tries
   const auto at = programs.find(key(function));
   return at == programs.end() ? nullptr : &at->second;
 }

@@ -160,6 +160,8 @@ typedef struct tilec_options {
                               TILEC_CACHE (`off`: nowhere), else tilec in XDG_CACHE_HOME, else .cache/tilec in HOME, where there is one. Entries that
                               cannot be trusted are warned of once (W0565) and compiled anew; what cannot be written is not kept. Of more than
                               TILEC_CACHE_LIMIT bytes (1 GiB) those that were not used for longest go */
+  const tilec_size* ranks; /* how many dimensions a pack `B...` of the heading stands for, where no argument of a call tells */
+  size_t rank_count;
 } tilec_options;
 
 /* Parses and checks a text. TILEC_PROGRAM_ERROR when it is at fault. */

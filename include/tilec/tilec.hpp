@@ -387,7 +387,7 @@ struct Define {
 struct Options {
   std::string function = {}, target = {}, file_name = {}, plan = {};
   std::vector<Define> defines = {};
-  std::vector<std::pair<std::string, std::int64_t>> sizes = {};
+  std::vector<std::pair<std::string, std::int64_t>> sizes = {}, ranks = {};
   std::vector<std::string> include = {};
   int threads = 0;
   bool checked = false;
@@ -402,6 +402,7 @@ class COptions {
   explicit COptions(const Options& from) : include_(pointers(from.include)) {
     for (const Define& one : from.defines) defines_.push_back({one.name.c_str(), one.value, or_null(one.text)});
     for (const auto& [name, value] : from.sizes) sizes_.push_back({name.c_str(), value});
+    for (const auto& [name, value] : from.ranks) ranks_.push_back({name.c_str(), value});
     all_.size = sizeof all_;
     all_.function = or_null(from.function);
     all_.target = or_null(from.target);
@@ -411,6 +412,8 @@ class COptions {
     all_.define_count = defines_.size();
     all_.sizes = sizes_.data();
     all_.size_count = sizes_.size();
+    all_.ranks = ranks_.data();
+    all_.rank_count = ranks_.size();
     all_.threads = from.threads;
     all_.include = include_.data();
     all_.include_count = include_.size();
@@ -423,7 +426,7 @@ class COptions {
  private:
   std::vector<const char*> include_;
   std::vector<tilec_define> defines_;
-  std::vector<tilec_size> sizes_;
+  std::vector<tilec_size> sizes_, ranks_;
   tilec_options all_{};
 };
 

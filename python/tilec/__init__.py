@@ -694,14 +694,14 @@ def _program_again(texts: bytes, recipe: _Recipe, heard: "tuple[Diagnostic, ...]
 
 
 def compile(text: str, *, function: "str | None" = None, target: "str | None" = None, define: "_typing.Mapping[str, float | str] | None" = None,
-            size: "_typing.Mapping[str, int] | None" = None, threads: "int | None" = None, include: "_typing.Sequence[str | _os.PathLike[str]] | None" = None,
+            size: "_typing.Mapping[str, int] | None" = None, rank: "_typing.Mapping[str, int] | None" = None, threads: "int | None" = None, include: "_typing.Sequence[str | _os.PathLike[str]] | None" = None,
             checked: "bool | None" = None, kernels: "int | None" = None, plan: "str | _os.PathLike[str] | None" = None, room: "int | None" = None,
             cache: "bool | str | _os.PathLike[str] | None" = None, name: str = "<text>", **unknown: _typing.Any) -> _typing.Any:
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
     Options that are None are those of the innermost tilec.options(), else as said here. target: cpu (usual), cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or
     reference (the interpreter). define: compile-time parameters, numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that
-    no input's shape shows. threads: of the cpu target, 1 or 0 (usual): the pool of the process. include: folders in which imports are looked for,
+    no input's shape shows. rank: how many dimensions a pack `B...` stands for, where no argument of a call tells. threads: of the cpu target, 1 or 0 (usual): the pool of the process. include: folders in which imports are looked for,
     after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
     raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0, usual: the
     environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. plan: how the function is compiled, as
@@ -716,7 +716,7 @@ def compile(text: str, *, function: "str | None" = None, target: "str | None" = 
     _check_text(text)
     chosen = _chosen(target=target, include=include, threads=threads, checked=checked, kernels=kernels, room=room, cache=cache)
     folders = _folders(chosen.pop("include"))
-    recipe = _Recipe.given(function, define, size, chosen)    # what is wrong with a number is said before what is wrong with the text
+    recipe = _Recipe.given(function, define, size, rank, chosen)    # what is wrong with a number is said before what is wrong with the text
     return _made(_File.parsed(text, name, folders), recipe, plan)
 
 
@@ -743,7 +743,7 @@ def _made(file: _File, recipe: _Recipe, plan: "str | _os.PathLike[str] | None") 
     return program if plan is None else program.with_plan(plan)
 
 
-_OPTIONS = ("function", "target", "define", "size", "threads", "include", "checked", "kernels", "plan", "room", "cache", "name")
+_OPTIONS = ("function", "target", "define", "size", "rank", "threads", "include", "checked", "kernels", "plan", "room", "cache", "name")
 
 
 def _unknown_options(unknown: dict) -> str:
@@ -767,7 +767,7 @@ def _usual_kernels() -> int:
 
 
 def load(path: "str | _os.PathLike[str]", *, function: "str | None" = None, target: "str | None" = None, define: "_typing.Mapping[str, float | str] | None" = None,
-         size: "_typing.Mapping[str, int] | None" = None, threads: "int | None" = None, include: "_typing.Sequence[str | _os.PathLike[str]] | None" = None,
+         size: "_typing.Mapping[str, int] | None" = None, rank: "_typing.Mapping[str, int] | None" = None, threads: "int | None" = None, include: "_typing.Sequence[str | _os.PathLike[str]] | None" = None,
          checked: "bool | None" = None, kernels: "int | None" = None, plan: "str | _os.PathLike[str] | None" = None, room: "int | None" = None,
          cache: "bool | str | _os.PathLike[str] | None" = None, **unknown: _typing.Any) -> _typing.Any:
     """Compiles a file of Tile; see compile() for the options. Functions of a file that has several are its attributes. Of a file that
@@ -778,7 +778,7 @@ def load(path: "str | _os.PathLike[str]", *, function: "str | None" = None, targ
     asked for longest goes. From several threads at once, each gets a whole one.
     """
     path = _pathlib.Path(_os.fsdecode(_as_path("path", path)))
-    given = {"function": function, "target": target, "define": define, "size": size, "include": include, "checked": checked, "kernels": kernels, "plan": plan,
+    given = {"function": function, "target": target, "define": define, "size": size, "rank": rank, "include": include, "checked": checked, "kernels": kernels, "plan": plan,
              "room": room, "cache": cache, **unknown}
     chosen = _chosen(target=target, include=include, threads=threads, checked=checked, kernels=kernels, room=room, cache=cache)
     with open(path, "rb") as file:
@@ -795,7 +795,7 @@ def load(path: "str | _os.PathLike[str]", *, function: "str | None" = None, targ
         raise TypeError(_unknown_options(unknown))
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
     folders = _folders(chosen.pop("include"))
-    recipe = _Recipe.given(function, define, size, chosen)
+    recipe = _Recipe.given(function, define, size, rank, chosen)
     read = _File.parsed(text, str(path), folders)
     plan = None if plan is None else _plan_text(plan).decode()
     place = (_os.path.abspath(path), str(path), plan, recipe.key())

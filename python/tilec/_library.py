@@ -40,7 +40,8 @@ class Options(c.Structure):
     _fields_ = [("size", c.c_size_t), ("function", c.c_char_p), ("target", c.c_char_p), ("file_name", c.c_char_p),
                 ("defines", c.POINTER(Define)), ("define_count", c.c_size_t), ("sizes", c.POINTER(Size)), ("size_count", c.c_size_t),
                 ("threads", c.c_int), ("include", c.POINTER(c.c_char_p)), ("include_count", c.c_size_t), ("checked", c.c_int), ("kernels", c.c_size_t),
-                ("plan", c.c_char_p), ("room", c.c_int64), ("cache", c.c_char_p)]
+                ("plan", c.c_char_p), ("room", c.c_int64), ("cache", c.c_char_p),
+                ("ranks", c.POINTER(Size)), ("rank_count", c.c_size_t)]
 
 
 class Argument(c.Structure):

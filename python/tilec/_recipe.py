@@ -16,12 +16,12 @@ if typing.TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Recipe:
     function: "str | None"
-    options: "dict[str, typing.Any]"                          # target, threads, checked, kernels, room, cache, define, size
+    options: "dict[str, typing.Any]"                          # target, threads, checked, kernels, room, cache, define, size, rank
     steps: "tuple[tuple[typing.Any, ...], ...]" = ()          # ("grad", ["X"], []): a method of Program and its arguments
 
     @staticmethod
     def given(function: "str | None", define: "typing.Mapping[str, float | str] | None", size: "typing.Mapping[str, int] | None",
-              chosen: "dict[str, typing.Any]") -> "Recipe":
+              rank: "typing.Mapping[str, int] | None", chosen: "dict[str, typing.Any]") -> "Recipe":
         """Of what compile() was given, or the error for it."""
         cache = chosen["cache"]
         return Recipe(function, {
@@ -30,7 +30,8 @@ class Recipe:
             "room": None if chosen["room"] is None else fit("room=", chosen["room"], 0, 2**62),
             "cache": bool(cache) if isinstance(cache, bool) or not cache else as_path("cache=", cache),
             "define": {name: define_value(name, value) for name, value in items_of("define=", define)},
-            "size": {name: fit("size=: %s" % name, value, -(2**63), 2**63 - 1) for name, value in items_of("size=", size)}})
+            "size": {name: fit("size=: %s" % name, value, -(2**63), 2**63 - 1) for name, value in items_of("size=", size)},
+            "rank": {name: fit("rank=: %s" % name, value, 0, 2**31) for name, value in items_of("rank=", rank)}})
 
     def as_c(self) -> "_c.Options":
         given = self.options
@@ -45,7 +46,9 @@ class Recipe:
         defines = [_c.Define(name, 0.0, encoded("define=", value)) if isinstance(value, str) else _c.Define(name, value, None) for name, value in values]
         sizes = [_c.Size(encoded("size=", name), value) for name, value in given["size"].items()]
         made.defines, made.define_count = (_c.Define * max(1, len(defines)))(*defines), len(defines)
+        ranks = [_c.Size(encoded("rank=", name), value) for name, value in given["rank"].items()]
         made.sizes, made.size_count = (_c.Size * max(1, len(sizes)))(*sizes), len(sizes)
+        made.ranks, made.rank_count = (_c.Size * max(1, len(ranks)))(*ranks), len(ranks)
         return made
 
     def key(self) -> tuple:

@@ -124,6 +124,13 @@ void options_are_passed_on() {
   std::vector<float> y(3);
   program({tilec::tensor(a.data(), {6})}, {tilec::tensor(y.data(), {3})});
   EXPECT(y == std::vector<float>({1, 9, 25}));
+  tilec::Options ranks;
+  ranks.ranks = {{"B", 2}};
+  const tilec::Program total("function total(X[B..., N]) -> (S) { S[] = +(X[b..., n]); }", ranks);
+  float sum = 0;
+  total({tilec::tensor(a.data(), {1, 2, 3})}, {tilec::tensor(&sum, {})});
+  EXPECT(sum == 21);
+  EXPECT(error_of([&] { total({tilec::tensor(a.data(), {2, 3})}, {tilec::tensor(&sum, {})}); }).status() == TILEC_ARGUMENT_ERROR);
 }
 
 void a_file_has_functions() {

@@ -19,10 +19,10 @@ GATHER = "function pick(D[V, E], i32 I[N]) -> (O) { R = gather(D, I); O = R * R;
 TYPES = """function types(bool B[N], u8 U[N], i16 S[N], i64 L[N], f16 H[N], f64 D[N]) -> (P, Q, R, T, W) {
   P = B & (U > 3);  Q = S * 3 - i16(U);  R = L / 7 + i64(S);  T = H * H + f16(U);  W = sin(D) + f64(T); }"""
 CASES = {  # a file or a text, sizes, and what else is asked for
-    "softmax": ("std/softmax.tile", "M=37,N=300", "--function", "softmax"),
-    "softmax_gradient": ("std/softmax.tile", "M=37,N=300", "--function", "softmax", "--grad"),
-    "layer_norm_gradient": ("std/norm.tile", "M=40,C=96", "--function", "layer_norm", "--grad"),
-    "batch_norm": ("std/norm.tile", "N=3,H=7,W=9,C=12", "--function", "batch_norm"),
+    "softmax": ("std/softmax.tile", "B0=37,N=300", "--function", "softmax"),
+    "softmax_gradient": ("std/softmax.tile", "B0=37,N=300", "--function", "softmax", "--grad"),
+    "layer_norm_gradient": ("std/norm.tile", "B0=40,C=96", "--function", "layer_norm", "--grad"),
+    "batch_norm": ("std/norm.tile", "B0=3,B1=7,B2=9,C=12", "--function", "batch_norm"),
     "attention": ("std/attention.tile", "B=2,H=2,T=17,S=33,D=16,E=16", "--function", "attention"),
     "attention_gradient": ("std/attention.tile", "B=2,H=2,T=17,S=33,D=16,E=16", "--function", "attention_causal", "--grad"),
     "attention_long": ("std/attention.tile", "B=1,H=2,T=512,S=512,D=64,E=64", "--function", "attention", "--grad"),
@@ -290,7 +290,7 @@ def test_the_header_is_c11_and_cpp(tmp_path):
 
 
 def test_a_call_says_what_is_wrong(tmp_path):
-    library = ctypes.CDLL(str(build(tmp_path, "f.so", "std/softmax.tile", "M=37,N=300", "--function", "softmax", "--grad")))
+    library = ctypes.CDLL(str(build(tmp_path, "f.so", "std/softmax.tile", "B0=37,N=300", "--function", "softmax", "--grad")))
     f = library.softmax_grad
     ((_, (ports, workspace)),) = Header(tmp_path / "f.h").functions.items()
     tensors, block = arguments(ports), aligned(workspace + 64)

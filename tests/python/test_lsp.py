@@ -259,7 +259,7 @@ def test_hover():
         assert "dimension 1 of `Q[L, D]`" in client.hover(uri, PROGRAM, "D], f16")
         assert "dimension 0 of `f16 K[M, D]`" in client.hover(uri, PROGRAM, "M] = +")
         about = client.hover(uri, PROGRAM, "softmax(S)")
-        assert "function softmax(X[M, N]) -> (Y)" in about and "torch.softmax(X, dim=-1)" in about and "std/softmax.tile" in about and "gradcheck" not in about
+        assert "function softmax(X[B..., N]) -> (Y)" in about and "torch.softmax(X, dim=-1)" in about and "std/softmax.tile" in about and "gradcheck" not in about
         assert "Scores, then their softmax." in client.hover(uri, PROGRAM, "scores")
         assert "e to the power" in client.hover(uri, PROGRAM, "exp(X)")
         assert "max(x, 0)" in client.hover(uri, PROGRAM, "relu")
@@ -269,6 +269,16 @@ def test_hover():
         assert "inputs, results, statements" in client.hover(uri, PROGRAM, "function scores")
         assert client.hover(uri, PROGRAM, "// Scores", 4) is None and client.hover(uri, PROGRAM, "\n}\n", 3) is None
         assert "Y[N]" in client.hover(uri, PROGRAM, "Y = 2.0")
+
+
+def test_hover_on_packs():
+    text = "function f(X[B..., N]) -> (S) {\n  S[b...: B...] = +(X[b..., n]);\n}\n"
+    with Client() as client:
+        uri = client.open("/tmp/packs.tile", text)
+        assert "dimensions `B...`, any number of them\n- of `X[B..., N]`" in client.hover(uri, text, "B..., N")
+        assert "indices `b...`, any number of them" in client.hover(uri, text, "b..., n") and "index `n`" in client.hover(uri, text, "n])")
+        assert "X[B..., N]" in client.hover(uri, text, "X[B") and "B0" not in client.hover(uri, text, "S[b")
+        assert client.at("definition", uri, text, "B...]")[0]["range"]["start"] == {"line": 0, "character": text.index("B")}
 
 
 def test_hover_on_a_fault_explains_it():
@@ -373,7 +383,7 @@ def test_completion():
         assert {"Q", "K", "S", "P", "L", "D", "M", "twice", "softmax", "softmax_columns", "exp", "cumsum", "f32", "bf16", "conv2d", "inf"} <= set(names)
         assert "scores" not in names and len(names) == len(set(names))
         found = {i["label"]: i for i in client.at("completion", uri, text, "softmax(\n", 8)["items"]}
-        assert found["exp"]["documentation"]["value"] and "softmax(X[M, N]) -> (Y)" in found["softmax"]["detail"] and "torch.softmax" in found["softmax"]["documentation"]["value"]
+        assert found["exp"]["documentation"]["value"] and "softmax(X[B..., N]) -> (Y)" in found["softmax"]["detail"] and "torch.softmax" in found["softmax"]["documentation"]["value"]
         assert found["matmul"]["additionalTextEdits"][0]["newText"] == 'import "std/linear.tile";\n'
         text = PROGRAM.replace("Q[i, d] * K[j, d]);", "Q[i, d] * K[j, ")
         client.change(uri, text)

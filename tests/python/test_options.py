@@ -91,7 +91,7 @@ def test_they_reach_load_and_std(tmp_path):
         f = tilec.load(tmp_path / "f.tile")
         softmax = tilec.std.load("softmax")
         assert target_of(tilec.std.softplus) == "cpu"                 # one for the process, whatever is said here
-    assert f._recipe.options == {"target": "reference", "kernels": 3, "threads": 1, "room": 64, "cache": str(tmp_path / "cache"), "checked": False, "define": {}, "size": {}}
+    assert f._recipe.options == {"target": "reference", "kernels": 3, "threads": 1, "room": 64, "cache": str(tmp_path / "cache"), "checked": False, "define": {}, "size": {}, "rank": {}}
     np.testing.assert_array_equal(f(X[0]), [2, 2])
     assert target_of(softmax) == "reference"
 

@@ -256,7 +256,7 @@ def test_long_code_is_cut_and_says_so(tmp_path):
 
 @pytest.mark.parametrize("path, words", [
     ("std/attention.tile", ("--function", "attention", "--vjp", "--size", "B=2,H=2,T=8,S=8,D=4,E=4")),
-    ("std/norm.tile", ("--function", "layer_norm", "--grad", "--size", "M=6,C=10")),
+    ("std/norm.tile", ("--function", "layer_norm", "--grad", "--size", "B0=6,C=10")),
     ("std/conv.tile", ("--function", "conv2d", "--grad", "--size", "N=1,H=8,W=8,CI=2,KH=3,KW=3,CO=2")),
     ("samples/strided_conv.tile", ("--grad", "--grad", "--size", "N=1,H=9,W=9,CI=2,KH=2,KW=2,CO=2")),
     ("samples/max_pool.tile", ("--forward", "--size", "N=1,H=8,W=8,C=2")),

@@ -1,0 +1,146 @@
+#include "lang/pack.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tilec::lang {
+namespace {
+
+void collect(const Expr& e, std::vector<Name>& names) {
+  const auto all = [&](const std::vector<Expr>& list) { for (const Expr& each : list) collect(each, names); };
+  e.match([](const Number&) {},
+          [&](const Variable& v) {
+            if (v.pack && std::find(names.begin(), names.end(), v.name) == names.end()) names.push_back(v.name);
+          },
+          [&](const Unary& u) { collect(u.operand, names); }, [&](const Binary& b) { collect(b.left, names), collect(b.right, names); }, [&](const Access& a) { all(a.element); },
+          [&](const Call& c) { all(c.arguments); },
+          [&](const Select& s) {
+            collect(s.condition, names), collect(s.then, names);
+            if (s.otherwise) collect(*s.otherwise, names);
+          });
+}
+
+Expr one() { return Expr(Number{"1", false, 1, 1, false}, Span{}); }
+
+// `product(B...)`: the number of elements that the dimensions hold.
+std::optional<Expr> product(const Call& c, const std::vector<Expr>& sizes, Span span) {
+  if (c.function.text != "product" || c.arguments.empty() || !pack(c.arguments[0])) return std::nullopt;
+  if (sizes.empty()) return one().at(span);
+  Expr all = sizes[0];
+  for (std::size_t k = 1; k < sizes.size(); ++k) all = Expr(Binary{Op::Mul, std::move(all), sizes[k]}, span);
+  return all.at(span);
+}
+
+Expr expanded(const Expr& e, const Ranks& ranks) {
+  const auto go = [&](const Expr& inner) { return expanded(inner, ranks); };
+  return e.match([&](const Number&) { return e; }, [&](const Variable&) { return e; }, [&](const Unary& u) { return Expr(Unary{u.op, go(u.operand)}, e.span()); },
+                 [&](const Binary& b) { return Expr(Binary{b.op, go(b.left), go(b.right), b.juxtaposed}, e.span()); },
+                 [&](const Access& a) { return Expr(Access{a.tensor, lang::expanded(a.element, ranks)}, e.span()); },
+                 [&](const Call& c) {
+                   const std::vector<Expr> arguments = lang::expanded(c.arguments, ranks);
+                   return product(c, arguments, e.span()).value_or(Expr(Call{c.function, c.parameters, arguments}, e.span()));
+                 },
+                 [&](const Select& s) { return Expr(Select{go(s.condition), go(s.then), s.otherwise ? std::optional(go(*s.otherwise)) : std::nullopt}, e.span()); });
+}
+
+}  // namespace
+
+const Name* pack(const Expr& e) {
+  const auto* variable = e.as<Variable>();
+  return variable && variable->pack ? &variable->name : nullptr;
+}
+
+std::vector<Name> packs_of(const Function& function) {
+  std::vector<Name> names;
+  for (const Input& input : function.inputs)
+    for (const Expr& size : input.sizes.value_or(std::vector<Expr>{})) collect(size, names);
+  return names;
+}
+
+std::vector<Name> packs_in(const Statement& statement) {
+  std::vector<Name> names;
+  const auto all = [&](const std::vector<Expr>& list) { for (const Expr& each : list) collect(each, names); };
+  std::visit(Overloaded{[](std::monostate) {}, [&](const Contraction& c) {
+                          all(c.element), all(c.sizes), collect(c.body, names);
+                          for (const Constraint& k : c.constraints) {
+                            if (k.low) collect(*k.low, names);
+                            collect(k.polynomial, names), collect(k.bound, names);
+                          }
+                        },
+                        [&](const auto& a) { collect(a.value, names); }},
+             statement.node);
+  return names;
+}
+
+Name dimension(const Name& pack, std::size_t k) {
+  const bool ticked = pack.text.ends_with('\'');       // which ends a name
+  const std::string stem = ticked ? pack.text.substr(0, pack.text.size() - 1) : pack.text;
+  return {fmt::format("{}{}{}", stem, k, ticked ? "'" : ""), pack.upper, pack.span};
+}
+
+std::optional<Name> pack_of_dimension(const Name& name, const std::vector<Name>& packs) {
+  const auto digits = [](const std::string& text, std::size_t begin, std::size_t end) {
+    return begin < end && std::all_of(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), [](char c) { return c >= '0' && c <= '9'; });
+  };
+  for (const Name& each : packs) {
+    const bool ticked = each.text.ends_with('\'');
+    const std::size_t stem = each.text.size() - ticked, end = name.text.size() - ticked;
+    if (name.upper == each.upper && name.text.size() > each.text.size() && name.text.starts_with(each.text.substr(0, stem)) && name.text.ends_with('\'') == ticked && digits(name.text, stem, end)) return each;
+  }
+  return std::nullopt;
+}
+
+std::vector<Expr> expanded(const std::vector<Expr>& list, const Ranks& ranks) {
+  std::vector<Expr> out;
+  for (const Expr& e : list) {
+    const Name* name = pack(e);
+    if (!name) out.push_back(expanded(e, ranks));
+    else
+      for (std::size_t k = 0; k < ranks.at(name->spelled()); ++k) out.emplace_back(Variable{dimension(*name, k)}, e.span());
+  }
+  return out;
+}
+
+Statement expanded(const Statement& statement, const Ranks& ranks) {
+  Statement out = statement;
+  std::visit(Overloaded{[](std::monostate) {}, [&](Contraction& c) {
+                          c.element = expanded(c.element, ranks), c.sizes = expanded(c.sizes, ranks), c.body = expanded(c.body, ranks);
+                          for (Constraint& k : c.constraints) {
+                            if (k.low) k.low = expanded(*k.low, ranks);
+                            k.polynomial = expanded(k.polynomial, ranks), k.bound = expanded(k.bound, ranks);
+                          }
+                        },
+                        [&](auto& a) { a.value = expanded(a.value, ranks); }},
+             out.node);
+  return out;
+}
+
+Function expanded_heading(const Function& function, const Ranks& ranks) {
+  Function out = function;
+  for (Input& input : out.inputs)
+    if (input.sizes) input.sizes = expanded(*input.sizes, ranks);
+  return out;
+}
+
+bool may_have(const Input& input, std::size_t rank) {
+  if (!input.sizes) return true;
+  const auto packs = static_cast<std::size_t>(std::count_if(input.sizes->begin(), input.sizes->end(), pack));
+  return packs > 0 ? rank + packs >= input.sizes->size() : rank == input.sizes->size();
+}
+
+std::optional<std::vector<Expr>> sizes_shown(const Input& input, std::size_t rank) {
+  if (!input.sizes) return std::nullopt;
+  Ranks ranks;
+  std::size_t plain = 0;
+  for (const Expr& size : *input.sizes) {
+    const Name* name = pack(size);
+    if (!name) ++plain;
+    else if (!ranks.emplace(name->spelled(), 0).second) return std::nullopt;
+  }
+  if (ranks.size() > 1 || plain > rank || (ranks.empty() && plain != rank)) return std::nullopt;
+  for (auto& [name, count] : ranks) count = rank - plain;
+  return expanded(*input.sizes, ranks);
+}
+
+}  // namespace tilec::lang

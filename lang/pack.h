@@ -1,0 +1,40 @@
+// Packs: names that stand for any number of dimensions, none included, the same wherever a function mentions them.
+//
+//   S[b... : B...] = +(X[b..., n]);     with two dimensions in B   ⇒   S[b0, b1: B0, B1] = +(X[b0, b1, n]);
+//
+// In:  a part of a checked function and how many dimensions each pack stands for.   Out: the same part without packs.
+// Keeps: spans, each of what stands for a pack being the pack's.
+//
+// How many dimensions there are is known where a function is called: poly/pack.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lang/ast.h"
+
+namespace tilec::lang {
+
+using Ranks = std::map<std::string, std::size_t>;      // of packs, by the name as spelled
+
+const Name* pack(const Expr& e);                       // of `b...`; null for all else
+std::vector<Name> packs_of(const Function& function);  // that its heading declares, in the order of the text
+std::vector<Name> packs_in(const Statement& statement);  // each once, in the order of the text
+Name dimension(const Name& pack, std::size_t k);       // `b0`, `b1`, … of `b`
+std::optional<Name> pack_of_dimension(const Name& name, const std::vector<Name>& packs);  // `b` of `b0`
+
+// Indices or sizes: what a pack stands for takes its place. `ranks` has all of them.
+std::vector<Expr> expanded(const std::vector<Expr>& list, const Ranks& ranks);
+Statement expanded(const Statement& statement, const Ranks& ranks);
+Function expanded_heading(const Function& function, const Ranks& ranks);
+
+bool may_have(const Input& input, std::size_t rank);   // that many dimensions, as far as its brackets tell
+
+// The sizes that an input shows of a tensor of `rank` dimensions: of `X[B..., N]` and 3, B0, B1 and N. Nothing where it shows none, has
+// another rank, or two packs that may share the dimensions.
+std::optional<std::vector<Expr>> sizes_shown(const Input& input, std::size_t rank);
+
+}  // namespace tilec::lang

@@ -1,0 +1,262 @@
+#include "poly/pack.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "lang/limit.h"
+#include "lang/messages.h"
+#include "lang/nearest.h"
+#include "lang/pack.h"
+#include "lang/print.h"
+
+namespace tilec::poly {
+namespace {
+
+namespace messages = lang::messages;
+
+// `rank` dimensions are written as `list`, in which packs stand for as many as are left.
+struct Equation {
+  std::vector<lang::Expr> list;
+  std::size_t rank;
+  std::string tensor;
+  std::string said_by;                                 // `X` of the heading, `X[b..., n]` of a statement
+  Span span;
+  enum class Of { Input, Target, Read } of;
+};
+
+struct Content { std::size_t plain = 0; std::map<std::string, std::size_t> packs = {}; };  // how often each pack stands in a list
+
+Content content_of(const std::vector<lang::Expr>& list) {
+  Content content;
+  for (const auto& e : list)
+    if (const auto* name = lang::pack(e)) ++content.packs[name->spelled()];
+    else ++content.plain;
+  return content;
+}
+
+std::string written(const std::string& tensor, const std::vector<lang::Expr>& element) {
+  std::string text;
+  for (const auto& e : element) text += (text.empty() ? "" : ", ") + lang::print(e);
+  return fmt::format("{}[{}]", tensor, text);
+}
+
+std::string dimensions(std::size_t count) { return counted(count, "dimension"); }
+
+class Solver {
+ public:
+  explicit Solver(Scope& scope) : scope_(scope) {}
+
+  // Finds what packs stand for, one at a time. False: an equation cannot hold, which is reported.
+  bool solve(std::vector<Equation> equations) {
+    for (bool again = true; again;) {
+      again = false;
+      for (auto at = equations.begin(); at != equations.end();) {
+        const auto done = settle(*at);
+        if (!done) return false;
+        again |= *done;
+        at = *done ? equations.erase(at) : at + 1;
+      }
+    }
+    left_ = std::move(equations);
+    return true;
+  }
+
+  // Of what is left, an equation of several packs that only it mentions.
+  void report_open(const std::string& pack) {
+    for (const auto& equation : left_) {
+      const auto content = content_of(equation.list);
+      if (!content.packs.contains(pack)) continue;
+      std::vector<std::string> open;
+      for (const auto& [name, count] : content.packs)
+        if (!scope_.packs.contains(name)) open.push_back(fmt::format("`{}...`", name));
+      scope_.diagnostics.report(equation.span, messages::pack_ranks_open, equation.tensor, dimensions(equation.rank), fmt::format("{}", fmt::join(open, " and ")))
+          .hint(equation.of == Equation::Of::Input ? fmt::format("say how many one of them stands for: `--rank {}=1`, or by an input that has it alone", pack)
+                                                   : fmt::format("a statement that has `{}...` without the other, before this one, tells how many it stands for", pack));
+      return;
+    }
+  }
+
+  bool is_open(const std::string& pack) const {
+    return std::any_of(left_.begin(), left_.end(), [&](const Equation& equation) { return content_of(equation.list).packs.contains(pack); });
+  }
+
+ private:
+  // True: it holds. False: more than one pack is open. Nothing: it cannot hold.
+  std::optional<bool> settle(const Equation& equation) {
+    const auto content = content_of(equation.list);
+    std::size_t known = content.plain;
+    const std::string* open = nullptr;
+    for (const auto& [name, count] : content.packs) {
+      const auto at = scope_.packs.find(name);
+      if (at != scope_.packs.end()) known += count * at->second.rank;
+      else if (open) return false;
+      else open = &name;
+    }
+    const std::size_t times = open ? content.packs.at(*open) : 0;
+    if (open && known <= equation.rank && (equation.rank - known) % times == 0) {
+      scope_.packs[*open] = {(equation.rank - known) / times, equation.said_by, span_of(equation, *open)};
+      return true;
+    }
+    if (!open && known == equation.rank) return true;
+    differ(equation, content, known, open);
+    return std::nullopt;
+  }
+
+  static Span span_of(const Equation& equation, const std::string& pack) {
+    for (const auto& e : equation.list)
+      if (const auto* name = lang::pack(e); name && name->spelled() == pack) return e.span();
+    return equation.span;
+  }
+
+  void differ(const Equation& equation, const Content& content, std::size_t known, const std::string* open) {
+    using enum Equation::Of;
+    // One pack, which would have to stand for another number here.
+    const bool whole_target = equation.of == Target && equation.list.size() > 1;  // of which the sizes are counted
+    if (!open && !whole_target && content.packs.size() == 1 && content.packs.begin()->second == 1 && equation.rank >= content.plain) {
+      const auto& name = content.packs.begin()->first;
+      const Pack& before = scope_.packs.at(name);
+      auto entry = scope_.diagnostics.report(span_of(equation, name), messages::pack_ranks, name, dimensions(before.rank), before.said_by, std::to_string(equation.rank - content.plain), equation.said_by);
+      if (!before.span.empty()) entry.label(before.span, fmt::format("{} here", dimensions(before.rank)));
+      return;
+    }
+    const std::string count = (open ? "at least " : "");
+    if (equation.of == Input) {
+      scope_.diagnostics.report(equation.span, messages::given_rank, equation.tensor, count + dimensions(known), equation.rank == 0 ? "a scalar" : dimensions(equation.rank));
+      return;
+    }
+    const std::string indices = count + counted(known, "index");
+    auto entry = equation.of == Read ? scope_.diagnostics.report(equation.span, messages::rank_mismatch, equation.tensor, dimensions(equation.rank), "read", indices)
+                                     : scope_.diagnostics.report(equation.span, messages::sizes_count, equation.tensor, indices, counted(equation.rank, "size"));
+    for (const auto& [name, times] : content.packs)
+      if (const auto at = scope_.packs.find(name); at != scope_.packs.end() && !at->second.span.empty()) entry.label(at->second.span, fmt::format("`{}...` is {}", name, dimensions(at->second.rank)));
+  }
+
+  Scope& scope_;
+  std::vector<Equation> left_ = {};
+};
+
+void each_read(const lang::Expr& e, std::vector<std::pair<const lang::Access*, Span>>& reads) {
+  const auto go = [&](const lang::Expr& inner) { each_read(inner, reads); };
+  e.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { go(u.operand); }, [&](const lang::Binary& b) { go(b.left), go(b.right); },
+          [&](const lang::Access& a) { reads.emplace_back(&a, e.span()); }, [&](const lang::Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
+          [&](const lang::Select& s) {
+            go(s.condition), go(s.then);
+            if (s.otherwise) go(*s.otherwise);
+          });
+}
+
+lang::Ranks ranks_in(const Scope& scope) {
+  lang::Ranks ranks;
+  for (const auto& [name, pack] : scope.packs) ranks[name] = pack.rank;
+  return ranks;
+}
+
+bool take_asked(Scope& scope, const lang::Function& function, const std::vector<lang::Name>& packs, const std::map<std::string, std::int64_t>& asked) {
+  for (const auto& [name, rank] : asked) {
+    const auto pack = std::find_if(packs.begin(), packs.end(), [&](const lang::Name& each) { return each.text == name; });
+    if (pack != packs.end() && rank >= 0) {
+      if (!lang::within(lang::Limit::Indices, rank, pack->span, scope.diagnostics)) return false;
+      scope.packs[pack->spelled()] = {static_cast<std::size_t>(rank), "--rank", {}};
+      continue;
+    }
+    const std::string which = function.name ? fmt::format("`{}`", function.name->text) : "the function";
+    if (pack != packs.end()) {
+      scope.diagnostics.report(pack->span, messages::negative_size, fmt::format("rank of {}...", name), std::to_string(rank));
+      return false;
+    }
+    std::vector<std::string> names, marked;
+    for (const auto& each : packs) names.push_back(each.text), marked.push_back(fmt::format("`{}...`", each.text));
+    const auto near = lang::nearest(name, names);
+    scope.diagnostics.report(function.span_of_head(), messages::unknown_pack, which, name)
+        .hint(near ? fmt::format("did you mean `{}`?", *near) : names.empty() ? "its inputs have as many as they show" : fmt::format("it has {}", fmt::join(marked, ", ")));
+    return false;
+  }
+  return true;
+}
+
+// Where sizes are written with a pack at the same places, each pack of indices is one of these.
+void add_places(const Scope& scope, const std::vector<lang::Expr>& element, const std::vector<lang::Expr>& sizes, const std::string& tensor, Equation::Of of, std::vector<Equation>& equations) {
+  const bool alike = std::equal(element.begin(), element.end(), sizes.begin(), sizes.end(), [](const lang::Expr& a, const lang::Expr& b) { return !lang::pack(a) == !lang::pack(b); });
+  for (std::size_t k = 0; alike && k < sizes.size(); ++k)
+    if (const auto* name = lang::pack(sizes[k])) equations.push_back({{element[k]}, scope.packs.at(name->spelled()).rank, tensor, written(tensor, element), element[k].span(), of});
+}
+
+std::vector<Equation> equations_of(Scope& scope, const lang::Contraction& c) {
+  std::vector<Equation> equations;
+  const auto target = c.target.name.spelled();
+  add_places(scope, c.element, c.sizes, target, Equation::Of::Target, equations);
+  equations.push_back({c.element, lang::expanded(c.sizes, ranks_in(scope)).size(), target, written(target, c.element), c.target.span, Equation::Of::Target});
+  std::vector<std::pair<const lang::Access*, Span>> reads;
+  each_read(c.body, reads);
+  for (const auto& [access, span] : reads) {
+    const auto tensor = access->tensor.spelled();
+    const auto named = scope.names.find(tensor);
+    if (named == scope.names.end() || content_of(access->element).packs.empty()) continue;
+    if (const auto sizes = scope.sizes_written.find(tensor); sizes != scope.sizes_written.end()) add_places(scope, access->element, sizes->second, tensor, Equation::Of::Read, equations);
+    if (const auto rank = ranks_of(scope, {named->second})[0]) equations.push_back({access->element, *rank, tensor, written(tensor, access->element), span, Equation::Of::Read});
+  }
+  scope.sizes_written[target] = c.sizes;
+  return equations;
+}
+
+}  // namespace
+
+std::shared_ptr<const lang::Function> with_ranks(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks, const std::map<std::string, std::int64_t>& asked) {
+  const auto packs = lang::packs_of(function);
+  if (!take_asked(scope, function, packs, asked)) return nullptr;
+  if (packs.empty()) return {std::shared_ptr<const void>(), &function};
+  std::vector<Equation> equations;
+  for (std::size_t k = 0; k < function.inputs.size() && k < ranks.size(); ++k)
+    if (const auto& input = function.inputs[k]; input.sizes && ranks[k]) equations.push_back({*input.sizes, *ranks[k], input.target.name.spelled(), input.target.name.spelled(), input.span, Equation::Of::Input});
+  Solver solver(scope);
+  if (!solver.solve(std::move(equations))) return nullptr;
+  for (const auto& name : packs) {
+    if (scope.packs.contains(name.spelled())) continue;
+    if (solver.is_open(name.spelled())) solver.report_open(name.spelled());
+    else scope.diagnostics.report(name.span, messages::pack_rank_missing, name.spelled()).hint(fmt::format("say it: `--rank {}=2`", name.text));
+    return nullptr;
+  }
+  for (const auto& input : function.inputs)
+    if (input.sizes) scope.sizes_written[input.target.name.spelled()] = *input.sizes;
+  return std::make_shared<const lang::Function>(lang::expanded_heading(function, ranks_in(scope)));
+}
+
+std::vector<std::optional<std::size_t>> ranks_of(const lang::Function& function, const Signature& signature) {
+  std::vector<std::optional<std::size_t>> ranks;
+  for (const auto& input : function.inputs) {
+    const auto given = std::find_if(signature.inputs.begin(), signature.inputs.end(), [&](const Given& each) { return each.name == input.target.name.text; });
+    const bool shaped = given != signature.inputs.end() && given->shape;
+    const bool scalar = given != signature.inputs.end() && !shaped && (given->weak || given->integer);
+    ranks.push_back(shaped ? std::optional(given->shape->size()) : scalar ? std::optional<std::size_t>(0) : std::nullopt);
+  }
+  return ranks;
+}
+
+std::vector<std::optional<std::size_t>> ranks_of(const Scope& scope, const std::vector<Named>& arguments) {
+  std::vector<std::optional<std::size_t>> ranks;
+  for (const auto& argument : arguments) {
+    const bool scalar = argument.kind == Named::Kind::Size || argument.kind == Named::Kind::Weak || argument.kind == Named::Kind::Element;
+    ranks.push_back(argument.kind == Named::Kind::Tensor ? std::optional(scope.tensor(argument.tensor).shape.size()) : scalar ? std::optional<std::size_t>(0) : std::nullopt);
+  }
+  return ranks;
+}
+
+std::shared_ptr<const lang::Statement> without_packs(Scope& scope, const lang::Statement& statement) {
+  const auto packs = lang::packs_in(statement);
+  if (packs.empty()) return {std::shared_ptr<const void>(), &statement};
+  if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) {
+    Solver solver(scope);
+    if (!solver.solve(equations_of(scope, *c))) return nullptr;
+    for (const auto& name : packs) {
+      if (scope.packs.contains(name.spelled())) continue;
+      solver.report_open(name.spelled());              // says nothing of tensors that were reported
+      return nullptr;
+    }
+  }
+  return std::make_shared<const lang::Statement>(lang::expanded(statement, ranks_in(scope)));
+}
+
+}  // namespace tilec::poly
