@@ -61,7 +61,7 @@ class Online : public OnlinePass {
 
   Body turn(const Expr&, bool again) override {
     Body body;
-    body.push_back(stmt(Barrier{}));                    // nobody reads the turn before
+    body.push_back(stmt(Barrier{}));                   // nobody reads the turn before
     bool products = false, sums = false;
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum) append(body, load(m, m.by_column, j0_, over_));
