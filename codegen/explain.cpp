@@ -276,6 +276,10 @@ std::string explain_form(const Compute& leaf, const std::string& side) {
   if (leaf.is<forms::Scatter>()) return "rows are added to where the index says, in the order of the index: the same result each time, no atomics";
   if (leaf.is<forms::Sort>()) return "positions sorted, a row at a time";
   if (const auto* online = leaf.as<forms::Online>()) {
+    if (!online->instruction.empty() && !leaf.k.empty()) {
+      const MatrixInstruction& i = *matrix_instruction(online->instruction);
+      return fmt::format("in a pass, {} at a time: a warp has {} by {} of {} and {} on tensor cores, what they multiply is copied a turn ahead", online->depth, leaf.rows * i.m, leaf.vectors * i.n, leaf.m(), leaf.n);
+    }
     const std::string box = leaf.rows * leaf.vectors > 1 ? fmt::format("a thread has {} by {} of {} and {}", leaf.rows, leaf.vectors, leaf.m(), leaf.n) : fmt::format("{} have a row {}", plural(static_cast<double>(leaf.lanes), "thread", "threads"), leaf.m());
     return fmt::format("in a pass, {} at a time: {}", online->depth, box);
   }

@@ -10,6 +10,7 @@
 #include "codegen/leaf_choice.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/online.h"
+#include "codegen/online_cores.h"
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
@@ -217,20 +218,44 @@ class LeafFit {
     const auto *own = leaf_.as<forms::Online>(), *first = group_.body.front().as<forms::Online>();
     if (!chosen_.is<forms::Online>()) return fmt::format("`{}` belongs to no pass: that is said by the directive `online`", name());
     if (!own || !first || leaf_.outer != chosen_.outer || leaf_.n != chosen_.n || leaf_.k != chosen_.k || own->m != chosen_.m()) return fmt::format("`{}` belongs to a pass, which says its form and indices", name());
-    if (!leaf_.ahead.empty() || own->depth != first->depth || own->depth < 1 || own->depth > most_staged) return fmt::format("the leaves of a pass have one stage, of {} at most", most_staged);
+    if (!leaf_.ahead.empty() || own->depth != first->depth || own->instruction != first->instruction || own->depth < 1 || own->depth > most_staged) return fmt::format("the leaves of a pass have one stage, of {} at most, and one instruction", most_staged);
     if (group_.threads % leaf_.lanes || group_.threads % group_.body.front().lanes) return fmt::format("{} threads are no rows of {}", group_.threads, leaf_.lanes);
     const std::int64_t rows = online_rows(leaf_, group_.threads), threads = group_.threads / std::max<std::int64_t>(1, rows);
     if (rows != online_rows(group_.body.front(), group_.threads) || group_.threads % rows || own->depth % threads) return fmt::format("a block of {} rows and {} columns is no tile of {} threads, or not that of the other leaves", rows, own->depth, group_.threads);
     const auto part = std::get<OnlinePart>(online_part(nest_, own->m, group_.body.front().n));
+    if (!own->instruction.empty()) return pass_on_cores(own->instruction, part);
     const std::int64_t columns = leaf_.lanes * leaf_.vectors;
     if (leaf_.rows * leaf_.vectors > most_of_a_pass) return fmt::format("a thread has {} elements of a pass at most", most_of_a_pass);
     if (part.role == OnlinePart::Product && columns != own->depth) return fmt::format("{} threads have {} columns each, and a stage {}", leaf_.lanes, leaf_.vectors, own->depth);
     if (part.role == OnlinePart::Sum && (columns < nest_.dims[part.column].extent || columns > 2 * nest_.dims[part.column].extent + 128)) return fmt::format("{} columns are not the {} of `{}`", columns, nest_.dims[part.column].extent, leaf_.n);
     if (part.role != OnlinePart::Product && part.role != OnlinePart::Sum && (leaf_.rows != 1 || leaf_.vectors != 1)) return fmt::format("a thread has one row of `{}` or a part of one", name());
+    return shared_of_pass(nests_of_pass());
+  }
+  std::vector<Nest> nests_of_pass() const {
     std::vector<Nest> nests;
     for (const Compute& one : group_.body) nests.push_back(leaf_nest(plan_.program, group_, one, strides_));
+    return nests;
+  }
+  Misfit shared_of_pass(const std::vector<Nest>& nests) const {
     const std::int64_t bytes = online_bytes(nests, group_.body, group_.threads);
     return bytes <= target_.shared_bytes ? std::nullopt : Misfit(fmt::format("a block has {} bytes of shared memory, and the pass takes {}", target_.shared_bytes, bytes));
+  }
+
+  Misfit pass_on_cores(const std::string& instruction, const OnlinePart& part) const {
+    const MatrixInstruction* i = matrix_instruction(instruction);
+    if (!i) return fmt::format("`{}` is no instruction of tensor cores", instruction);
+    if (!has_instruction(target_, *i)) return i->only ? fmt::format("`{}` runs on {} alone", i->name, i->only) : fmt::format("`{}` runs on CUDA from sm_{} on", i->name, i->capability);
+    const std::vector<Nest> nests = nests_of_pass();
+    std::vector<OnlinePart> parts;
+    for (std::size_t l = 0; l < nests.size(); ++l) parts.push_back(std::get<OnlinePart>(online_part(nests[l], group_.body[l].m(), group_.body.front().n)));
+    if (const std::string why = refuses_cores(*i, plan_.program, nests, parts); !why.empty()) return why;
+    const bool multiplied = part.role == OnlinePart::Product || part.role == OnlinePart::Sum;
+    const std::int64_t stage = leaf_.as<forms::Online>()->depth, columns = part.role == OnlinePart::Product ? stage : (nest_.dims[part.column].extent + i->k - 1) / i->k * i->k;
+    if (group_.threads % i->threads() || stage % i->k) return fmt::format("{} threads and a stage of {} are no multiples of the {} and {} of `{}`", group_.threads, stage, i->threads(), i->k, i->name);
+    if (multiplied && (leaf_.lanes != i->threads() || leaf_.vectors * i->n != columns)) return fmt::format("a warp has the {} columns of `{}`, {} of each result", columns, leaf_.n, i->n);
+    if (!multiplied && (leaf_.lanes != 4 || leaf_.vectors != 1)) return fmt::format("four threads have a row of `{}`", name());
+    if (multiplied && leaf_.rows * leaf_.vectors * i->registers_of_c() > most_of_a_pass) return fmt::format("a thread has {} elements of a pass at most", most_of_a_pass);
+    return shared_of_pass(nests);
   }
 
   Misfit staged() const {

@@ -8,7 +8,8 @@
 //   x in [55, 56)   one x at a time
 //
 // The bounds of the split are computed at run time when they depend on an outer loop (a causal mask), and fold when they do not.
-// So every executed inner point is a valid point, in the interior and at the border, and no inner loop has a branch.
+// So every executed inner point is a valid point, in the interior and at the border, and no inner loop has a branch. On a GPU, rows of a
+// short window at the border stay a block under masks: they read what they share once, as those inside do.
 #include "codegen/leaf.h"
 
 #include <algorithm>
@@ -215,6 +216,8 @@ class Leaf {
     bool blocked_m = false, blocked_n = false;
     bool guarded = false;                              // rows that couple n with a reduction are masks of the fold
     bool staggered = false;                            // each row of m has a range of n of its own
+    bool border = false;                               // rows of the domain that couple m with a reduction are asked of each row
+    std::optional<Expr> end;                           // of m, where the last block may have rows beyond it
   };
 
   // Walks dimension `first` (in blocks or one at a time), inside it `second`, inside that the tile. -1: no such dimension.
@@ -229,6 +232,7 @@ class Leaf {
     const std::optional<Interval> inner = cleared_ ? std::nullopt : points_.interior(dim, range);
     if (!inner) return blocked(dim, range, tile, inside);
     if (d == n_ && leaf_.lanes > 1) return guarded(dim, range, *inner, tile, inside);
+    if (d == m_ && masks_border()) return blocks_under_masks(range, *inner, tile, inside);
     Body body = one_by_one(dim, {range.lo, inner->lo}, tile, inside);
     append(body, blocked(dim, *inner, tile, inside));
     append(body, one_by_one(dim, {inner->hi, range.hi}, tile, inside));
@@ -277,6 +281,45 @@ class Leaf {
   static bool others_none(const Row& row, std::size_t d) {
     for (std::size_t k = 0; k < row.form.coefficients.size(); ++k) if (k != d && row.form.coefficients[k]) return false;
     return true;
+  }
+
+  // On a GPU: whether blocks at the border of m ask each of their rows, where what these read of a short window is common to them.
+  bool masks_border() const {
+    if (!around_.threads || !leaf_.is<forms::Contract>() || flag_ || block_.turned || leaf_.rows < 2) return false;
+    const std::size_t m = static_cast<std::size_t>(m_);
+    return std::ranges::all_of(nest_.rows, [&](const Row& row) {
+      std::int64_t window = 0;
+      for (std::size_t d = 0; d < nest_.dims.size(); ++d)
+        if (d != m && !points_.at(d)) window += std::abs(row.form.coefficients[d]) * (nest_.dims[d].extent - 1);
+      return !row.form.coefficients[m] || window <= leaf_.rows * std::abs(row.form.coefficients[m]);
+    });
+  }
+
+  // All blocks have as many rows; those that touch the border are under masks.
+  Body blocks_under_masks(const Interval& range, const Interval& inner, const Tile& tile, const InTile& inside) {
+    const std::string& stem = nest_.dims[static_cast<std::size_t>(m_)].name;
+    Body body;
+    const auto named = [&](const std::string& suffix, const Expr& e) {
+      if (is_const(e)) return e;
+      const std::string name = names_.fresh(stem + suffix);
+      body.push_back(stmt(Let{name, e}));
+      return var(name);
+    };
+    const Expr lo = named("_lo", range.lo), hi = named("_end", range.hi), count = range.hi - range.lo;
+    const std::int64_t known = const_or(count, 0), turns = (known + leaf_.rows - 1) / leaf_.rows;
+    if (is_const(count) && known <= 0) return {};
+    const std::int64_t rows = is_const(count) ? (known + turns - 1) / turns : leaf_.rows;
+    append(body, serial(stem + "_b", {Expr(std::int64_t{0}), is_const(count) ? Expr(turns) : ceil_divide(hi - lo, rows)}, [&](const Expr& turn) {
+      Tile t = tile;
+      t.m0 = lo + turn * Expr(rows);
+      t.rows = rows;
+      t.blocked_m = true;
+      Body free = inside(t);
+      t.border = true;
+      if (!is_const(count) || known % rows != 0) t.end = hi;
+      return Body{stmt(If{both(at_least(t.m0, inner.lo), at_least(inner.hi, t.m0 + Expr(rows))), std::move(free), inside(t)})};
+    }));
+    return body;
   }
 
   Body one_by_one(std::size_t d, const Interval& range, const Tile& tile, const InTile& inside) {
@@ -502,6 +545,7 @@ class Leaf {
     const std::int64_t known = is_const(count) ? const_or(count, 0) : -1;
     if (known == 0 || (is_const(count) && known < 0)) return {};
     if (known > 0 && known <= model::blocks::unrolled_steps && known * tile_.rows * tile_.vectors <= model::blocks::unrolled_block && holds_steps(*d)) {
+      if (tile_.border) return with(*d, range.lo, [&] { return with_views([&] { return border_steps(*d, known); }); });
       const std::string u = names_.fresh(nest_.dims[*d].name);
       return with(*d, range.lo, [&] { return with_views([&] {
         Body one = step(var(u), d);
@@ -536,6 +580,14 @@ class Leaf {
     steady_guard_.reset();
     if (known < 0) body.push_back(stmt(If{less(Expr(std::int64_t{0}), n), std::move(loop), {}}));
     else append(body, std::move(loop));
+    return body;
+  }
+
+  // Steps of a window one by one: what a row reads in one, another row has read in the step before.
+  Body border_steps(std::size_t d, std::int64_t count) {
+    Body body;
+    edges_.clear();
+    for (std::int64_t u = 0; u < count; ++u) append(body, step(Expr(u), d));
     return body;
   }
 
@@ -684,6 +736,7 @@ class Leaf {
     }
     Body body;
     whole_mask_ = tile_.guarded;
+    if (tile_.border) find_inside(body, unroll.has_value());
     for (std::int64_t i = 0; i < tile_.rows; ++i)
       for (std::int64_t v = 0; v < tile_.vectors; ++v) fold(body, i, v);
     whole_mask_ = false;
@@ -702,6 +755,50 @@ class Leaf {
     std::map<std::pair<std::string, std::int64_t>, std::string> squares = {};  // by view and vector
   };
 
+  // Which rows of a block at the border have a point in this step.
+  void find_inside(Body& body, bool goes_on) {
+    if (!goes_on || tile_.guarded) edges_.clear();
+    inside_.clear();
+    const auto m = static_cast<std::size_t>(m_);
+    for (std::int64_t i = 0; i < tile_.rows; ++i) {
+      std::optional<Expr> all;
+      const auto too = [&](const Expr& e) { all = all ? both(*all, e) : e; };
+      if (tile_.end) too(less(tile_.m0 + Expr(i), *tile_.end));
+      for (const Row& row : nest_.rows) {
+        if (!row.form.coefficients[m]) continue;
+        Expr value = points_.known_part(row.form) + (tile_.m0 + Expr(i)) * Expr(row.form.coefficients[m]);
+        if (in_n(row.form)) value = value + (tile_.n0 + lane()) * Expr(row.form.coefficients[static_cast<std::size_t>(n_)]);
+        too(points_.holds(row, value));
+      }
+      inside_.push_back(edge(body, *all, [&] {
+        const std::string name = names_.fresh("inside");
+        return std::pair(Body{stmt(Let{name, *all})}, Expr(Variable{name, DType::Bool}));
+      }));
+    }
+  }
+  // What blocks at the border have computed already.
+  Expr edge(Body& body, const Expr& key, const std::function<std::pair<Body, Expr>()>& make) {
+    if (const auto known = std::ranges::find(edges_, key, &std::pair<Expr, Expr>::first); known != edges_.end()) return known->second;
+    auto [made, value] = make();
+    append(body, std::move(made));
+    edges_.emplace_back(key, value);
+    return value;
+  }
+  // Of a block at the border, where some row has this element.
+  Expr load_inside(Body& body, const Form& f, const Load& plain, std::int64_t i, std::int64_t v) {
+    Expr there = in_m(f) ? inside_[static_cast<std::size_t>(i)] : inside_.front();
+    if (!in_m(f)) for (const Expr& row : inside_) if (!(row == there)) there = Operation{Op::Or, {there, row}, DType::Bool};
+    if (in_n(f) && masked(v)) there = both(there, mask(v));
+    const DType held = compute_type(plain.type);
+    return edge(body, Operation{Op::Select, {there, plain, plain}, held}, [&] { return load_under(there, plain, held); });
+  }
+  std::pair<Body, Expr> load_under(const Expr& there, const Load& plain, DType held) {
+    const std::string name = names_.fresh("edge");
+    return {Body{stmt(Allocate{name, held, 1, Memory::Register}), stmt(Store{name, Expr(std::int64_t{0}), Constant{held, 0, 0.0}}),
+                 stmt(If{there, {stmt(Store{name, Expr(std::int64_t{0}), convert(plain, held)})}, {}})},
+            Load{name, Expr(std::int64_t{0}), held}};
+  }
+
   // Rows of lanes that fold keep their accumulators, however many of them a step has.
   std::int64_t slot_of(std::int64_t i, std::int64_t v) const { return i * (leaf_.is<forms::Reduce>() ? leaf_.vectors : tile_.vectors) + v; }
 
@@ -711,12 +808,17 @@ class Leaf {
     const auto* product = nest_.value->as<poly::Apply>();
     if (nest_.aggregation == Aggregation::Sum && product && product->op == Op::Mul && lang::is_float(type_)) {
       const Expr a = value(body, product->operands[0], i, v), b = value(body, product->operands[1], i, v);
-      body.push_back(stmt(Store{acc_, slot, Operation{Op::Fma, {convert(a, type_), convert(b, type_), acc}, type_}}));
-      return;
+      return put(body, i, {stmt(Store{acc_, slot, Operation{Op::Fma, {convert(a, type_), convert(b, type_), acc}, type_}})});
     }
     const Expr x = convert(value(body, *nest_.value, i, v), type_);
-    if (scaled_) return multiply(body, names_, product_, slot_of(i, v), x);
-    body.push_back(stmt(Store{acc_, slot, combine(nest_.aggregation, acc, x)}));
+    if (!scaled_) return put(body, i, {stmt(Store{acc_, slot, combine(nest_.aggregation, acc, x)})});
+    Body multiplied;
+    multiply(multiplied, names_, product_, slot_of(i, v), x);
+    put(body, i, std::move(multiplied));
+  }
+  void put(Body& body, std::int64_t i, Body sums) {
+    if (tile_.border) body.push_back(stmt(If{inside_[static_cast<std::size_t>(i)], std::move(sums), {}}));
+    else append(body, std::move(sums));
   }
 
   // ---- values
@@ -782,14 +884,12 @@ class Leaf {
     if (!tile_.guarded && turns(f)) return Load{square(body, r, v), Expr(i), compute_type(type)};
     Expr offset = inside_tile(f, i, v);
     if (step_.unroll) offset = offset + step_.u * Expr(f.coefficients[*step_.unroll]);
-    Expr plain = Load{views_[r], offset, type};
+    const Load plain{views_[r], offset, type};
+    if (tile_.border) return load_inside(body, f, plain, i, v);
     if (!in_n(f) || !masked(v)) return plain;
-    const std::string reg = names_.fresh("edge");
-    const DType held = compute_type(type);
-    body.push_back(stmt(Allocate{reg, held, 1, Memory::Register}));
-    body.push_back(stmt(Store{reg, Expr(std::int64_t{0}), Constant{held, 0, 0.0}}));
-    body.push_back(stmt(If{mask(v), {stmt(Store{reg, Expr(std::int64_t{0}), convert(plain, held)})}, {}}));
-    return Load{reg, Expr(std::int64_t{0}), held};
+    auto [loads, value] = load_under(mask(v), plain, compute_type(type));
+    append(body, std::move(loads));
+    return value;
   }
 
   // ---- squares: rows of m whose elements lie side by side are read along m, written along m, and transposed in between
@@ -905,7 +1005,10 @@ class Leaf {
     for (std::int64_t i = 0; i < tile_.rows; ++i)
       for (std::int64_t v = 0; v < tile_.vectors; ++v) {
         const Expr offset = inside_tile(nest_.target.offset, i, v);
-        const auto in_tile = [&](Stmt s) { return masked(v) ? stmt(If{mask(v), {std::move(s)}, {}}) : s; };
+        const auto in_tile = [&](Stmt s) {
+          if (masked(v)) s = stmt(If{mask(v), {std::move(s)}, {}});
+          return tile_.end ? stmt(If{less(tile_.m0 + Expr(i), *tile_.end), {std::move(s)}, {}}) : s;
+        };
         Expr x = result(add ? sums : body, i, v);
         if (add) {
           const Expr slot(i * tile_.vectors + v);
@@ -1134,6 +1237,8 @@ class Leaf {
   std::size_t taps_around_ = 0;                        // of k_, the first ones whose values are loops around the blocks
   std::size_t folded_from_ = 0;                        // position in k_ of the first reduction inside the blocks
   std::map<std::tuple<const void*, std::int64_t, std::int64_t>, Expr> hoisted_;  // of a step, computed before its loop
+  std::vector<Expr> inside_;                           // of each row of a tile at the border, whether it has a point in this step
+  std::vector<std::pair<Expr, Expr>> edges_;           // what its steps have in common, and what holds it
   bool whole_mask_ = false;                            // the fold stands inside one mask already
   Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}};
   std::string lane_, acc_, hit_;

@@ -230,7 +230,7 @@ class Printer {
     const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : "";
     return fmt::format("{}[{}] = {}{}", x.view, print(x.offset), print(x.value), hint);
   }
-  static std::string simple(const Fold& x) { return fmt::format("fold {} = {} {} over {}", x.name, word(x.how), tight(x.value), x.over); }
+  static std::string simple(const Fold& x) { return fmt::format("fold {} = {} {} over {}", x.name, word(x.how), tight(x.value), x.over) + (x.among ? fmt::format(" among {}", x.among) : ""); }
   static std::string simple(const Barrier& x) { return x.pending ? fmt::format("barrier {}", x.pending) : "barrier"; }
   static std::string simple(const Prefetch& x) { return fmt::format("prefetch {}[{}]{}{}", x.view, print(x.offset), x.to_write ? " to write" : "", x.first ? " into the first cache" : ""); }
   static std::string simple(const Transpose& x) { return fmt::format("transpose {}", x.name); }
@@ -242,6 +242,7 @@ class Printer {
     return fmt::format("copy {} of {}[{}] to {}[{}]{}", x.count, x.from, print(x.offset), x.to, print(x.at), condition);
   }
   static std::string simple(const Commit&) { return "commit"; }
+  static std::string simple(const Pack& x) { return fmt::format("pack {}[{}] = {}({}, {}){}", x.name, x.at, lang::name(x.type), print(x.low), print(x.high), x.parts > 1 ? fmt::format(" in {} parts by {}", x.parts, x.step) : ""); }
   static std::string simple(const Fragment& x) { return fmt::format("fragment {}[{}] = {}{}[{}]", x.name, x.first, x.transposed ? "transposed " : "", x.view, print(x.offset)); }
   static std::string simple(const MultiplyShared& x) {
     std::string text = fmt::format("multiply {} {} columns {} += {}{} {}{}", x.instruction->name, x.c, x.columns, x.a.transposed ? "transposed " : "", x.a.view, x.b.transposed ? "transposed " : "", x.b.view);
@@ -431,6 +432,7 @@ class Verifier {
   void statement(const Fold& x, Inside) {
     expr(x.value);
     require(x.how != Aggregation::Assign, "`{}` folds by assignment", x.name);
+    require(x.among >= 0 && x.among <= 32 && (x.among & (x.among - 1)) == 0, "`{}` folds among {} threads of a warp", x.name, x.among);
     require(variables_.find(x.over) != nullptr, "`{}` folds over `{}`, which is no loop here", x.name, x.over);
     variables_.declare(x.name, x.value.type());
   }
@@ -471,6 +473,13 @@ class Verifier {
     require(!inside.vector && array.is_register && (array.type == DType::U32 || array.type == DType::F32) && x.first >= 0 && x.first + 4 <= array.count, "`{}` has no four registers for a fragment from {} on", x.name, x.first);
     require(!memory(x.view).is_register, "a fragment of the register array `{}`", x.view);
     require(!x.transposed || lang::bytes(memory(x.view).type) == 2, "`{}` is transposed, whose elements have no 16 bits", x.view);
+  }
+
+  void statement(const Pack& x, Inside inside) {
+    expr(x.low), expr(x.high);
+    const Memory_& array = memory(x.name);
+    require(x.low.type() == DType::F32 && x.high.type() == DType::F32 && lang::bytes(x.type) == 2 && (x.parts == 1 || (x.parts == 3 && x.type == DType::BF16)), "{} parts of {} are packed in `{}`", x.parts, lang::name(x.type), x.name);
+    require(!inside.vector && array.is_register && array.type == DType::U32 && x.at >= 0 && x.at + (x.parts - 1) * x.step < array.count, "`{}` has no registers for {} parts from {} on", x.name, x.parts, x.at);
   }
 
   void statement(const Multiply& x, Inside inside) {

@@ -84,7 +84,7 @@ struct View { std::string name, base; Expr offset; std::int64_t alignment = 0; }
 struct Aligned { std::string name, view; std::int64_t bytes; };  // name = whether the view begins at a multiple of so many bytes, a power of two
 struct Allocate { std::string name; DType type; std::int64_t count; Memory memory; };
 struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; };
-struct Fold { std::string name; Aggregation how; Expr value; std::string over; };  // name = ⊕ of value over all lanes or threads of loop `over`; uniform
+struct Fold { std::string name; Aggregation how; Expr value; std::string over; std::int64_t among = 0; };  // name = ⊕ of value over all lanes or threads of loop `over`; uniform. among: over so many neighbours of a warp, a power of two, each having that of its own
 struct Barrier { int pending = 0; };                   // also waits for all groups of Copies but the newest `pending`
 struct Prefetch { std::string view; Expr offset; bool to_write = false, first = false; };  // into the second cache, to be written as well as to be read; `first`: into the first
 struct Transpose { std::string name; };                // a Register array: register i of lane l and register l of lane i change places
@@ -94,12 +94,13 @@ struct CallStmt { std::string function; std::vector<std::string> views; std::vec
 struct Copy { std::string to; Expr at; std::string from; Expr offset, there; std::int64_t count = 1; };  // `count` elements from global to shared memory, 4, 8 or 16 bytes at a multiple of them, asynchronously; zeros unless `there`
 struct Commit {};                                      // the Copies since the Commit before it are a group
 struct Fragment { std::string name; std::int64_t first = 0; std::string view; Expr offset; bool transposed = false; };  // registers first .. first + 3: of four matrices of 8 rows of 16 bytes, the row at `offset` of thread 8 q + r being row r of the q-th
+struct Pack { std::string name; std::int64_t at; DType type; Expr low, high; std::int64_t parts = 1, step = 0; };  // a register of a Fragment: two f32 rounded to f16 or bf16; parts 3: bf16 whose sums they are, `step` registers apart
 struct Multiply { const MatrixInstruction* instruction; std::string c; std::int64_t at_c; std::string a; std::int64_t at_a; std::string b; std::int64_t at_b; };  // c += a b
 struct SharedMatrix { std::string view; bool transposed = false; std::int64_t panel = 16; };  // rows of 128 bytes along k, or, transposed, along m or n, where the next 128 bytes lie `panel` bytes on
 struct SharedProduct { std::int64_t at_c; Expr a, b; };
 struct MultiplyShared { const MatrixInstruction* instruction; std::string c; std::int64_t columns; SharedMatrix a, b; std::vector<SharedProduct> products; };  // a group: c += a b for each, of so many columns, asynchronously
 struct Await { int pending = 0; std::string c; };      // the groups of MultiplyShared but the newest `pending`; behind one for all of them, c is read
-struct Stmt { std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt, Copy, Commit, Fragment, Multiply, MultiplyShared, Await> node; };
+struct Stmt { std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows, CallStmt, Copy, Commit, Fragment, Pack, Multiply, MultiplyShared, Await> node; };
 
 enum class Direction { In, Out, InOut };
 struct ViewParameter { std::string name; DType type; Direction direction = Direction::In; int alignment = 0; };  // bytes; 0: the element's

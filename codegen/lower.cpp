@@ -9,6 +9,7 @@
 #include "codegen/indirect.h"
 #include "codegen/leaf.h"
 #include "codegen/online.h"
+#include "codegen/online_cores.h"
 #include "codegen/scan_leaf.h"
 #include "codegen/sort.h"
 #include "codegen/staged.h"
@@ -59,7 +60,8 @@ class GroupLowering {
       return {{kernel_}, {}};
     }
     if (group_.body.front().is<forms::Online>()) {
-      kernel_.body = spell_online(nests_, group_.body, storage_, names_, group_.threads);
+      const bool cores = !group_.body.front().as<forms::Online>()->instruction.empty();
+      kernel_.body = (cores ? spell_online_on_cores : spell_online)(nests_, group_.body, storage_, names_, group_.threads);
       return {{kernel_}, {}};
     }
     Body turn;

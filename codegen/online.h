@@ -39,6 +39,9 @@ std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::s
 struct LateDivision { poly::Expr numerator; std::size_t divisor; };  // divisor: which read
 std::optional<LateDivision> late_division(const poly::Expr& value);
 
+// Whether something asks if two values are equal that are both computed, or read.
+bool compares_computed(const poly::Program& program);
+
 // Rows of a block.
 std::int64_t online_rows(const Compute& leaf, std::int64_t threads);
 // Bytes of shared memory that a block takes.

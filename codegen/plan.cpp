@@ -43,7 +43,10 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (const auto* scatter = leaf.as<forms::Scatter>()) number("chunk", scatter->columns);
   if (const auto* sort = leaf.as<forms::Sort>()) number("chunk", sort->part);
   if (const auto* staged = leaf.as<forms::Staged>()) number("stage", staged->depth);
-  if (const auto* online = leaf.as<forms::Online>()) number("stage", online->depth);
+  if (const auto* online = leaf.as<forms::Online>()) {
+    number("stage", online->depth);
+    if (!online->instruction.empty()) line += "  mma " + online->instruction;
+  }
   if (const auto* cores = leaf.as<forms::TensorCores>())
     line += fmt::format("  stage {}  mma {}  warps {}x{}  buffers {}", cores->depth, cores->instruction, cores->warps_m, cores->warps_n, cores->buffers);
   if (leaf.block() && leaf.block()->turned) line += "  turned";
@@ -199,7 +202,8 @@ class LeafReader {
 
   void pass(forms::Online& online) {
     online.depth = depth_;
-    if (!outside_.empty() || cores_ || !leaf_.ahead.empty()) unfit("a leaf of a pass has one form only");
+    if (cores_) online.instruction = cores_->instruction;
+    if (!outside_.empty() || (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty()) unfit("a leaf of a pass has one form only");
   }
 
   // A staged leaf is a contract that has nothing else.

@@ -78,6 +78,7 @@ struct Online {
   static constexpr const char* word = "online";
   std::string m;
   std::int64_t depth = 0;                              // of what is passed over, a turn
+  std::string instruction = {};                        // of tensor cores, for all products and sums, `rows` x `vectors` of its results of a warp (online_cores.h); empty: none
   bool operator==(const Online&) const = default;
 };
 // Lanes over the reduction dimension n: `rows` of m a time, which are folded together, or one output element.

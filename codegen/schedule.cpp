@@ -351,7 +351,7 @@ Group passed(Group group, const Fused& fused, const Fused::Set& set, const std::
     if (local[static_cast<std::size_t>(s.target.tensor)]) group.locals.push_back(s.target.tensor);
     nests.push_back(online_nest(s, fused.strides));
   }
-  auto tile = choose_tile_of_pass(nests, set.nodes, set.indices, set.over, target);
+  auto tile = choose_tile_of_pass(fused.program, nests, set.nodes, set.indices, set.over, target);
   if (!tile) throw lang::InternalError("a pass was made that has no tile");
   group.body = std::move(tile->leaves);
   group.threads = tile->threads;

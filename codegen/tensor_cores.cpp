@@ -25,21 +25,6 @@ constexpr std::int64_t piece_bytes = 16, row_bytes = 128, warp = 32;
 
 Expr differ(const Expr& a, const Expr& b) { return Operation{Op::Xor, {a, b}, DType::I64}; }
 
-// The read that a factor is, below casts that keep every value of `type`.
-const poly::Read* read_of(const poly::Expr& factor) {
-  if (const auto* cast = factor.as<poly::Cast>()) return read_of(cast->operand);
-  return factor.as<poly::Read>();
-}
-
-// Whether the casts of a factor that reads elements of such a type keep their values.
-bool keeps_values(const poly::Expr& factor, DType type) {
-  const auto* cast = factor.as<poly::Cast>();
-  if (!cast) return factor.as<poly::Read>() != nullptr;
-  if (!keeps_values(cast->operand, type)) return false;
-  if (lang::is_float(type)) return cast->type == type || cast->type == DType::F32;
-  return cast->type == type || cast->type == DType::I32;
-}
-
 std::int64_t side(std::int64_t blocks, std::int64_t of_instruction, std::int64_t warps) { return blocks * of_instruction * warps; }
 
 const MatrixInstruction& instruction_of(const Compute& leaf) { return *matrix_instruction(leaf.as<forms::TensorCores>()->instruction); }
@@ -365,6 +350,19 @@ class OnTensorCores : StagedBlock {
 };
 
 }  // namespace
+
+const poly::Read* read_of(const poly::Expr& factor) {
+  if (const auto* cast = factor.as<poly::Cast>()) return read_of(cast->operand);
+  return factor.as<poly::Read>();
+}
+
+bool keeps_values(const poly::Expr& factor, DType type) {
+  const auto* cast = factor.as<poly::Cast>();
+  if (!cast) return factor.as<poly::Read>() != nullptr;
+  if (!keeps_values(cast->operand, type)) return false;
+  if (lang::is_float(type)) return cast->type == type || cast->type == DType::F32;
+  return cast->type == type || cast->type == DType::I32;
+}
 
 bool multiplies(const MatrixInstruction& i, const poly::Program& program, const Nest& nest, const std::vector<std::string>& m, const std::string& n, const std::vector<std::string>& k, bool tf32) {
   const auto roles = staging_of(nest, m, n, k);

@@ -21,6 +21,11 @@
 
 namespace tilec::codegen {
 
+// The read that a factor is, below its casts; null: it is none.
+const poly::Read* read_of(const poly::Expr& factor);
+// Whether the casts of a factor that reads elements of such a type keep their values.
+bool keeps_values(const poly::Expr& factor, DType type);
+
 // Whether an instruction multiplies the factors of such a contraction. `tf32`: f32 may be rounded.
 bool multiplies(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const std::vector<std::string>& m, const std::string& n, const std::vector<std::string>& k, bool tf32);
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <variant>
 
 #include "codegen/model/thresholds.h"
 #include "codegen/online.h"
+#include "codegen/online_cores.h"
 #include "codegen/scalar.h"
 
 namespace tilec::codegen {
@@ -16,6 +18,18 @@ constexpr std::int64_t warp = model::threads::warp;
 
 std::int64_t extent(const Nest& nest, std::size_t d) { return nest.dims[d].extent; }
 
+// Its indices.
+Compute leaf_of(const Nest& nest, int node, const OnlinePart& part, std::int64_t depth) {
+  Compute leaf;
+  leaf.node = node;
+  leaf.form = forms::Online{nest.dims[part.row].name, depth};
+  leaf.n = nest.dims[part.column].name;
+  for (std::size_t d = 0; d < nest.dims.size(); ++d) if (d != part.row && d != part.column && !nest.dims[d].reduction) leaf.outer.push_back(nest.dims[d].name);
+  if (part.role == OnlinePart::Product) leaf.k = {nest.dims[part.depth].name};
+  if (part.role == OnlinePart::Sum) leaf.k = {nest.dims[part.over].name};
+  return leaf;
+}
+
 // All leaves of a block of `height` rows and `depth` of what is passed over, `tall` rows of a thread.
 std::optional<std::vector<Compute>> leaves_of(const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t height, std::int64_t tall, std::int64_t depth) {
   const std::int64_t lanes = threads * tall / height;
@@ -23,18 +37,12 @@ std::optional<std::vector<Compute>> leaves_of(const std::vector<Nest>& nests, co
   std::vector<Compute> leaves;
   for (std::size_t l = 0; l < nests.size(); ++l) {
     const OnlinePart& part = parts[l];
-    Compute leaf;
-    leaf.node = nodes[l];
-    leaf.form = forms::Online{nests[l].dims[part.row].name, depth};
-    leaf.n = nests[l].dims[part.column].name;
-    for (std::size_t d = 0; d < nests[l].dims.size(); ++d) if (d != part.row && d != part.column && !nests[l].dims[d].reduction) leaf.outer.push_back(nests[l].dims[d].name);
+    Compute leaf = leaf_of(nests[l], nodes[l], part, depth);
     leaf.rows = 1, leaf.vectors = 1, leaf.lanes = threads / height;
     if (part.role == OnlinePart::Product) {
-      leaf.k = {nests[l].dims[part.depth].name};
       leaf.rows = tall, leaf.lanes = lanes, leaf.vectors = depth / lanes;
     }
     if (part.role == OnlinePart::Sum) {
-      leaf.k = {nests[l].dims[part.over].name};
       leaf.rows = tall, leaf.lanes = lanes, leaf.vectors = (extent(nests[l], part.column) + lanes - 1) / lanes;
       if (leaf.vectors > 2) leaf.vectors = (leaf.vectors + 3) / 4 * 4;
       if (leaf.rows * leaf.vectors > 64) return std::nullopt;
@@ -80,9 +88,56 @@ double cycles_of(const std::vector<Nest>& nests, const std::vector<Compute>& lea
   return waves * (one * hidden + std::ceil(over / static_cast<double>(depth)) * model::pass::of_turn / together);
 }
 
+// A warp has `tall` results above one another, and all columns.
+std::optional<std::vector<Compute>> leaves_on_cores(const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<OnlinePart>& parts, const MatrixInstruction& i, std::int64_t tall, std::int64_t depth) {
+  std::vector<Compute> leaves;
+  for (std::size_t l = 0; l < nests.size(); ++l) {
+    Compute leaf = leaf_of(nests[l], nodes[l], parts[l], depth);
+    leaf.as<forms::Online>()->instruction = i.name;
+    leaf.rows = 2 * tall, leaf.vectors = 1, leaf.lanes = 4;
+    if (parts[l].role == OnlinePart::Product || parts[l].role == OnlinePart::Sum) {
+      const std::int64_t columns = parts[l].role == OnlinePart::Product ? depth : (extent(nests[l], parts[l].column) + i.k - 1) / i.k * i.k;
+      leaf.rows = tall, leaf.vectors = columns / i.n, leaf.lanes = i.threads();
+      if (leaf.rows * leaf.vectors * i.registers_of_c() > model::pass::most_results) return std::nullopt;
+    }
+    leaves.push_back(std::move(leaf));
+  }
+  return leaves;
+}
+
+// As above, by multiplications of tensor cores, what warps read of shared memory, and instructions of elements.
+double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i, std::int64_t threads, std::int64_t depth, const Target& target) {
+  const Nest& first = nests.front();
+  const double rows = static_cast<double>(extent(first, parts.front().row)), over = static_cast<double>(extent(first, parts.front().over)), height = static_cast<double>(online_rows(leaves.front(), threads));
+  double blocks = std::ceil(rows / height), multiplied = 0, accesses = 0, issued = 0, registers = model::threads::other_registers + model::pass::other_registers;
+  for (const std::string& name : leaves.front().outer) blocks *= static_cast<double>(extent(first, *first.dim(name)));
+  for (std::size_t l = 0; l < leaves.size(); ++l) {
+    const Compute& leaf = leaves[l];
+    if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
+    const bool product = parts[l].role == OnlinePart::Product;
+    const double width = static_cast<double>(product ? (extent(nests[l], parts[l].depth) + i.k - 1) / i.k * i.k : leaf.vectors * i.n);
+    const double times = product ? 1 : static_cast<double>(parts_of_factor(i, program, nests[l], parts[l]));
+    const double tall = static_cast<double>(leaf.rows);
+    multiplied += width * times;
+    issued += width * times / static_cast<double>(i.n * i.k) + (times > 1 ? model::pass::of_parts : 0);
+    accesses += width * 2 / (128 * static_cast<double>(i.m) * tall);
+    const double results = static_cast<double>(leaf.rows * leaf.vectors * i.registers_of_c());
+    registers += product ? 2 * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall : results;
+  }
+  const double shared = static_cast<double>(cores_bytes(nests, parts, static_cast<std::int64_t>(height), depth)) + model::pass::shared_of_block;
+  const double resident = std::floor(std::min({static_cast<double>(target.shared_bytes) / shared, model::threads::registers / (registers * static_cast<double>(threads)), model::pass::threads / static_cast<double>(threads)}));
+  if (resident < 1) return std::numeric_limits<double>::infinity();
+  const double elements = height * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
+  const double tensor = multiplied / model::pass::multiplied_by_warps, issue = (issued + model::pass::of_element_on_cores) / (model::threads::issues * static_cast<double>(warp));
+  const double most = std::max({tensor, issue, accesses}), one = elements * (most + model::pass::beside * (tensor + issue + accesses - most));
+  const double waves = std::ceil(blocks / static_cast<double>(target.multiprocessors)), together = std::min(resident, waves), warps = static_cast<double>(threads) / static_cast<double>(warp);
+  const double hidden = std::max(1.0, 1 + (model::threads::of_one_block - 1) * (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
+  return waves * (one * hidden + std::ceil(over / static_cast<double>(depth)) * model::pass::of_turn / together);
+}
+
 }  // namespace
 
-std::optional<PassTile> choose_tile_of_pass(const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over, const Target& target) {
+std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over, const Target& target) {
   std::vector<OnlinePart> parts;
   for (const Nest& nest : nests) {
     auto part = online_part(nest, rows.back(), over);
@@ -100,6 +155,18 @@ std::optional<PassTile> choose_tile_of_pass(const std::vector<Nest>& nests, cons
           const double cycles = cycles_of(nests, *leaves, parts, threads, height, depth, target);
           if (!best || cycles < best->cycles) best = PassTile{std::move(*leaves), threads, cycles};
         }
+  for (const MatrixInstruction& i : matrix_instructions()) {
+    if (!has_instruction(target, i) || !refuses_cores(i, program, nests, parts).empty()) continue;
+    for (const std::int64_t threads : {128, 256})
+      for (const std::int64_t tall : {1, 2})
+        for (const std::int64_t depth : {128, 64, 32}) {
+          const std::int64_t rows = threads / i.threads() * tall * i.m;
+          auto leaves = leaves_on_cores(nests, nodes, parts, i, tall, depth);
+          if (!leaves || cores_bytes(nests, parts, rows, depth) > target.shared_bytes) continue;
+          const double cycles = cycles_on_cores(program, nests, *leaves, parts, i, threads, depth, target);
+          if (!best || cycles < best->cycles) best = PassTile{std::move(*leaves), threads, cycles};
+        }
+  }
   return best;
 }
 

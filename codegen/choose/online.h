@@ -15,6 +15,6 @@ struct PassTile {
   std::int64_t threads = 0;
   double cycles = 0;
 };
-std::optional<PassTile> choose_tile_of_pass(const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over, const Target& target);
+std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over, const Target& target);
 
 }  // namespace tilec::codegen

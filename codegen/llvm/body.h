@@ -120,6 +120,7 @@ class BodyEmitter {
   void statement(const Copy& s) { throw lang::InternalError("LLVM emitter: a copy to `" + s.to + "`, which is shared memory of a GPU"); }
   void statement(const Commit&) { throw lang::InternalError("LLVM emitter: a group of copies of a GPU"); }
   void statement(const Fragment& s) { throw lang::InternalError("LLVM emitter: `" + s.name + "` is a fragment of tensor cores"); }
+  void statement(const Pack& s) { throw lang::InternalError("LLVM emitter: `" + s.name + "` is a fragment of tensor cores"); }
   void statement(const Multiply& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a fragment of tensor cores"); }
   void statement(const MultiplyShared& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a sum of tensor cores"); }
   void statement(const Await& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a sum of tensor cores"); }

@@ -193,6 +193,9 @@ inline constexpr double threads = 2048, shared_of_block = 1024;  // of a multipr
 inline constexpr double of_turn = 400, of_element = 16;  // cycles: barriers and loads of a turn of a block that is alone; instructions of an element of a tile, its exponential among them
 inline constexpr double beside = 0.3;                  // of the lesser of multiplications and accesses, which the other does not hide
 inline constexpr double other_registers = 24;          // of a thread, beside those of staged contractions
+inline constexpr double multiplied_by_warps = 2048 * 0.63;  // of a cycle by `mma.sync` of 16 bits, of an H100
+inline constexpr double of_element_on_cores = 22, of_parts = 8;  // instructions, as above, and of its three bf16
+inline constexpr std::int64_t most_results = 64;       // registers of a product or a sum of a thread
 inline constexpr double dearer = 1.15;                 // the time that a pass may take, by what it saves of memory
 }  // namespace pass
 

@@ -11,6 +11,7 @@
 #include "autodiff/graph.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
+#include "codegen/tensor_cores.h"
 #include "codegen/rewrite/share.h"
 #include "poly/fold.h"
 
@@ -106,6 +107,13 @@ bool worth_inlining(const Program& program, const Statement& producer, const Sta
   return ratio <= model::reads_of_value;
 }
 
+// Whether it is a tensor of 16 bits in a type that holds all its values: tensor cores multiply what is read as it lies.
+bool widens(const Program& program, const Statement& producer) {
+  if (producer.reads.size() != 1) return false;
+  const lang::DType type = program.tensor(producer.reads.front().tensor).dtype;
+  return lang::is_float(type) && lang::bytes(type) == 2 && keeps_values(producer.value, type);
+}
+
 constexpr int most_operations = 4096;                  // of a value that a plan makes
 
 bool fills(const Statement& s, TensorId id) { return std::holds_alternative<TensorId>(s.fill) && std::get<TensorId>(s.fill) == id; }
@@ -162,13 +170,13 @@ void inline_elementwise(Rewriting& r) {
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* producer = std::get_if<Statement>(&program.nodes[n]);
     if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer)) continue;
-    const bool again = too_long.contains(producer->target.tensor);
+    const bool again = too_long.contains(producer->target.tensor), narrow = r.target.capability >= 80 && widens(program, *producer);
     std::set<std::size_t> users;
     bool possible = true;
     for (const std::size_t u : readers[static_cast<std::size_t>(producer->target.tensor)]) {
       if (gone[u] || !reads(program.nodes[u], producer->target.tensor)) continue;
       const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
-      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && (again ? fits_inlined(*producer, *consumer) && points(*consumer) <= elements(program, producer->target.tensor) : worth_inlining(program, *producer, *consumer));
+      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && (again ? fits_inlined(*producer, *consumer) && points(*consumer) <= elements(program, producer->target.tensor) : (narrow && fits_inlined(*producer, *consumer)) || worth_inlining(program, *producer, *consumer));
       users.insert(u);
     }
     if (!possible || users.empty() || (!again && users.size() > 1 && weight(producer->value) > model::light)) continue;

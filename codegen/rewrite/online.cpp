@@ -82,7 +82,7 @@ class Passing {
       rename(s, m.indices, names);
       nests.push_back(online_nest(s, r_.strides)), nodes.push_back(static_cast<int>(m.node));
     }
-    const auto tile = choose_tile_of_pass(nests, nodes, directive_.rows, directive_.over, r_.target);
+    const auto tile = choose_tile_of_pass(program_, nests, nodes, directive_.rows, directive_.over, r_.target);
     return tile ? std::optional(tile->cycles) : std::nullopt;
   }
 
@@ -495,15 +495,7 @@ void gather(Rewriting& r, std::vector<Member> members, const directives::Online&
 }  // namespace
 
 Refusal computed_apart(const Rewriting& r) {
-  const auto compares = [](const poly::Node& node) {
-    const auto* s = std::get_if<Statement>(&node);
-    return s && std::ranges::any_of(poly::parts(s->value), [](const poly::Expr& e) {
-      const auto* apply = e.as<poly::Apply>();
-      const auto computed = [](const poly::Expr& side) { return std::ranges::any_of(poly::parts(side), [](const poly::Expr& p) { return p.as<poly::Read>() != nullptr; }); };
-      return apply && (apply->op == lang::Op::Eq || apply->op == lang::Op::Ne) && computed(apply->operands[0]) && computed(apply->operands[1]);
-    });
-  };
-  if (std::ranges::none_of(r.program.nodes, compares)) return std::nullopt;
+  if (!compares_computed(r.program)) return std::nullopt;
   for (const Rewriting::Online& pass : r.online)
     for (const TensorId id : pass.again)
       if (maker(r.program, id) && !in_pass(r, id)) return fmt::format("`{}` is computed in passes and elsewhere, and something asks whether such values are equal", r.program.tensor(id).name);

@@ -77,6 +77,7 @@ class Kernel {
   void statement(const Copy& x);
   void statement(const Commit&) { on_tensor_cores("a group of copies"), line("asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"); }
   void statement(const Fragment& x);
+  void statement(const Pack& x);
   void statement(const Multiply& x);
   void statement(const MultiplyShared& x);
   void statement(const Await& x);
@@ -95,6 +96,7 @@ class Kernel {
   std::string combine(Aggregation how, DType type, const std::string& a, const std::string& b);
   void fold_tree(const Fold& x, DType type, const std::string& result, const std::string& value);
   void fold_warps(const Fold& x, DType type, const std::string& result, const std::string& value);
+  void butterfly(const Fold& x, DType type, const std::string& result, std::int64_t lanes);
   bool by_warps() const { return cuda_ && threads_ % 32 == 0; }
   const std::string& fold_memory(DType type);
 
@@ -400,6 +402,11 @@ void Kernel::statement(const Fragment& x) {
   say("{}(&{}, &{});", scalars_.fragment(place_of(x.name, scope_).type, x.transposed), speller_.element(x.name, Expr(x.first), scope_), speller_.element(x.view, x.offset, scope_));
 }
 
+void Kernel::statement(const Pack& x) {
+  on_tensor_cores("the fragment `" + x.name + "`");
+  say("{}(&{}, {}, {}, {});", scalars_.pack(x.type, x.parts), speller_.element(x.name, Expr(x.at), scope_), x.step, bare(speller_.value(x.low, scope_).text), bare(speller_.value(x.high, scope_).text));
+}
+
 void Kernel::statement(const Multiply& x) {
   on_tensor_cores("the fragment `" + x.c + "`");
   const auto at = [&](const std::string& name, std::int64_t first) { return "&" + speller_.element(name, Expr(first), scope_); };
@@ -531,7 +538,8 @@ void Kernel::statement(const Fold& x) {
     throw InternalError(fmt::format("loops: `{}`: a Fold over `{}`, which is no Thread loop", function_.name, x.over));
   } else {
     say("{} {};", type, result);
-    if (by_warps()) fold_warps(x, value.type, result, bare(value.text));
+    if (x.among) say("{} = {};", result, bare(value.text)), butterfly(x, value.type, result, x.among);
+    else if (by_warps()) fold_warps(x, value.type, result, bare(value.text));
     else fold_tree(x, value.type, result, bare(value.text));
   }
   scope_.variables[x.name] = Value{result, value.type, false, {}};
@@ -557,16 +565,21 @@ void Kernel::fold_tree(const Fold& x, DType type, const std::string& result, con
   close();
 }
 
-// A butterfly within each warp leaves the same bits in all its lanes, because ⊕ commutes; then warp 0, 1, … in order.
-void Kernel::fold_warps(const Fold& x, DType type, const std::string& result, const std::string& value) {
+void Kernel::butterfly(const Fold& x, DType type, const std::string& result, std::int64_t lanes) {
+  if (!by_warps()) throw InternalError(fmt::format("loops: `{}`: `{}` is folded among threads of a warp", function_.name, x.name));
   const bool widened = lang::bits(type) < 32;          // shuffles move 32 or 64 bits
-  say("{} = {};", result, value);
   line("#pragma unroll");
-  open("for (int tc_h = 16; tc_h > 0; tc_h >>= 1)");
+  open(fmt::format("for (int tc_h = {}; tc_h > 0; tc_h >>= 1)", lanes / 2));
   // By all lanes, also where `&&` is decided without it.
   say("const {0} tc_o = ({0})__shfl_xor_sync(0xffffffffu, {1}{2}, tc_h);", scalars_.type(type), widened ? "(int)" : "", result);
   say("{} = {};", result, bare(combine(x.how, type, result, "tc_o")));
   close();
+}
+
+// A butterfly within each warp leaves the same bits in all its lanes, because ⊕ commutes; then warp 0, 1, … in order.
+void Kernel::fold_warps(const Fold& x, DType type, const std::string& result, const std::string& value) {
+  say("{} = {};", result, value);
+  butterfly(x, type, result, 32);
   if (threads_ == 32) return;
   const std::string& memory = fold_memory(type);
   const std::string read = type == DType::Bool ? " != 0" : "";

@@ -110,7 +110,7 @@ std::int64_t fold_bytes(const Body& kernel, bool by_warps) {
   const std::int64_t threads = threads_of(kernel), count = by_warps ? threads / 32 : threads;
   std::set<DType> types;
   any(kernel, [&](const Stmt& s) {
-    if (const Fold* fold = std::get_if<Fold>(&s.node)) types.insert(fold->value.type());
+    if (const Fold* fold = std::get_if<Fold>(&s.node); fold && !fold->among) types.insert(fold->value.type());
     return false;
   });
   if (count <= 1) return 0;

@@ -211,6 +211,16 @@ std::string Scalars::fragment(DType registers, bool transposed) {
                             transposed ? ".trans" : ""));
 }
 
+// Three bf16 hold the 24 bits of an f32: each is what lies above the 16 lowest bits of what the ones before it leave.
+std::string Scalars::pack(DType type, std::int64_t parts) {
+  const std::string name = fmt::format("tc_pack_{}_{}", parts, tag(type)), parameters = "unsigned int* r, int step, float low, float high";
+  if (parts == 1) return helper(name, "void", parameters, fmt::format("asm(\"cvt.rn.{}x2.f32 %0, %1, %2;\" : \"=r\"(r[0]) : \"f\"(high), \"f\"(low));", ptx(type)));
+  std::string body;
+  for (std::int64_t p = 0; p < parts; ++p)
+    body += fmt::format("r[{0} * step] = (__float_as_uint(low) >> 16) | (__float_as_uint(high) & 0xffff0000u); low -= __uint_as_float(__float_as_uint(low) & 0xffff0000u); high -= __uint_as_float(__float_as_uint(high) & 0xffff0000u); ", p);
+  return helper(name, "void", parameters, body);
+}
+
 std::string Scalars::multiply(const MatrixInstruction& i) {
   const bool real = is_float(i.accumulator);
   const bool rounds = i.fragment() == DType::F32;

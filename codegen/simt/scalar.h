@@ -32,6 +32,7 @@ class Scalars {
   // Functions of CUDA from sm_80 on, by name.
   std::string copy(DType type, std::int64_t count);    // (to, from, there): to shared memory, zeros unless there
   std::string fragment(DType registers, bool transposed);  // (registers, row in shared memory)
+  std::string pack(DType type, std::int64_t parts);    // (registers, how far the parts lie apart, low, high)
   std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
   // Of sm_90a.
   std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of a matrix in shared memory

@@ -259,7 +259,11 @@ class Groups {
     return group;
   }
 
+  // A pass on tensor cores, or with a tile of another shape.
   Group other_tile(Group group) {
+    for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
+      if (codegen::has_instruction(target_, i) && !i.from_shared() && lang::bytes(i.operand) == 2 && random_.chance(3)) return tile_on_cores(std::move(group), i);
+    for (Compute& leaf : group.body) leaf.as<forms::Online>()->instruction.clear();
     group.threads = random_.pick({32, 64, 128});
     const std::int64_t rows = random_.pick({1, 2, 4, 8}), lanes = random_.pick({4, 8, 16}), height = group.threads / lanes * rows, depth = lanes * random_.pick({1, 2, 4});
     for (Compute& leaf : group.body) {
@@ -270,6 +274,21 @@ class Groups {
       if (part.role != codegen::OnlinePart::Product && part.role != codegen::OnlinePart::Sum) continue;
       const std::int64_t columns = part.role == codegen::OnlinePart::Product ? depth : nest.dims[part.column].extent;
       leaf.rows = rows, leaf.lanes = lanes, leaf.vectors = (columns + lanes - 1) / lanes;
+    }
+    return group;
+  }
+
+  Group tile_on_cores(Group group, const codegen::MatrixInstruction& i) {
+    group.threads = random_.pick({32, 64, 128});
+    const std::int64_t tall = random_.pick({1, 2}), depth = i.k * random_.pick({1, 2, 3, 4});
+    for (Compute& leaf : group.body) {
+      const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, leaf, fused_.strides);
+      const auto part = std::get<codegen::OnlinePart>(codegen::online_part(nest, leaf.m(), group.body.front().n));
+      *leaf.as<forms::Online>() = {leaf.m(), depth, i.name};
+      leaf.rows = 2 * tall, leaf.vectors = 1, leaf.lanes = 4;
+      if (part.role != codegen::OnlinePart::Product && part.role != codegen::OnlinePart::Sum) continue;
+      const std::int64_t columns = part.role == codegen::OnlinePart::Product ? depth : (nest.dims[part.column].extent + i.k - 1) / i.k * i.k;
+      leaf.rows = tall, leaf.lanes = i.threads(), leaf.vectors = columns / i.n;
     }
     return group;
   }

@@ -20,7 +20,7 @@ class Builder {
   Program build() {
     const int kind = narrow_ ? 5 : r_.below(26);
     if (kind < 5) affine();
-    else if (kind < 7) matmul();
+    else if (kind < 7) narrow_ && real() && r_.chance(3) ? attention() : matmul();
     else if (kind < 10) window();
     else if (kind < 11) fraction();
     else if (kind < 12) lattice();
@@ -228,6 +228,31 @@ class Builder {
     const std::string body = r_.chance(2) ? fmt::format("{}", fmt::join(reads, " * ")) : value(reads, {"i", "j", "k"});
     statement(name, so, fmt::format("{} = {}({}){};", target(name, xo, so), fold(), body, clause(so)));
     if (r_.chance(2)) epilogue(r_.between(1, 3));
+  }
+
+  // Two products and a softmax between them, over all columns, those up to the row's, or a band.
+  void attention() {
+    kind_ += "attention ";
+    const std::int64_t heads = r_.between(2, 3), t = r_.pick({7, 33, 50}), s = r_.pick({5, 31, 64, 70}), d = r_.pick({3, 16, 24, 40}), e = r_.pick({2, 8, 17, 32});
+    const bool tq = r_.chance(4), tk = r_.chance(4), tv = r_.chance(4), rounded = r_.chance(4);
+    const auto side = [&](bool turned, std::int64_t a, std::int64_t b) { return turned ? Shape{heads, b, a} : Shape{heads, a, b}; };
+    const auto read = [&](const std::string& x, bool turned, const char* a, const char* b) { return fmt::format("f32({}[h, {}, {}])", x, turned ? b : a, turned ? a : b); };
+    const std::string q = input(side(tq, t, d), type_), k = input(side(tk, s, d), type_), v = input(side(tv, s, e), type_), score = fresh(), x = fresh(), m = fresh(), p = fresh(), z = fresh(), u = fresh();
+    const std::string bounds = r_.pick({"", ", s <= t", ", s <= t, t - s < 9"}), scaled = fmt::format("{}[h, t, s] / {}", score, r_.pick({2, 8, 3})) + (r_.chance(3) ? fmt::format(" + {}[t, s]", input({t, s}, DType::F32)) : "");
+    const Shape scores{heads, t, s}, row{heads, t}, out{heads, t, e};
+    const auto one = [&](const std::string& name, const Shape& shape, const char* indices, const char* how, const std::string& of) {
+      statement(name, shape, fmt::format("{}[{}: {}] = {}({}){};", name, indices, fmt::join(shape, ", "), how, of, bounds), true, false);
+    };
+    const std::string weight = rounded ? fmt::format("f32({}[h, t, s])", p) : p + "[h, t, s]", shifted = fmt::format("exp({}[h, t, s] - {}[h, t])", x, m);  // of one value: what is computed twice may differ by more than exp bears
+    one(score, scores, "h, t, s", "+", read(q, tq, "t", "d") + " * " + read(k, tk, "s", "d"));
+    one(x, scores, "h, t, s", "=", scaled);
+    one(m, row, "h, t", ">", x + "[h, t, s]");
+    one(p, scores, "h, t, s", "=", rounded ? fmt::format("{}({})", tilec::lang::name(type_), shifted) : shifted);
+    one(z, row, "h, t", "+", weight);
+    one(u, out, "h, t, e", "+", weight + " * " + read(v, tv, "s", "e"));
+    if (!bounds.empty()) return;
+    const std::string name = fresh();
+    statement(name, out, fmt::format("{}[h, t, e: {}] = =({}[h, t, e] / {}[h, t]);", name, fmt::join(out, ", "), u, z), true, false);
   }
 
   // The sums are wider than the factors, or not.

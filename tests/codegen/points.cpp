@@ -165,6 +165,7 @@ class Walk {
   void walk(const Copy&) {}
   void walk(const Commit&) {}
   void walk(const Fragment&) {}
+  void walk(const Pack&) {}
   void walk(const Multiply&) {}
   void walk(const MultiplyShared&) {}
   void walk(const Await&) {}

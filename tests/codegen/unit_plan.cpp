@@ -170,6 +170,16 @@ TEST_CASE("on a GPU sums over rows are taken where the rows are read, and their 
   CHECK(columns.groups[0].kept.empty());               // nothing else runs by these rows
 }
 
+TEST_CASE("attention that reads bf16 is a pass on tensor cores, also where the text widens its queries first") {
+  const std::string text = "function (bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (O) { W = f32(Q); X[h, t, s: H, T, S] = +(W[h, t, d] * K[h, s, d]); M[h, t: H, T] = >(X[h, t, s]);"
+                           " P[h, t, s: H, T, S] = =(exp(X[h, t, s] - M[h, t])); Z[h, t: H, T] = +(P[h, t, s]); U[h, t, e: H, T, E] = +(P[h, t, s] * V[h, s, e]); O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]); }";
+  const std::map<std::string, std::int64_t> sizes{{"H", 8}, {"T", 2048}, {"S", 2048}, {"D", 64}, {"E", 64}};
+  const std::string ampere = print(plan_of(text, sizes, false, "cuda:sm_80")), before = print(plan_of(text, sizes, false, "cuda:sm_75"));
+  CHECK(ampere.find("inline W\n") != std::string::npos);
+  CHECK(ampere.find("mma m16n8k16.bf16") != std::string::npos);
+  CHECK(before.find("mma") == std::string::npos);
+}
+
 TEST_CASE("a long sum into one element has two stages") { CHECK(plan_of(total, {{"N", 1000003}}).groups.size() == 2); }
 
 TEST_CASE("on a GPU a map is turned where it reads across what it writes") {

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <tuple>
+
 #include "codegen/pipeline.h"
 #include "lang/parse.h"
 #include "lang/render.h"
@@ -15,7 +17,7 @@ using namespace tilec::codegen;
 
 namespace {
 
-Stages compiled(const std::string& text, const std::map<std::string, std::int64_t>& sizes, const char* target, const std::vector<std::string>& wrt = {}) {
+Stages compiled(const std::string& text, const std::map<std::string, std::int64_t>& sizes, const char* target, const std::vector<std::string>& wrt = {}, const std::string& plan = "") {
   lang::Diagnostics diagnostics;
   const lang::Source source{"test.tile", text};
   const auto file = lang::parse(source, diagnostics);
@@ -24,6 +26,7 @@ Stages compiled(const std::string& text, const std::map<std::string, std::int64_
   request.sizes = sizes;
   if (!wrt.empty()) request.derivatives.push_back({false, {}, wrt});
   request.target = *target_named(target);
+  if (!plan.empty()) request.plan = PlanText{plan, 0};
   auto stages = compile(*file, request, Until::Lowered, diagnostics);
   REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
   return std::move(*stages);
@@ -48,6 +51,12 @@ std::string text_of(const Convolution& c, int rank) {
     place += fmt::format("{}*x{} + {}*k{} - {}, ", c.stride, r, c.dilation, r, c.padding), tap += fmt::format("k{}, ", r);
   }
   return fmt::format("function (I[{}CI], K[{}CI, CO]) -> (O) {{ O[{}co: {}CO] = +(I[{}ci] * K[{}ci, co]); }}", image, filter, out, out_sizes, place, tap);
+}
+
+std::string with(std::string text, std::int64_t stride, std::int64_t dilation) {
+  for (const auto& [letter, value] : {std::pair{'S', stride}, {'D', dilation}})
+    for (std::size_t at; (at = text.find(letter)) != std::string::npos;) text.replace(at, 1, std::to_string(value));
+  return text;
 }
 
 // Forward and filter gradient: their valid points, at most a hundredth over (a sum in parts adds a step per part and element), without a
@@ -116,6 +125,24 @@ TEST_CASE("contractions run their points and no more") {
     CHECK(fold_steps(*padded.lowered).steps == valid_points(*padded.bounded));
     CHECK(valid_points(*padded.bounded) == 148 * 208);
   }
+}
+
+TEST_CASE("rows of a window at the border of an image go together on a GPU, and run their points") {
+  const std::string text = "function (I[N, H, C], K[KH, C]) -> (O) { O[n, y, c: N, (H + S - 1) / S, C] = +(I[n, S*y + D*j - D, c] * K[j, c]); }";
+  for (const std::int64_t height : {56, 45})
+    for (const auto& [stride, dilation, taps] : {std::tuple{1, 1, 3}, {2, 1, 3}, {1, 2, 3}, {1, 1, 2}, {1, 3, 3}, {2, 2, 5}}) {
+      CAPTURE(height);
+      CAPTURE(stride);
+      CAPTURE(dilation);
+      CAPTURE(taps);
+      const Stages stages = compiled(with(text, stride, dilation), {{"N", 2}, {"H", height}, {"C", 32}, {"KH", taps}}, "cuda:sm_90a", {}, "group O  threads 128\n  contract O  over n  m y  n c  k j  block 8x1  lanes 128\n");
+      const Steps steps = fold_steps(*stages.lowered);
+      CHECK(steps.steps == valid_points(*stages.bounded));
+      CHECK(steps.idle == 0);
+      const std::string loops = print(stages.lowered->steps.front().loops);
+      CHECK(loops.find("register edge") != std::string::npos);
+      for (std::size_t at = 0; (at = loops.find("register acc", at)) != std::string::npos; ++at) CHECK(loops.substr(loops.find('[', at), 3) == "[8]");
+    }
 }
 
 TEST_CASE("strided convolutions and their gradients run their valid points, without a branch innermost") {

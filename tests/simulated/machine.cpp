@@ -434,7 +434,8 @@ SHOWN void simulated_multiply(int line, int type, void* const* c, const unsigned
   if (type == 0) multiply<unsigned short, float>(c, of_f16);
   else if (type == 1) multiply<unsigned short, float>(c, of_bf16);
   else if (type == 2) multiply<signed char, int>(c, of_byte<signed char>);
-  else multiply<unsigned char, int>(c, of_byte<unsigned char>);
+  else if (type == 3) multiply<unsigned char, int>(c, of_byte<unsigned char>);
+  else multiply<float, float>(c, [](float x) { return x; });
 }
 
 #define ACCESS(size)                                                                  \

@@ -1,0 +1,382 @@
+// Passes on tensor cores: copies a turn ahead, products in fragments, elements where they lie, packed fragments of sums.
+//
+// Thread 4 g + t of a warp has rows g and g + 8 of each 16 x 8 results, columns 2 t and 2 t + 1 (docs/decisions/tensor_cores.md), which are the
+// places of the first operand too: two results side by side are its 16 columns.
+#include "codegen/online_cores.h"
+
+#include "codegen/online_pass.h"
+#include "codegen/tensor_cores.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+constexpr std::int64_t warp = 32, of_quad = 4;
+constexpr std::int64_t loads_at_once = 8;              // of elements that are copied one by one
+constexpr std::int64_t held_fragments = 32;            // registers of rows that stay, at most
+
+std::int64_t padded(std::int64_t extent, const MatrixInstruction& i) { return (extent + i.k - 1) / i.k * i.k; }
+
+class OnCores : public OnlinePass {
+ public:
+  OnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads)
+      : OnlinePass(nests, leaves, storage, names, threads), instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)), of_piece_(widest / lang::bytes(instruction_.operand)),
+        tall_(height_ / (threads / warp * instruction_.m)) {
+    each_ = depth_ / of_quad;
+  }
+
+ private:
+  // An operand in shared memory: rows of so many elements, the last of them zeros where there are none.
+  struct Box {
+    const PassMember* member = nullptr;
+    const FlatAccess* access = nullptr;
+    std::size_t row, column;                           // dimensions
+    std::int64_t rows, row_extent, width, column_extent, buffers;
+    std::string shared = {}, aligned = {};
+    std::int64_t together = 1;                         // elements of a Copy
+  };
+
+  Box box(Body& body, const PassMember& m, const poly::Expr& factor, std::size_t row, std::int64_t rows, std::int64_t row_extent, std::size_t column, std::int64_t buffers) {
+    const FlatAccess& access = m.nest.reads[static_cast<std::size_t>(read_of(factor)->read)];
+    const std::int64_t extent = m.nest.dims[column].extent;
+    Box b{&m, &access, row, column, rows, row_extent, padded(extent, instruction_), extent, buffers};
+    b.shared = allocate(body, rows == height_ && buffers == 1 ? "rows" : "columns", buffers * rows * b.width, Memory::Shared, instruction_.operand);
+    b.together = access_width(access, column, of_piece_);
+    while (b.together > 1 && extent % b.together) b.together /= 2;
+    if (b.together * lang::bytes(instruction_.operand) < 4) b.together = 1;
+    return b;
+  }
+
+  Body shared_memory() override {
+    Body body;
+    for (PassMember& m : members_) {
+      if (m.part.role == OnlinePart::Product) {
+        of_rows_boxes_.push_back(box(body, m, *m.part.by_row, m.part.row, height_, rows_, m.part.depth, 1));
+        of_columns_.push_back(box(body, m, *m.part.by_column, m.part.over, depth_, over_, m.part.depth, 2));
+      }
+      if (m.part.role == OnlinePart::Sum) {
+        of_columns_.push_back(box(body, m, *m.part.by_column, m.part.over, depth_, over_, m.part.column, 2));
+        m.shared = allocate(body, "again", depth_ * height_, Memory::Shared);
+      }
+    }
+    return body;
+  }
+
+  // Piece c of 16 bytes of row r lies where the 8 rows that a Fragment reads together meet different banks.
+  Expr piece(const Box& b, const Expr& row, const Expr& number) const {
+    const std::int64_t pieces = b.width / of_piece_;
+    const auto differ = [](const Expr& x, const Expr& y) { return Expr(Operation{Op::Xor, {x, y}, DType::I64}); };
+    const Expr turned = pieces % 8 == 0 ? differ(number, remainder(row, 8)) : pieces == 2 || pieces == 4 ? differ(number, remainder(quotient(row, 8 / pieces), pieces)) : number;
+    return row * i64(b.width) + turned * i64(of_piece_);
+  }
+  Expr place(const Box& b, const Expr& row, const Expr& at) const { return piece(b, row, quotient(at, of_piece_)) + remainder(at, of_piece_); }
+
+  // The rows of a box from `first` on.
+  Body bring(const Box& b, const Expr& first, const Expr& buffer) {
+    if (b.together == 1) return bring(b, first, buffer, 1);
+    return {stmt(If{Variable{b.aligned, DType::Bool}, bring(b, first, buffer, b.together), bring(b, first, buffer, 1)})};
+  }
+  Body bring(const Box& b, const Expr& first, const Expr& buffer, std::int64_t elements) {
+    const std::int64_t of_row = b.width / elements, total = b.rows * of_row, count = (total + threads_ - 1) / threads_;
+    std::int64_t at_once = elements > 1 ? count : std::min(count, loads_at_once);
+    while (count % at_once) --at_once;
+    const std::string turn = names_.fresh("u"), round = names_.fresh("v");
+    Body all, body;
+    const Expr number = let(all, "e", var(thread_) + (count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn)) * i64(threads_));
+    const Expr row = let(body, "row", quotient(number, of_row)), at = let(body, "at", remainder(number, of_row) * i64(elements));
+    std::optional<Expr> there;
+    const auto too = [&](const Expr& holds) { there = there ? both(*there, holds) : holds; };
+    if (b.row_extent % b.rows) too(less(first + row, i64(b.row_extent)));
+    if (b.width > b.column_extent) too(less(at, i64(b.column_extent)));
+    Ranges points = points_[static_cast<std::size_t>(b.member - members_.data())];
+    points.fix(b.row, first + row), points.fix(b.column, at);
+    const Expr offset = points.known_part(b.access->offset), to = buffer * i64(b.rows * b.width) + place(b, row, at);
+    const std::string& from = storage_.name(b.access->tensor);
+    const DType type = instruction_.operand;
+    if (elements > 1) {
+      body.push_back(stmt(Copy{b.shared, to, from, offset, there.value_or(Constant{DType::Bool, 1, 0}), elements}));
+    } else {
+      const std::string one = allocate(body, "x", 1, Memory::Register, type);
+      const Stmt load = stmt(Store{one, i64(0), Load{from, offset, type}});
+      body.push_back(stmt(Store{one, i64(0), Constant{type, 0, 0.0}}));
+      body.push_back(there ? stmt(If{*there, {load}, {}}) : load);
+      body.push_back(stmt(Store{b.shared, to, Load{one, i64(0), type}}));
+    }
+    if (total % threads_) body = {stmt(If{less(number, i64(total)), std::move(body), {}})};
+    append(all, std::move(body));
+    Stmt loop = stmt(For{turn, Kind::Unroll, i64(at_once), {}, std::move(all)});
+    if (count > at_once) loop = stmt(For{round, Kind::Serial, i64(count / at_once), {}, {std::move(loop)}});
+    return {std::move(loop)};
+  }
+  Body columns(const Expr& first, const Expr& buffer) {
+    Body body;
+    for (const Box& b : of_columns_) append(body, bring(b, first, buffer));
+    return body;
+  }
+
+  // ---- what a thread has
+
+  std::int64_t rows_of_thread() const override { return 2 * tall_; }
+  Expr row_of_thread(Body& body, std::int64_t slot) override {
+    if (slot == 0) {
+      const Expr lane = let(body, "lane", remainder(var(thread_), warp));
+      first_row_ = let(body, "first_row", quotient(var(thread_), warp) * i64(tall_ * instruction_.m));
+      g_ = let(body, "g", quotient(lane, of_quad)), t_ = let(body, "t", remainder(lane, of_quad));
+      r_ = let(body, "r8", remainder(lane, 8)), low_ = let(body, "low", remainder(quotient(lane, 8), 2)), high_ = let(body, "high", quotient(lane, 16));
+    }
+    return let(body, "r", first_row_ + g_ + i64(slot / 2 * instruction_.m + slot % 2 * 8));
+  }
+  // Of the results of a warp: register of a row of the thread, block of columns, and which of two.
+  std::int64_t result(std::int64_t slot, std::int64_t blocks, std::int64_t block, std::int64_t one) const { return (slot / 2 * blocks + block) * instruction_.registers_of_c() + slot % 2 * 2 + one; }
+  std::int64_t tile_blocks() const { return depth_ / instruction_.n; }
+  std::int64_t sum_blocks(const PassMember& sum) const { return sum.leaf.vectors; }
+  std::int64_t registers_of(const PassMember& sum) const override { return tall_ * sum_blocks(sum) * instruction_.registers_of_c(); }
+
+  Element element(Body& body, std::int64_t x, bool asked) override {
+    const Expr local = t_ * i64(2) + i64(x / 2 * instruction_.n + x % 2);
+    return {x, local, let(body, "j", j0_ + local), asked, {}};
+  }
+  Expr in_tile(const PassMember& m, const Element& at) const { return Load{m.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), type_}; }
+  Expr product_at(const PassMember& product, const Element& at) const override { return in_tile(product, at); }
+  Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override {
+    if (again_) return {stmt(Store{sum.shared, at.local * i64(height_) + row_, factor})};
+    return {stmt(Store{sum.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), factor})};
+  }
+  Expr highest_of(Body& body, const Expr& found) override {
+    const std::string name = names_.fresh("found");
+    body.push_back(stmt(Fold{name, Aggregation::Max, found, thread_, of_quad}));
+    return Variable{name, type_};
+  }
+  Body put_scale(const Expr& scale) override { return {stmt(Store{scale_, i64(slot_), scale})}; }
+  bool begins_again() const override { return true; }  // parts of what is infinite, and zeros beside it, are no numbers
+
+  Body first_operands() override {
+    Body body;
+    std::vector<std::string> tiles;
+    const auto tile = [&](std::size_t number) {
+      while (tiles.size() <= number) tiles.push_back(allocate(body, "tile", tall_ * tile_blocks() * instruction_.registers_of_c(), Memory::Register));
+      return tiles[number];
+    };
+    std::size_t products = 0, sums = 0;
+    for (PassMember& m : members_) {
+      if (m.part.role == OnlinePart::Product) m.tile = tile(products++);
+      if (m.part.role == OnlinePart::Sum) m.tile = tile(sums++), m.registers = allocate(body, "acc", registers_of(m), Memory::Register);
+    }
+    if (maximum_) scale_ = allocate(body, "scale", rows_of_thread(), Memory::Register);
+    for (std::vector<Box>* boxes : {&of_rows_boxes_, &of_columns_})
+      for (Box& b : *boxes) {
+        if (b.together == 1) continue;
+        b.aligned = names_.fresh("aligned");
+        body.push_back(stmt(Aligned{b.aligned, storage_.name(b.access->tensor), b.together * lang::bytes(instruction_.operand)}));
+      }
+    for (const Box& b : of_rows_boxes_) append(body, bring(b, i0_, i64(0)));
+    body.push_back(stmt(Commit{}));
+    body.push_back(stmt(Barrier{}));
+    for (const Box& b : of_rows_boxes_) {
+      const std::int64_t steps = b.width / instruction_.k, count = steps * tall_ * instruction_.registers_of_a();
+      if (count > held_fragments) { fragments_of_rows_.emplace_back(); continue; }
+      fragments_of_rows_.push_back(allocate(body, "q", count, Memory::Register, DType::U32));
+      for (std::int64_t s = 0; s < steps; ++s)
+        for (std::int64_t i = 0; i < tall_; ++i) body.push_back(fragment_of_rows(b, fragments_of_rows_.back(), (s * tall_ + i) * instruction_.registers_of_a(), s, i));
+    }
+    return body;
+  }
+  // m 0 .. 7 and 8 .. 15 of the first half of k, then of the second.
+  Stmt fragment_of_rows(const Box& b, const std::string& to, std::int64_t first, std::int64_t step, std::int64_t i) const {
+    return stmt(Fragment{to, first, b.shared, piece(b, first_row_ + i64(i * instruction_.m) + low_ * i64(8) + r_, i64(step * 2) + high_), false});
+  }
+
+  // ---- turns
+
+  Body before_turns() override {
+    Body body = columns(first_, i64(0));
+    if (!is_const(turns_)) body = {stmt(If{less(i64(0), turns_), std::move(body), {}})};
+    body.push_back(stmt(Commit{}));
+    return body;
+  }
+
+  Body turn(const Expr& number, bool again) override {
+    again_ = again;
+    Body body{stmt(Barrier{})};                        // this turn's columns are there, and nobody reads those of the turn before
+    const Expr next = let(body, "next", number + i64(1));
+    body.push_back(stmt(If{less(next, turns_), columns(j0_ + i64(depth_), remainder(next, 2)), {}}));
+    body.push_back(stmt(Commit{}));
+    const Expr buffer = let(body, "buffer", remainder(number, 2));
+    std::size_t rows = 0, column = 0;
+    for (const PassMember& m : members_) {
+      if (m.part.role == OnlinePart::Product) append(body, product(m, rows, of_columns_[column], buffer)), ++rows;
+      if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum) ++column;
+    }
+    append(body, elements(again));
+    if (again) body.push_back(stmt(Barrier{}));
+    column = 0;
+    for (const PassMember& m : members_) {
+      if (m.part.role == OnlinePart::Sum) append(body, again ? sum_of_points(m, of_columns_[column], buffer) : sum(m, of_columns_[column], buffer));
+      if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum) ++column;
+    }
+    return body;
+  }
+
+  Body product(const PassMember& m, std::size_t number, const Box& b, const Expr& buffer) {
+    Body body;
+    const Box& rows = of_rows_boxes_[number];
+    const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(), blocks = tile_blocks();
+    for (std::int64_t x = 0; x < tall_ * blocks * instruction_.registers_of_c(); ++x) body.push_back(stmt(Store{m.tile, i64(x), zero()}));
+    const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
+    const std::string& held = fragments_of_rows_[number];
+    for (std::int64_t s = 0; s < b.width / instruction_.k; ++s) {
+      std::string a = held;
+      if (held.empty()) {
+        a = allocate(body, "a", tall_ * regs_a, Memory::Register, DType::U32);
+        for (std::int64_t i = 0; i < tall_; ++i) body.push_back(fragment_of_rows(rows, a, i * regs_a, s, i));
+      }
+      const std::string y = allocate(body, "b", blocks * regs_b, Memory::Register, DType::U32);
+      for (std::int64_t j = 0; j < blocks; j += 2)
+        body.push_back(stmt(Fragment{y, j * regs_b, b.shared, at + piece(b, i64(j * instruction_.n) + high_ * i64(8) + r_, i64(s * 2) + low_), false}));
+      for (std::int64_t i = 0; i < tall_; ++i)
+        for (std::int64_t j = 0; j < blocks; ++j)
+          body.push_back(stmt(Multiply{&instruction_, m.tile, (i * blocks + j) * instruction_.registers_of_c(), a, ((held.empty() ? 0 : s * tall_) + i) * regs_a, y, j * regs_b}));
+    }
+    return body;
+  }
+
+  Body sum(const PassMember& m, const Box& b, const Expr& buffer) {
+    Body body;
+    const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(), blocks = sum_blocks(m);
+    const std::int64_t parts = parts_of_factor(instruction_, storage_.plan.program, m.nest, m.part);
+    if (m.rescaled)
+      for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot)
+        for (std::int64_t j = 0; j < blocks; ++j)
+          for (std::int64_t one = 0; one < 2; ++one) {
+            const Expr at = i64(result(slot, blocks, j, one));
+            body.push_back(stmt(Store{m.registers, at, Operation{Op::Mul, {Load{m.registers, at, type_}, Load{scale_, i64(slot), type_}}, type_}}));
+          }
+    const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
+    for (std::int64_t s = 0; s < depth_ / instruction_.k; ++s) {
+      const std::string a = allocate(body, "a", parts * tall_ * regs_a, Memory::Register, DType::U32), y = allocate(body, "b", blocks * regs_b, Memory::Register, DType::U32);
+      for (std::int64_t i = 0; i < tall_; ++i)
+        for (std::int64_t r = 0; r < regs_a; ++r) {
+          const auto value = [&](std::int64_t one) { return Expr(Load{m.tile, i64(result(i * 2 + r % 2, tile_blocks(), s * 2 + r / 2, one)), type_}); };
+          body.push_back(stmt(Pack{a, i * regs_a + r, instruction_.operand, value(0), value(1), parts, tall_ * regs_a}));
+        }
+      for (std::int64_t j = 0; j < blocks; j += 2)
+        body.push_back(stmt(Fragment{y, j * regs_b, b.shared, at + piece(b, i64(s * instruction_.k) + low_ * i64(8) + r_, i64(j) + high_), true}));
+      for (std::int64_t p = 0; p < parts; ++p)
+        for (std::int64_t i = 0; i < tall_; ++i)
+          for (std::int64_t j = 0; j < blocks; ++j)
+            body.push_back(stmt(Multiply{&instruction_, m.registers, (i * blocks + j) * instruction_.registers_of_c(), a, (p * tall_ + i) * regs_a, y, j * regs_b}));
+    }
+    return body;
+  }
+
+  // Each element from its own points, as f32.
+  Body sum_of_points(const PassMember& m, const Box& b, const Expr& buffer) {
+    const std::size_t l = static_cast<std::size_t>(&m - members_.data());
+    const std::string k = names_.fresh("k");
+    Body one;
+    append(one, each_row([&] {
+      Body adds;
+      const Expr a = let(adds, "a", Load{m.shared, var(k) * i64(height_) + row_, type_});
+      for (std::int64_t j = 0; j < sum_blocks(m); ++j)
+        for (std::int64_t c = 0; c < 2; ++c) {
+          const Expr slot = i64(result(slot_, sum_blocks(m), j, c));
+          const Expr y = convert(Load{b.shared, buffer * i64(b.rows * b.width) + place(b, var(k), t_ * i64(2) + i64(j * instruction_.n + c)), instruction_.operand}, type_);
+          adds.push_back(stmt(Store{m.registers, slot, Operation{Op::Fma, {a, y, Load{m.registers, slot, type_}}, type_}}));
+        }
+      return Body{stmt(If{*is_point(l, row_value_, j0_ + var(k), true), std::move(adds), {}})};
+    }));
+    return {stmt(For{k, Kind::Serial, i64(depth_), {}, std::move(one)})};
+  }
+
+  // ---- results
+
+  Body before_writes() override {
+    Body body;
+    for (const PassMember& m : members_) {
+      if (m.part.role != OnlinePart::Fold) continue;
+      for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot) {
+        const std::string name = names_.fresh("all");
+        body.push_back(stmt(Fold{name, m.nest.aggregation, Load{m.registers, i64(slot), type_of(m)}, thread_, of_quad}));
+        body.push_back(stmt(Store{m.registers, i64(slot), Variable{name, type_of(m)}}));
+      }
+    }
+    return body;
+  }
+  Expr total(const PassMember& fold) const override { return Load{fold.registers, i64(slot_), type_of(fold)}; }
+  Expr writes_rows() const override { return equal_i64(t_, 0); }
+
+  Body write_sum(std::size_t l) override {
+    const PassMember& m = members_[l];
+    const std::int64_t columns = m.nest.dims[m.part.column].extent, blocks = sum_blocks(m);
+    const PassMember* tile = m.divided ? &members_[*m.divided] : nullptr;
+    return each_row([&] {
+      Body line;
+      Ranges points = points_[l];
+      points.fix(m.part.row, row_value_);
+      std::optional<Expr> by;
+      if (tile) by = let(line, "by", total(members_[by_tensor_.at(tile->nest.reads[tile->late->divisor].tensor)]));
+      for (std::int64_t j = 0; j < blocks; ++j)
+        for (std::int64_t c = 0; c < 2; ++c) {
+          const Expr column = t_ * i64(2) + i64(j * instruction_.n + c), sum = Load{m.registers, i64(result(slot_, blocks, j, c)), type_};
+          points.fix(m.part.column, column);
+          Stmt put = stmt(Store{storage_.name(m.nest.target.tensor), points.known_part(m.nest.target.offset), OnlinePass::result(m, tile ? divided(*tile, tile == &m ? *m.part.by_row : *tile->nest.value, sum, *by) : sum)});
+          if ((j + 1) * instruction_.n > columns) put = stmt(If{less(column, i64(columns)), {std::move(put)}, {}});
+          line.push_back(std::move(put));
+        }
+      if (rows_ % height_) return Body{stmt(If{less(row_value_, i64(rows_)), std::move(line), {}})};
+      return line;
+    });
+  }
+
+  const MatrixInstruction& instruction_;
+  std::int64_t of_piece_, tall_;                       // elements of 16 bytes; results of a warp above one another
+  std::vector<Box> of_rows_boxes_, of_columns_;        // of products; of products and sums, in the order of members
+  std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
+  bool again_ = false;
+  std::string scale_;
+  Expr first_row_ = i64(0), g_ = i64(0), t_ = i64(0), r_ = i64(0), low_ = i64(0), high_ = i64(0);  // of this thread
+};
+
+}  // namespace
+
+std::int64_t parts_of_factor(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const OnlinePart& part) {
+  const poly::Read* read = read_of(*part.by_row);
+  const bool rounded = read && program.tensor(nest.reads[static_cast<std::size_t>(read->read)].tensor).dtype == instruction.operand && keeps_values(*part.by_row, instruction.operand);
+  return rounded ? 1 : 3;
+}
+
+std::string refuses_cores(const MatrixInstruction& instruction, const poly::Program& program, const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts) {
+  if (instruction.from_shared() || lang::bytes(instruction.operand) != 2) return std::string("a pass has instructions of one warp, for f16 or bf16");
+  if (compares_computed(program)) return std::string("something asks whether computed values are equal, and other passes add up in another order");
+  const auto operand = [&](const Nest& nest, const poly::Expr& factor) {
+    const poly::Read* read = read_of(factor);
+    return read && program.tensor(nest.reads[static_cast<std::size_t>(read->read)].tensor).dtype == instruction.operand && keeps_values(factor, instruction.operand);
+  };
+  bool any = false;
+  for (std::size_t l = 0; l < nests.size(); ++l) {
+    const OnlinePart& part = parts[l];
+    const std::string& name = program.tensor(nests[l].target.tensor).name;
+    if (part.role == OnlinePart::Fold) continue;
+    if (compute_type(nests[l].value->type()) != DType::F32) return fmt::format("`{}` is not computed as f32", name);
+    if (part.role == OnlinePart::Tile) continue;
+    any = true;
+    if (!operand(nests[l], *part.by_column) || (part.role == OnlinePart::Product && !operand(nests[l], *part.by_row))) return fmt::format("the factors of `{}` are no reads of {}", name, lang::name(instruction.operand));
+    if (part.role == OnlinePart::Sum && instruction.operand != DType::BF16 && parts_of_factor(instruction, program, nests[l], part) > 1) return fmt::format("a factor of `{}` is f32, which three {} do not hold", name, lang::name(instruction.operand));
+  }
+  return any ? std::string() : std::string("nothing is multiplied");
+}
+
+std::int64_t cores_bytes(const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth) {
+  constexpr std::int64_t bytes = 2, of_width = 16;
+  const auto width = [&](const Nest& nest, std::size_t d) { return (nest.dims[d].extent + of_width - 1) / of_width * of_width; };
+  std::int64_t all = 0;
+  for (std::size_t l = 0; l < nests.size(); ++l) {
+    if (parts[l].role == OnlinePart::Product) all += width(nests[l], parts[l].depth) * (rows + 2 * depth) * bytes;
+    if (parts[l].role == OnlinePart::Sum) all += width(nests[l], parts[l].column) * 2 * depth * bytes + depth * rows * 4;
+  }
+  return all;
+}
+
+Body spell_online_on_cores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads) { return OnCores(nests, leaves, storage, names, threads).spell(); }
+
+}  // namespace tilec::codegen

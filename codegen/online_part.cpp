@@ -1,0 +1,127 @@
+// What statements are to a pass, and how large its block is.
+#include "codegen/online.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/online_cores.h"
+#include "codegen/online_pass.h"
+#include "codegen/scalar.h"
+#include "poly/intern.h"
+
+namespace tilec::codegen {
+
+Nest online_nest(const poly::Statement& s, const Strides& strides) { return nest_of(s, strides, {s.indices.begin(), s.indices.end()}); }
+
+namespace {
+
+bool depends(const Nest& nest, const poly::Expr& e, std::size_t d) {
+  return std::ranges::any_of(poly::parts(e), [&](const poly::Expr& part) {
+    if (const auto* r = part.as<poly::Read>()) return nest.reads[static_cast<std::size_t>(r->read)].offset.coefficients[d] != 0;
+    if (const auto* x = part.as<poly::Index>()) return nest.form(x->value).coefficients[d] != 0;
+    return false;
+  });
+}
+bool has_index(const poly::Expr& e) {
+  return std::ranges::any_of(poly::parts(e), [](const poly::Expr& part) { return part.as<poly::Index>() != nullptr; });
+}
+
+
+bool in_rows(const Nest& nest, std::size_t d) {
+  return std::ranges::any_of(nest.rows, [&](const Row& row) { return row.form.coefficients[d] != 0; });
+}
+
+// A product of two factors, of which one does not depend on `column` and the other not on `row`.
+bool take_factors(const Nest& nest, OnlinePart& part) {
+  const auto* product = nest.value->as<poly::Apply>();
+  if (nest.aggregation != Aggregation::Sum || !product || product->op != Op::Mul || !lang::is_float(product->type) || in_rows(nest, part.depth == part.over ? part.column : part.depth)) return false;
+  poly::Expr x = product->operands[0], y = product->operands[1];
+  if (depends(nest, x, part.column)) std::swap(x, y);
+  if (depends(nest, x, part.column) || depends(nest, y, part.row) || !depends(nest, y, part.column) || has_index(y)) return false;
+  if (part.role == OnlinePart::Product && has_index(x)) return false;
+  part.by_row = x, part.by_column = y;
+  return true;
+}
+
+}  // namespace
+
+std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::string& row, const std::string& over) {
+  const auto i = nest.dim(row), j = nest.dim(over);
+  if (!i || !j || nest.dims[*i].reduction) return fmt::format("it has no row `{}` and no `{}`", row, over);
+  std::vector<std::size_t> sums;
+  for (std::size_t d = 0; d < nest.dims.size(); ++d) if (nest.dims[d].reduction) sums.push_back(d);
+  OnlinePart part{OnlinePart::Tile, *i, *j, *j, *j, {}, {}};
+  if (sums.empty()) {
+    if (nest.aggregation != Aggregation::Assign) return std::string("it folds over nothing");
+    return part;
+  }
+  if (sums.size() > 1) return std::string("it folds over several indices");
+  if (sums.front() != *j) {
+    part.role = OnlinePart::Product, part.depth = sums.front();
+    if (!take_factors(nest, part)) return fmt::format("it is no sum of products of one factor of `{}` and one of `{}`", row, over);
+    return part;
+  }
+  part.role = OnlinePart::Sum;
+  for (std::size_t d = nest.dims.size(); d-- > 0;) {
+    if (nest.dims[d].reduction || d == *i) continue;
+    part.column = d;
+    if (take_factors(nest, part) && depends(nest, *part.by_row, *i)) return part;
+  }
+  part.role = OnlinePart::Fold, part.column = *j, part.by_row.reset(), part.by_column.reset();
+  if (nest.aggregation == Aggregation::Assign || nest.aggregation == Aggregation::Product || nest.value->type() == DType::Bool) return std::string("it is no maximum, minimum or sum of numbers");
+  return part;
+}
+
+std::optional<LateDivision> late_division(const poly::Expr& value) {
+  const auto* apply = value.as<poly::Apply>();
+  const auto zero = [](const poly::Expr& e) { const auto* n = e.as<poly::Number>(); return n && n->real == 0 && n->integer == 0; };
+  const auto mentions = [](const poly::Expr& e, int read, bool others) {
+    return std::ranges::any_of(poly::parts(e), [&](const poly::Expr& p) { const auto* r = p.as<poly::Read>(); return (r && (r->read == read) != others) || (others && p.as<poly::Index>()); });
+  };
+  if (!apply) return std::nullopt;
+  if (apply->op == Op::Div) {
+    const auto* by = apply->operands[1].as<poly::Read>();
+    if (!by || mentions(apply->operands[0], by->read, false)) return std::nullopt;
+    return LateDivision{apply->operands[0], static_cast<std::size_t>(by->read)};
+  }
+  if (apply->op != Op::Select || (!zero(apply->operands[1]) && !zero(apply->operands[2]))) return std::nullopt;
+  auto found = late_division(apply->operands[zero(apply->operands[1]) ? 2 : 1]);
+  if (!found || mentions(apply->operands[0], static_cast<int>(found->divisor), true)) return std::nullopt;
+  return found;
+}
+
+bool compares_computed(const poly::Program& program) {
+  const auto computed = [](const poly::Expr& side) { return std::ranges::any_of(poly::parts(side), [](const poly::Expr& p) { return p.as<poly::Read>() != nullptr; }); };
+  return std::ranges::any_of(program.nodes, [&](const poly::Node& node) {
+    const auto* s = std::get_if<poly::Statement>(&node);
+    return s && std::ranges::any_of(poly::parts(s->value), [&](const poly::Expr& e) {
+      const auto* apply = e.as<poly::Apply>();
+      return apply && (apply->op == lang::Op::Eq || apply->op == lang::Op::Ne) && computed(apply->operands[0]) && computed(apply->operands[1]);
+    });
+  });
+}
+
+std::int64_t online_rows(const Compute& leaf, std::int64_t threads) {
+  const MatrixInstruction* i = matrix_instruction(leaf.as<forms::Online>()->instruction);
+  return threads / leaf.lanes * leaf.rows * (i && leaf.lanes == i->threads() ? i->m : 1);
+}
+
+std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, std::int64_t threads) {
+  const std::int64_t rows = online_rows(leaves.front(), threads), depth = leaves.front().as<forms::Online>()->depth;
+  std::int64_t elements = 2 * rows, products = 0, sums = 0;
+  std::vector<OnlinePart> parts;
+  for (std::size_t l = 0; l < leaves.size(); ++l) parts.push_back(std::get<OnlinePart>(online_part(nests[l], leaves[l].m(), leaves.front().n)));
+  if (!leaves.front().as<forms::Online>()->instruction.empty()) return cores_bytes(nests, parts, rows, depth);
+  for (std::size_t l = 0; l < leaves.size(); ++l) {
+    const OnlinePart& part = parts[l];
+    if (part.role == OnlinePart::Product) elements += nests[l].dims[part.depth].extent * (rows + depth), ++products;
+    if (part.role == OnlinePart::Sum) elements += depth * leaves[l].lanes * leaves[l].vectors, ++sums;
+    if (part.role == OnlinePart::Fold) elements += threads;
+  }
+  std::int64_t bytes = 0;
+  for (const Nest& nest : nests) bytes = std::max<std::int64_t>(bytes, lang::bytes(compute_type(nest.value->type())));
+  return (elements + std::max(products, sums) * depth * rows) * bytes;
+}
+
+}  // namespace tilec::codegen
