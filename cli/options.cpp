@@ -15,6 +15,7 @@
 #include "lang/lexis.h"
 #include "lang/nearest.h"
 #include "runtime/emit.h"
+#include "runtime/target_hint.h"
 
 namespace tilec::cli {
 
@@ -48,7 +49,7 @@ Examples:
 Commands: check  run  bench  compare  tune  build  grad  test  explain  report  fmt  targets  stages  cache  lsp  completion   `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
 Stages:   {}
-Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  cuda:math=tf32  reference
+Targets:  {}
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
@@ -56,7 +57,7 @@ constexpr const char* commands[] = {"build", "check", "run", "bench", "compare",
 
 }  // namespace
 
-std::string overview() { return fmt::format(fmt::runtime(overview_text), runtime::stage_names(110, "          ")); }
+std::string overview() { return fmt::format(fmt::runtime(overview_text), runtime::stage_names(110, "          "), fmt::join(runtime::target_names(), "  ")); }
 
 namespace {
 

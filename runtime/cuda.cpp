@@ -17,6 +17,7 @@
 #include <mutex>
 #include <utility>
 
+#include "codegen/target_words.h"
 #include "runtime/fork.h"
 #include "runtime/library.h"
 #include "runtime/nvrtc.h"
@@ -133,18 +134,15 @@ void check(Result result, const char* function, const std::string& device) {
   if (result != 0) throw call_failed(result, function, device);
 }
 
-// The first GPU. What the driver said last time is asked again: it may have been starting, or busy.
-std::optional<DeviceNumber> first_gpu(std::string& why) {
-  why = is_parents() ? std::string(used_by_parent) : api().missing;
+// The GPU at a place, from 0. What the driver said last time is asked again: it may have been starting, or busy.
+std::optional<DeviceNumber> gpu_at(std::size_t position, std::string& why) {
+  const std::size_t count = cuda_gpu_count(why);
+  if (count == 0) return std::nullopt;
+  DeviceNumber number = 0;
+  if (position >= count) why = fmt::format("{} NVIDIA GPU{} here, and they count from 0", count, count == 1 ? " is" : "s are");
+  else if (const Result got = api().cuDeviceGet(&number, static_cast<int>(position)); got != 0) why = fmt::format("the NVIDIA driver does not give GPU {}: {}", position, result_text(got));
   if (!why.empty()) return std::nullopt;
-  int count = 0;
-  DeviceNumber first = 0;
-  if (const Result result = api().cuInit(0); result != 0) why = "the NVIDIA driver does not start: " + result_text(result);
-  else if (const Result counted = api().cuDeviceGetCount(&count); counted != 0) why = "the NVIDIA driver counts no GPUs: " + result_text(counted);
-  else if (count == 0) why = "the NVIDIA driver finds no GPU";
-  else if (const Result got = api().cuDeviceGet(&first, 0); got != 0) why = "the NVIDIA driver does not give the first GPU: " + result_text(got);
-  if (!why.empty()) return std::nullopt;
-  return first;
+  return number;
 }
 
 // sm_90a: Hopper's own instructions are in the set with the letter, and it runs that.
@@ -153,14 +151,14 @@ std::string architecture_of(int major, int minor) { return fmt::format("sm_{}{}{
 // What the driver says of a GPU; nothing of it is in use yet.
 struct Facts { std::string name, architecture; int major = 0, minor = 0, multiprocessors = 0, shared_bytes = 0; };
 
-Facts facts_of(DeviceNumber number) {
+Facts facts_of(DeviceNumber number, std::size_t position) {
   Facts f;
   char name[256] = {};
   check(api().cuDeviceGetName(name, sizeof name - 1, number), "cuDeviceGetName", "the GPU");
   const std::pair<int*, int> attributes[] = {{&f.major, compute_capability_major}, {&f.minor, compute_capability_minor}, {&f.multiprocessors, multiprocessor_count}, {&f.shared_bytes, max_shared_optin}};
   for (const auto& [value, attribute] : attributes) check(api().cuDeviceGetAttribute(value, attribute, number), "cuDeviceGetAttribute", name);
   f.architecture = architecture_of(f.major, f.minor);
-  f.name = fmt::format("{} ({})", name, f.architecture);
+  f.name = fmt::format("{} ({}){}", name, f.architecture, position == 0 ? "" : fmt::format(", cuda:{}", position));
   return f;
 }
 
@@ -447,11 +445,21 @@ void Cuda::wait() {
 
 }  // namespace
 
-std::optional<CudaGpu> cuda_gpu(std::string& why) {
+std::size_t cuda_gpu_count(std::string& why) {
+  why = is_parents() ? std::string(used_by_parent) : api().missing;
+  if (!why.empty()) return 0;
+  int count = 0;
+  if (const Result result = api().cuInit(0); result != 0) why = "the NVIDIA driver does not start: " + result_text(result);
+  else if (const Result counted = api().cuDeviceGetCount(&count); counted != 0) why = "the NVIDIA driver counts no GPUs: " + result_text(counted);
+  else if (count == 0) why = "the NVIDIA driver finds no GPU";
+  return why.empty() ? static_cast<std::size_t>(count) : 0;
+}
+
+std::optional<CudaGpu> cuda_gpu(std::size_t position, std::string& why) {
   try {
-    const std::optional<DeviceNumber> number = first_gpu(why);
+    const std::optional<DeviceNumber> number = gpu_at(position, why);
     if (!number) return std::nullopt;
-    const Facts f = facts_of(*number);
+    const Facts f = facts_of(*number, position);
     return CudaGpu{f.name, f.architecture, f.multiprocessors, f.shared_bytes};
   } catch (const RuntimeError& e) {
     why = e.diagnostic.message;
@@ -461,16 +469,15 @@ std::optional<CudaGpu> cuda_gpu(std::string& why) {
 
 std::shared_ptr<Device> open_cuda(std::string_view target) {
   if (is_parents()) throw device_of_parent(target);
+  const std::optional<codegen::TargetWords> words = codegen::target_words(target);
+  if (!words || words->kind != "cuda" || (!words->arch.empty() && words->arch.size() < 5)) throw argument_error(messages::unknown_target, target).hint("write `cuda`, `cuda:1`, `cuda:sm_80` or `cuda:sm_90a`");
+  const std::size_t position = words->device.value_or(0);
   std::string why;
-  const std::optional<DeviceNumber> number = first_gpu(why);
-  if (!number) throw machine_error(messages::no_device, target, why).hint("`--emit=cubin` and `--emit=cuda` need no GPU");
-  Facts facts = facts_of(*number);
-  std::string architecture = facts.architecture;
-  if (target.starts_with("cuda:")) {
-    architecture = target.substr(5);
-    if (!architecture.starts_with("sm_") || architecture.size() < 5) throw argument_error(messages::unknown_target, target).hint("write `cuda:sm_80` or `cuda:sm_90a`");
-    if (!runs_on(architecture, facts)) throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name)).hint("use `--target cuda`");
-  }
+  const std::optional<DeviceNumber> number = gpu_at(position, why);
+  if (!number) throw machine_error(messages::no_device, target, why).hint(cuda_gpu_count(why) > 0 ? "`tilec targets` lists them" : "`--emit=cubin` and `--emit=cuda` need no GPU");
+  Facts facts = facts_of(*number, position);
+  if (!words->arch.empty() && !runs_on(words->arch, facts))
+    throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name)).hint(fmt::format("use `--target {}`", words->device ? fmt::format("cuda:{}", position) : "cuda"));
   return std::make_shared<Cuda>(std::make_shared<Gpu>(*number, std::move(facts)));
 }
 

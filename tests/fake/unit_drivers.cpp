@@ -125,10 +125,10 @@ TEST_CASE("what cuInit says is told, and asked again by the next call") {
   CHECK(fault.message.find("told to fail (802)") != std::string::npos);
   std::string why;
   cuda().fail("cuInit", 0, 100);
-  CHECK(!runtime::cuda_gpu(why));
+  CHECK(!runtime::cuda_gpu(0, why));
   CHECK(why.find("(100)") != std::string::npos);
-  REQUIRE(runtime::cuda_gpu(why));
-  CHECK(runtime::cuda_gpu(why)->name == "Fake GPU (sm_90a)");
+  REQUIRE(runtime::cuda_gpu(0, why));
+  CHECK(runtime::cuda_gpu(0, why)->name == "Fake GPU (sm_90a)");
   CHECK(why.empty());
   CHECK(fault_of([] { runtime::open_cuda("cuda"); }).code.empty());
   check_nothing_lives();

@@ -53,7 +53,7 @@ struct simulated_kernel { const char* name; void (*entry)(void**); int parameter
 #define SIMULATED_SHOWN extern "C" __attribute__((visibility("default")))
 extern char __start_simulated_block[] __attribute__((weak, visibility("hidden"))), __stop_simulated_block[] __attribute__((weak, visibility("hidden")));
 SIMULATED_SHOWN void simulated_shared(char** low, char** high) { *low = __start_simulated_block, *high = __stop_simulated_block; }
-)" + std::string(text.find("extern __shared__") == std::string::npos ? "" : "alignas(1024) unsigned char tc_pool[163 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
+)" + std::string(text.find("extern __shared__") == std::string::npos ? "" : "alignas(1024) unsigned char tc_pool[227 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
          "extern const simulated_kernel simulated_kernels[] __attribute__((visibility(\"default\"))) = {\n" + table + "  {nullptr, nullptr, 0, 0}\n};\n";
 }
 
@@ -77,7 +77,7 @@ int compile(Program& p, const std::string& architecture) {
   std::ofstream(base + ".cpp") << text << trailer(p.source);
   const std::string command = std::string(TILEC_COMPILER " -std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off -fno-builtin -fno-exceptions -fno-rtti -fno-stack-protector "
                                           "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fsanitize=bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow ") +
-                              "-D__CUDA_ARCH__=" + architecture.substr(3, 2) + "0 -include '" TILEC_DEVICE "' " + base + ".cpp -nodefaultlibs '" + here() + "/libcuda.so.1' -lm -lc -lgcc -o " + base + ".so 2>" + base + ".log";
+                              "-D__CUDA_ARCH__=" + std::to_string(std::atoi(architecture.c_str() + 3)) + "0 -include '" TILEC_DEVICE "' " + base + ".cpp -nodefaultlibs '" + here() + "/libcuda.so.1' -lm -lc -lgcc -o " + base + ".so 2>" + base + ".log";
   const bool made = std::system(command.c_str()) == 0;
   const std::string library = made ? content(base + ".so") : "";
   if (made) p.cubin = "simulated " + architecture + " " + std::to_string(p.source.size()) + " " + std::to_string(library.size()) + "\n" + p.source + library;

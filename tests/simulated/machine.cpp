@@ -54,8 +54,10 @@ struct Region {
   Cell* cells;
   std::string name;
   bool shared;
+  const void* owner = nullptr;
 };
 
+constexpr std::size_t pool_bytes = 227 << 10;          // of compiler.cpp's tc_pool
 constexpr std::size_t page = 4096, arena_bytes = std::size_t{1} << 38;
 char* arena = nullptr;
 std::size_t arena_used = 0;
@@ -206,7 +208,7 @@ template <class Where> void access(const void* pointer, std::size_t bytes, bool 
   Region* region = region_of(p, bytes);
   const char* verb = write ? "write" : "read";
   if (!region) {                                       // its stack, its tables; or what it may not touch
-    const bool pool = now->module->dynamic && p >= now->module->dynamic && p < now->module->dynamic + most_shared;
+    const bool pool = now->module->dynamic && p >= now->module->dynamic && p < now->module->dynamic + pool_bytes;
     if (pool || (p >= arena && p < arena + arena_bytes)) fault(text("a ", verb, " of ", bytes, " bytes outside of ", pool ? "the shared memory of the launch" : "every argument"), where);
     return;
   }
@@ -230,10 +232,17 @@ const std::uint64_t* of_lane(unsigned lane) { return given[running / 32 * 32 + l
 
 // ---- modules
 
-Module::Module(const char* cubin) {
+// Code for sm_80 runs on what is 8.0 and later of 8; with a letter, on that one.
+static bool runs_on(const std::string& architecture, const Gpu& gpu) {
+  if (architecture == gpu.architecture) return true;
+  const int number = std::atoi(architecture.c_str() + std::min<std::size_t>(3, architecture.size()));
+  return architecture.back() >= '0' && architecture.back() <= '9' && number / 10 == gpu.major && number % 10 <= gpu.minor;
+}
+
+Module::Module(const char* cubin, const Gpu& on) {
   char architecture[32] = {};
   std::size_t source = 0, bytes = 0;
-  if (std::sscanf(cubin, "simulated %31s %zu %zu", architecture, &source, &bytes) != 3 || std::strncmp(architecture, "sm_80", 5) != 0) throw text("no code for sm_80");
+  if (std::sscanf(cubin, "simulated %31s %zu %zu", architecture, &source, &bytes) != 3 || !runs_on(architecture, on)) throw text("no code for ", on.architecture);
   const char* begins = std::strchr(cubin, '\n') + 1;
   std::istringstream in(std::string(begins, source));
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -276,14 +285,15 @@ std::string Module::place(const void* code) const {
   return place(colon ? std::atoi(colon + 1) : 0);
 }
 
-Address allocate(std::size_t bytes) {
+Address allocate(std::size_t bytes, const void* owner) {
   const std::size_t mapped = (bytes + page - 1) / page * page;
   if (!arena) arena = static_cast<char*>(mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (bytes > std::size_t{4} << 30 || arena_used + mapped + page > arena_bytes || mprotect(arena + arena_used, mapped, PROT_READ | PROT_WRITE) != 0) return 0;
   char* base = arena + arena_used;
   arena_used += mapped + page;
   std::memset(base, 0xff, mapped);
-  allocations[reinterpret_cast<Address>(base)] = std::make_unique<Region>(base, bytes, "", false);
+  auto& region = allocations[reinterpret_cast<Address>(base)] = std::make_unique<Region>(base, bytes, "", false);
+  region->owner = owner;
   return reinterpret_cast<Address>(base);
 }
 
@@ -295,9 +305,9 @@ bool release(Address base) {
   return true;
 }
 
-bool inside(Address address, std::size_t bytes) {
+bool inside(Address address, std::size_t bytes, const void* owner) {
   const Region* r = allocation_of(address);
-  return r && address + bytes <= reinterpret_cast<Address>(r->base) + r->bytes;
+  return r && r->owner == owner && address + bytes <= reinterpret_cast<Address>(r->base) + r->bytes;
 }
 
 void written(Address address, std::size_t bytes) {
@@ -321,6 +331,7 @@ std::string run(const Launch& launch) {
     arguments.push_back(const_cast<std::uint64_t*>(&launch.arguments[k]));
     Region* r = allocation_of(launch.arguments[k]);
     if (!r || std::ranges::count(regions, r) > 0) continue;
+    if (r->owner != launch.owner) return now = nullptr, text("argument ", k, " of kernel ", launch.kernel->name, " lies in the memory of another GPU");
     r->name = text("argument ", k);
     regions.push_back(r);
   }
