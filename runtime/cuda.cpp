@@ -151,14 +151,14 @@ std::string architecture_of(int major, int minor) { return fmt::format("sm_{}{}{
 // What the driver says of a GPU; nothing of it is in use yet.
 struct Facts { std::string name, architecture; int major = 0, minor = 0, multiprocessors = 0, shared_bytes = 0; };
 
-Facts facts_of(DeviceNumber number, std::size_t position) {
+Facts facts_of(DeviceNumber number) {
   Facts f;
   char name[256] = {};
   check(api().cuDeviceGetName(name, sizeof name - 1, number), "cuDeviceGetName", "the GPU");
   const std::pair<int*, int> attributes[] = {{&f.major, compute_capability_major}, {&f.minor, compute_capability_minor}, {&f.multiprocessors, multiprocessor_count}, {&f.shared_bytes, max_shared_optin}};
   for (const auto& [value, attribute] : attributes) check(api().cuDeviceGetAttribute(value, attribute, number), "cuDeviceGetAttribute", name);
   f.architecture = architecture_of(f.major, f.minor);
-  f.name = fmt::format("{} ({}){}", name, f.architecture, position == 0 ? "" : fmt::format(", cuda:{}", position));
+  f.name = fmt::format("{} ({})", name, f.architecture);
   return f;
 }
 
@@ -459,7 +459,7 @@ std::optional<CudaGpu> cuda_gpu(std::size_t position, std::string& why) {
   try {
     const std::optional<DeviceNumber> number = gpu_at(position, why);
     if (!number) return std::nullopt;
-    const Facts f = facts_of(*number, position);
+    const Facts f = facts_of(*number);
     return CudaGpu{f.name, f.architecture, f.multiprocessors, f.shared_bytes};
   } catch (const RuntimeError& e) {
     why = e.diagnostic.message;
@@ -475,9 +475,10 @@ std::shared_ptr<Device> open_cuda(std::string_view target) {
   std::string why;
   const std::optional<DeviceNumber> number = gpu_at(position, why);
   if (!number) throw machine_error(messages::no_device, target, why).hint(cuda_gpu_count(why) > 0 ? "`tilec targets` lists them" : "`--emit=cubin` and `--emit=cuda` need no GPU");
-  Facts facts = facts_of(*number, position);
+  Facts facts = facts_of(*number);
   if (!words->arch.empty() && !runs_on(words->arch, facts))
     throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name)).hint(fmt::format("use `--target {}`", words->device ? fmt::format("cuda:{}", position) : "cuda"));
+  if (position > 0) facts.name += fmt::format(", cuda:{}", position);
   return std::make_shared<Cuda>(std::make_shared<Gpu>(*number, std::move(facts)));
 }
 

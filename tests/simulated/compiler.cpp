@@ -21,7 +21,7 @@ struct Program { std::string source, cubin, log; };
 
 // asm("a.b %0;" : "=r"(x) : "r"(y));  ⇒  ptx_a_b(__LINE__, x, y);
 std::string without_asm(const std::string& text) {
-  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"), operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
+  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"(?:\{[^"]*; )?([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"), operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
   std::string result;
   auto at = text.begin();
   for (std::sregex_iterator m(text.begin(), text.end(), whole), end; m != end; ++m) {

@@ -1,15 +1,10 @@
 // Runs a grid: blocks one after another, the threads of a block as fibers that change at barriers and where a warp acts as one. Every access
 // of the text to memory comes by here first and is held against what is allocated, what was written, and what other threads did since
 // the last barrier or other blocks since the launch: a race is found whatever the order of running. The first fault ends the launch.
-//
-// Tensor cores are written from the PTX ISA ("cp.async", "ldmatrix", "mma"; fragments as docs/decisions/tensor_cores.md states them). What a
-// cp.async copies is there when its thread has waited for its group, not before.
-#include "machine.h"
+#include "block.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,45 +12,25 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <utility>
-
-#define SHOWN extern "C" __attribute__((visibility("default")))
 
 struct Three { unsigned x, y, z; };
 SHOWN Three threadIdx, blockIdx;
 Three threadIdx, blockIdx;
 
 namespace simulated {
+
+std::array<Fiber, most_threads> fibers;
+unsigned running = 0;
+std::uint32_t epoch = by_host + 1, block_start = 0;
+bool at_once = false;
+
 namespace {
 
-template <class... T> std::string text(const T&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
-}
-
 // ---- memory: one range of addresses, none given twice, a page that cannot be touched behind each allocation
-
-// Who touched a byte last. Epochs count barriers and never go back, so those of a launch are an interval, and so are those of a block.
-struct Cell { std::uint32_t write, read; std::uint16_t writer, reader; };
-constexpr std::uint32_t never = 0, by_host = 1;
-constexpr std::uint16_t several_threads = 0x8000, several_blocks = 0x4000, thread_bits = 0x3fff;
-
-struct Region {
-  Region(char* at, std::size_t size, std::string called, bool of_block) : base(at), bytes(size), cells(static_cast<Cell*>(std::calloc(size + 1, sizeof(Cell)))), name(std::move(called)), shared(of_block) {}
-  ~Region() { std::free(cells); }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-  char* base;
-  std::size_t bytes;
-  Cell* cells;
-  std::string name;
-  bool shared;
-  const void* owner = nullptr;
-};
 
 constexpr std::size_t pool_bytes = 227 << 10;          // of compiler.cpp's tc_pool
 constexpr std::size_t page = 4096, arena_bytes = std::size_t{1} << 38;
@@ -72,22 +47,7 @@ Region* allocation_of(Address a) {
 
 // ---- threads
 
-enum class State { Ready, Barrier, Warp, Done };
-struct Copy { char* to; const char* from; int bytes, there; };
-struct Fiber {
-  ucontext_t first;
-  jmp_buf next;
-  bool begun = false;
-  char* stack = nullptr;
-  State state = State::Done;
-  int line = 0;                                        // where it waits
-  unsigned mask = 0;
-  std::array<std::uint64_t, 4> words{};                // that it gives to its warp
-  std::vector<Copy> open;
-  std::deque<std::vector<Copy>> groups;
-};
 constexpr std::size_t stack_bytes = 1 << 18;
-std::array<Fiber, most_threads> fibers;
 std::array<std::array<std::uint64_t, 4>, most_threads> given;  // of all, when a warp acts
 jmp_buf scheduler;
 
@@ -95,8 +55,7 @@ const Launch* now = nullptr;
 std::vector<void*> arguments;
 std::vector<Region*> regions;                          // that the launch may touch
 std::string wrong;
-unsigned running = 0;
-std::uint32_t epoch = by_host + 1, launch_start = 0, block_start = 0;
+std::uint32_t launch_start = 0;
 
 void leave(State state, int line) {
   Fiber& f = fibers[running];
@@ -116,12 +75,14 @@ template <class Where> void fault(const std::string& words, Where where) {
 void begin() {
   for (;;) {
     now->kernel->entry(arguments.data());
+    const Fiber& f = fibers[running];
+    if (!f.started.empty() || !f.products.empty()) fault("the kernel ends before wgmma that nobody has waited for", (f.started.empty() ? f.products.front() : f.started).front().line);
     leave(State::Done, 0);
   }
 }
 
 void prepare(Fiber& f) {
-  f.state = State::Ready, f.open.clear(), f.groups.clear();
+  f.state = State::Ready, f.open.clear(), f.groups.clear(), f.started.clear(), f.products.clear(), f.fenced = false, f.unfenced = nothing;
   if (f.begun) return;
   if (!f.stack) f.stack = static_cast<char*>(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   getcontext(&f.first);
@@ -155,7 +116,7 @@ bool warps_act() {
 }
 
 void run_block(bool backward) {
-  block_start = ++epoch;
+  block_start = ++epoch, at_once = backward;
   for (unsigned t = 0; t < now->threads; ++t) prepare(fibers[t]);
   for (;;) {
     for (unsigned k = 0; k < now->threads && wrong.empty(); ++k) {
@@ -182,9 +143,10 @@ void run_block(bool backward) {
 
 // ---- accesses
 
+}  // namespace
+
 // A race: another thread of the block since the last barrier, or another block since the launch.
-const char* raced(Cell& c, bool write, bool shared) {
-  const auto self = static_cast<std::uint16_t>(running);
+const char* raced(Cell& c, bool write, bool shared, std::uint16_t self) {
   const std::uint32_t since = shared ? block_start : launch_start;
   const char* words = nullptr;
   const bool blocks_read = c.read >= since && (c.read < block_start || (c.reader & several_blocks)), threads_read = c.read == epoch && ((c.reader & several_threads) || (c.reader & thread_bits) != self);
@@ -202,6 +164,16 @@ Region* region_of(const char* p, std::size_t bytes) {
   return nullptr;
 }
 
+std::vector<Region*> shared_regions() {
+  std::vector<Region*> found;
+  std::ranges::copy_if(regions, std::back_inserter(found), &Region::shared);
+  return found;
+}
+
+void fault_at(const std::string& words, int line) { fault(words, line); }
+
+namespace {
+
 template <class Where> void access(const void* pointer, std::size_t bytes, bool write, Where where) {
   if (!now) return;
   const auto* p = static_cast<const char*>(pointer);
@@ -212,14 +184,19 @@ template <class Where> void access(const void* pointer, std::size_t bytes, bool 
     if (pool || (p >= arena && p < arena + arena_bytes)) fault(text("a ", verb, " of ", bytes, " bytes outside of ", pool ? "the shared memory of the launch" : "every argument"), where);
     return;
   }
+  if (write && region->shared) fibers[running].unfenced = std::min(fibers[running].unfenced, epoch);
   const auto offset = static_cast<std::size_t>(p - region->base);
   if (reinterpret_cast<Address>(p) % bytes) fault(text("a ", verb, " of ", bytes, " bytes that is not aligned, at byte ", offset, " of ", region->name), where);
   for (std::size_t k = offset; k < offset + bytes; ++k) {
     Cell& c = region->cells[k];
     if (!write && c.write < (region->shared ? block_start : by_host)) fault(text("a read of what nobody has written, at byte ", k, " of ", region->name), where);
-    if (const char* words = raced(c, write, region->shared)) fault(text("a race, ", words, ", at byte ", k, " of ", region->name), where);
+    if (const char* words = raced(c, write, region->shared, static_cast<std::uint16_t>(running))) fault(text("a race, ", words, ", at byte ", k, " of ", region->name), where);
   }
 }
+
+}  // namespace
+
+void access_at(const void* pointer, std::size_t bytes, bool write, int line) { access(pointer, bytes, write, line); }
 
 void in_warp(int line, unsigned mask, std::array<std::uint64_t, 4> words) {
   fibers[running].mask = mask, fibers[running].words = words;
@@ -227,8 +204,6 @@ void in_warp(int line, unsigned mask, std::array<std::uint64_t, 4> words) {
 }
 
 const std::uint64_t* of_lane(unsigned lane) { return given[running / 32 * 32 + lane].data(); }
-
-}  // namespace
 
 // ---- modules
 
@@ -373,79 +348,6 @@ SHOWN unsigned long long simulated_shuffle(int line, unsigned mask, unsigned lon
 SHOWN void* simulated_aligned(int line, const void* pointer, unsigned long bytes) {
   if (reinterpret_cast<Address>(pointer) % bytes) fault(text("a pointer that is not aligned to ", bytes, " bytes"), line);
   return const_cast<void*>(pointer);
-}
-
-SHOWN void simulated_copy(int line, const void* to, const void* from, int bytes, int there) {
-  const auto n = static_cast<std::size_t>(bytes);
-  Region* region = region_of(static_cast<const char*>(to), n);
-  if (!region || !region->shared) return fault("cp.async to what is no shared memory of the launch", line);
-  if ((there != 0 && there != bytes) || reinterpret_cast<Address>(from) % n) fault("cp.async of a part, or from an address that is not aligned", line);
-  access(to, n, true, line);
-  if (there) access(from, n, false, line);
-  for (std::size_t k = 0; k < n; ++k) region->cells[static_cast<const char*>(to) - region->base + static_cast<std::ptrdiff_t>(k)].write = never;  // until it has come
-  std::memset(const_cast<void*>(to), 0xff, n);
-  fibers[running].open.push_back({static_cast<char*>(const_cast<void*>(to)), static_cast<const char*>(from), bytes, there});
-}
-
-SHOWN void simulated_commit() { fibers[running].groups.push_back(std::exchange(fibers[running].open, {})); }
-
-SHOWN void simulated_wait(int line, int newest) {
-  std::deque<std::vector<Copy>>& groups = fibers[running].groups;
-  for (; groups.size() > static_cast<std::size_t>(newest); groups.pop_front())
-    for (const Copy& c : groups.front()) {
-      access(c.to, static_cast<std::size_t>(c.bytes), true, line);
-      std::memset(c.to, 0, static_cast<std::size_t>(c.bytes));
-      if (c.there) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.there));
-    }
-}
-
-// The address of row r of matrix q is what thread 8 q + r has. Thread 4 r + c gets bytes 4 c .. 4 c + 3 of row r of each matrix; transposed, the
-// 16 bits in column r of rows 2 c and 2 c + 1.
-SHOWN void simulated_fragments(int line, int transposed, unsigned* const* to, const void* row) {
-  if (!region_of(static_cast<const char*>(row), 16)) fault("ldmatrix of what is no memory of the launch", line);
-  access(row, 16, false, line);
-  in_warp(line, ~0u, {reinterpret_cast<std::uint64_t>(row)});
-  const unsigned r = running % 32 / 4, c = running % 4;
-  for (unsigned q = 0; q < 4; ++q) {
-    const auto at = [&](unsigned x) { return reinterpret_cast<const char*>(*of_lane(8 * q + x)); };
-    if (!transposed) std::memcpy(to[q], at(r) + 4 * c, 4);
-    else for (unsigned x = 0; x < 2; ++x) std::memcpy(reinterpret_cast<char*>(to[q]) + 2 * x, at(2 * c + x) + 2 * r, 2);
-  }
-}
-
-namespace {
-
-// With g = lane / 4, t = lane % 4 and w operands in a register: register r of A has row g + 8 (r % 2), columns w t .. of the half r / 2 of k;
-// register r of B rows w t .. of the half r of k, column g; register r of C row g + 8 (r / 2), column 2 t + r % 2.
-template <class T, class C, class Value> void multiply(void* const* c, Value value) {
-  constexpr unsigned w = 4 / sizeof(T), half_k = 4 * w;
-  const unsigned g = running % 32 / 4, t = running % 4;
-  const auto element = [&](unsigned lane, unsigned word, unsigned in_word, unsigned at) {
-    const auto bits = static_cast<unsigned>(of_lane(lane)[word] >> (32 * in_word));
-    T x;
-    std::memcpy(&x, reinterpret_cast<const char*>(&bits) + at * sizeof(T), sizeof(T));
-    return value(x);
-  };
-  for (unsigned r = 0; r < 4; ++r)
-    for (unsigned k = 0; k < 2 * half_k; ++k) {
-      const unsigned half = k / half_k, thread = k % half_k / w, at = k % w;
-      *static_cast<C*>(c[r]) += element(4 * g + thread, half, r / 2, at) * element(4 * (2 * t + r % 2) + thread, 2, half, at);
-    }
-}
-
-float of_f16(unsigned short x) { _Float16 h; std::memcpy(&h, &x, 2); return static_cast<float>(h); }
-float of_bf16(unsigned short x) { const unsigned u = static_cast<unsigned>(x) << 16; float f; std::memcpy(&f, &u, 4); return f; }
-template <class T> int of_byte(T x) { return x; }
-
-}  // namespace
-
-SHOWN void simulated_multiply(int line, int type, void* const* c, const unsigned* a, const unsigned* b) {
-  const auto pair = [](unsigned low, unsigned high) { return static_cast<std::uint64_t>(high) << 32 | low; };
-  in_warp(line, ~0u, {pair(a[0], a[1]), pair(a[2], a[3]), pair(b[0], b[1])});
-  if (type == 0) multiply<unsigned short, float>(c, of_f16);
-  else if (type == 1) multiply<unsigned short, float>(c, of_bf16);
-  else if (type == 2) multiply<signed char, int>(c, of_byte<signed char>);
-  else multiply<unsigned char, int>(c, of_byte<unsigned char>);
 }
 
 #define ACCESS(size)                                                                  \
