@@ -83,7 +83,7 @@ extern bool at_once;                                   // wgmma of this block is
 void fault_at(const std::string& words, int line);     // does not return: the thread is over
 Region* region_of(const char* p, std::size_t bytes);   // that the launch may touch; null: none
 std::vector<Region*> shared_regions();
-void access_at(const void* pointer, std::size_t bytes, bool write, int line);
+void access_at(const void* pointer, std::size_t bytes, bool write, int line, bool reported = true);
 const char* raced(Cell& cell, bool write, bool shared, std::uint16_t self);  // null: it is no race
 
 // All threads of a warp come here, in one line; each gives some words, and sees those of all.

@@ -2,6 +2,7 @@
 // of the text to memory comes by here first and is held against what is allocated, what was written, and what other threads did since
 // the last barrier or other blocks since the launch: a race is found whatever the order of running. The first fault ends the launch.
 #include "block.h"
+#include "report.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -138,6 +139,7 @@ void run_block(bool backward) {
       fibers[t].state = State::Ready;
     }
     ++epoch;
+    if (reports()) end_of_phase();
   }
 }
 
@@ -174,7 +176,13 @@ void fault_at(const std::string& words, int line) { fault(words, line); }
 
 namespace {
 
-template <class Where> void access(const void* pointer, std::size_t bytes, bool write, Where where) {
+std::uint64_t site_of(int line) { return static_cast<std::uint64_t>(line); }
+std::uint64_t site_of(const void* code) { return reinterpret_cast<std::uintptr_t>(code); }
+
+// Of what runs, blocks are left out: what they would have written is missing.
+bool partial = false;
+
+template <class Where> void access(const void* pointer, std::size_t bytes, bool write, Where where, bool reported = true) {
   if (!now) return;
   const auto* p = static_cast<const char*>(pointer);
   Region* region = region_of(p, bytes);
@@ -184,19 +192,20 @@ template <class Where> void access(const void* pointer, std::size_t bytes, bool 
     if (pool || (p >= arena && p < arena + arena_bytes)) fault(text("a ", verb, " of ", bytes, " bytes outside of ", pool ? "the shared memory of the launch" : "every argument"), where);
     return;
   }
+  if (reported && reports()) note(site_of(where), p, bytes, write, region->shared);
   if (write && region->shared) fibers[running].unfenced = std::min(fibers[running].unfenced, epoch);
   const auto offset = static_cast<std::size_t>(p - region->base);
   if (reinterpret_cast<Address>(p) % bytes) fault(text("a ", verb, " of ", bytes, " bytes that is not aligned, at byte ", offset, " of ", region->name), where);
   for (std::size_t k = offset; k < offset + bytes; ++k) {
     Cell& c = region->cells[k];
-    if (!write && c.write < (region->shared ? block_start : by_host)) fault(text("a read of what nobody has written, at byte ", k, " of ", region->name), where);
+    if (!write && c.write < (region->shared ? block_start : by_host) && (region->shared || !partial)) fault(text("a read of what nobody has written, at byte ", k, " of ", region->name), where);
     if (const char* words = raced(c, write, region->shared, static_cast<std::uint16_t>(running))) fault(text("a race, ", words, ", at byte ", k, " of ", region->name), where);
   }
 }
 
 }  // namespace
 
-void access_at(const void* pointer, std::size_t bytes, bool write, int line) { access(pointer, bytes, write, line); }
+void access_at(const void* pointer, std::size_t bytes, bool write, int line, bool reported) { access(pointer, bytes, write, line, reported); }
 
 void in_warp(int line, unsigned mask, std::array<std::uint64_t, 4> words) {
   fibers[running].mask = mask, fibers[running].words = words;
@@ -266,7 +275,7 @@ Address allocate(std::size_t bytes, const void* owner) {
   if (bytes > std::size_t{4} << 30 || arena_used + mapped + page > arena_bytes || mprotect(arena + arena_used, mapped, PROT_READ | PROT_WRITE) != 0) return 0;
   char* base = arena + arena_used;
   arena_used += mapped + page;
-  std::memset(base, 0xff, mapped);
+  if (most_blocks() == ~0ull) std::memset(base, 0xff, mapped);  // else much of what is allocated is never touched
   auto& region = allocations[reinterpret_cast<Address>(base)] = std::make_unique<Region>(base, bytes, "", false);
   region->owner = owner;
   return reinterpret_cast<Address>(base);
@@ -287,6 +296,7 @@ bool inside(Address address, std::size_t bytes, const void* owner) {
 
 void written(Address address, std::size_t bytes) {
   const Region* r = allocation_of(address);
+  if (most_blocks() != ~0ull) return;
   Cell* first = r->cells + (address - reinterpret_cast<Address>(r->base));
   std::fill(first, first + bytes, Cell{by_host, never, 0, 0});
 }
@@ -294,7 +304,7 @@ void written(Address address, std::size_t bytes) {
 bool initialised(Address address, std::size_t bytes) {
   const Region* r = allocation_of(address);
   const Cell* first = r->cells + (address - reinterpret_cast<Address>(r->base));
-  return std::all_of(first, first + bytes, [](const Cell& c) { return c.write != never; });
+  return most_blocks() != ~0ull || std::all_of(first, first + bytes, [](const Cell& c) { return c.write != never; });
 }
 
 std::string run(const Launch& launch) {
@@ -316,15 +326,19 @@ std::string run(const Launch& launch) {
   const std::uint64_t blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   static bool backward = false;                        // in one order, then in the other
   backward = !backward;
-  for (std::uint64_t k = 0; k < blocks && wrong.empty(); ++k) {
-    const std::uint64_t b = backward ? blocks - 1 - k : k;
+  const std::uint64_t sampled = std::min(blocks, most_blocks());
+  partial = partial || sampled < blocks;
+  for (std::uint64_t k = 0; k < sampled && wrong.empty(); ++k) {
+    const std::uint64_t chosen = sampled < blocks && sampled > 1 ? k * (blocks - 1) / (sampled - 1) : k, b = backward ? blocks - 1 - chosen : chosen;
     blockIdx = {static_cast<unsigned>(b % launch.grid[0]), static_cast<unsigned>(b / launch.grid[0] % launch.grid[1]), static_cast<unsigned>(b / launch.grid[0] / launch.grid[1])};
     if (fixed.bytes) std::memset(fixed.base, 0xff, fixed.bytes);
     if (dynamic.bytes) std::memset(dynamic.base, 0xff, dynamic.bytes);
     run_block((b + backward) % 2 != 0);
+    if (reports()) end_of_block();
   }
   if (!wrong.empty()) for (Fiber& f : fibers) f.begun = false;  // they are in the midst of something
   now = nullptr;
+  if (reports()) end_of_launch(launch, blocks, sampled);
   return wrong;
 }
 
@@ -347,7 +361,17 @@ SHOWN unsigned long long simulated_shuffle(int line, unsigned mask, unsigned lon
 
 SHOWN void* simulated_aligned(int line, const void* pointer, unsigned long bytes) {
   if (reinterpret_cast<Address>(pointer) % bytes) fault(text("a pointer that is not aligned to ", bytes, " bytes"), line);
+  if (reports()) note_wide(pointer, bytes);
   return const_cast<void*>(pointer);
+}
+
+// As wide as it is aligned, 16 bytes at most.
+static void access_range(void* p, std::size_t n, bool write, const void* where) {
+  for (std::size_t k = 0, step; k < n; k += step) {
+    const auto at = reinterpret_cast<std::uintptr_t>(p) + k;
+    for (step = 16; step > 1 && (at % step || n - k < step);) step /= 2;
+    access(static_cast<char*>(p) + k, step, write, where);
+  }
 }
 
 #define ACCESS(size)                                                                  \
@@ -360,8 +384,8 @@ ACCESS(2)
 ACCESS(4)
 ACCESS(8)
 ACCESS(16)
-SHOWN void __tsan_read_range(void* p, std::size_t n) { for (std::size_t k = 0; k < n; ++k) access(static_cast<char*>(p) + k, 1, false, HERE); }
-SHOWN void __tsan_write_range(void* p, std::size_t n) { for (std::size_t k = 0; k < n; ++k) access(static_cast<char*>(p) + k, 1, true, HERE); }
+SHOWN void __tsan_read_range(void* p, std::size_t n) { access_range(p, n, false, HERE); }
+SHOWN void __tsan_write_range(void* p, std::size_t n) { access_range(p, n, true, HERE); }
 SHOWN void __tsan_init() {}
 
 #define RANGE(name, words, ...) SHOWN void __ubsan_handle_##name(void*, ##__VA_ARGS__) { fault(words, HERE); }

@@ -25,7 +25,7 @@ SHOWN void simulated_wait(int line, int newest) {
   std::deque<std::vector<Copy>>& groups = fibers[running].groups;
   for (; groups.size() > static_cast<std::size_t>(newest); groups.pop_front())
     for (const Copy& c : groups.front()) {
-      access_at(c.to, static_cast<std::size_t>(c.bytes), true, line);
+      access_at(c.to, static_cast<std::size_t>(c.bytes), true, line, false);
       std::memset(c.to, 0, static_cast<std::size_t>(c.bytes));
       if (c.there) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.there));
     }
