@@ -116,6 +116,7 @@ const char* remedy(Result result) {
     case 702: return "the launch took longer than this GPU's watchdog allows, which a GPU that drives a screen has";         // CUDA_ERROR_LAUNCH_TIMEOUT
     case 802: return "the GPU is not ready: on machines with NVSwitch `nvidia-fabricmanager` must run";                      // CUDA_ERROR_SYSTEM_NOT_READY
     case 803: return "the kernel module and libcuda.so.1 are of different versions: load the module again, or restart";      // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+    case 400: return "the stream is of another GPU than the kernel, or is gone";                                             // CUDA_ERROR_INVALID_HANDLE
     default: return nullptr;
   }
 }
@@ -123,15 +124,15 @@ const char* remedy(Result result) {
 // A kernel went wrong, of ours or of another library's: every later call in this process fails with the same result.
 bool is_sticky(Result result) { return result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719); }
 
-RuntimeError call_failed(Result result, const char* function, const std::string& device) {
-  RuntimeError error = machine_error(messages::device_call, function, device, result_text(result));
+RuntimeError call_failed(Result result, const char* function, const std::string& device, const std::string& kernel = {}) {
+  RuntimeError error = machine_error(messages::device_call, function, device, result_text(result) + (kernel.empty() ? "" : fmt::format(", for the kernel `{}`", kernel)));
   if (const char* what = remedy(result)) error.hint(what);
   if (is_sticky(result)) error.hint("the GPU's context of this process is lost: start the process again; `compute-sanitizer` names the launch that did it");
   return error;
 }
 
-void check(Result result, const char* function, const std::string& device) {
-  if (result != 0) throw call_failed(result, function, device);
+void check(Result result, const char* function, const std::string& device, const std::string& kernel = {}) {
+  if (result != 0) throw call_failed(result, function, device, kernel);
 }
 
 // The GPU at a place, from 0. What the driver said last time is asked again: it may have been starting, or busy.
@@ -366,8 +367,8 @@ std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
     check(api().cuModuleLoadData(&kernels->modules.back(), cubin.data()), "cuModuleLoadData", gpu_->name);
   }
   for (Started& s : kernels->steps) {
-    check(api().cuModuleGetFunction(&s.function, kernels->modules.at(static_cast<std::size_t>(s.launch.code)), s.launch.kernel.c_str()), "cuModuleGetFunction", gpu_->name);
-    if (s.launch.dynamic_shared > 0) check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)), "cuFuncSetAttribute", gpu_->name);
+    check(api().cuModuleGetFunction(&s.function, kernels->modules.at(static_cast<std::size_t>(s.launch.code)), s.launch.kernel.c_str()), "cuModuleGetFunction", gpu_->name, s.launch.kernel);
+    if (s.launch.dynamic_shared > 0) check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)), "cuFuncSetAttribute", gpu_->name, s.launch.kernel);
     if (!has_nothing(s.launch)) kernels->busy.push_back(s);
   }
   return kernels;
@@ -377,7 +378,7 @@ void Cuda::start(const Started& step, std::span<void* const> all, void* stream) 
   if (has_nothing(step.launch)) return;
   const Parameters p(step, all);
   const KernelNode& n = p.node;
-  check(api().cuLaunchKernel(n.function, n.grid[0], n.grid[1], n.grid[2], n.block[0], 1, 1, n.shared, static_cast<Stream>(stream), n.arguments, nullptr), "cuLaunchKernel", gpu_->name);
+  check(api().cuLaunchKernel(n.function, n.grid[0], n.grid[1], n.grid[2], n.block[0], 1, 1, n.shared, static_cast<Stream>(stream), n.arguments, nullptr), "cuLaunchKernel", gpu_->name, step.launch.kernel);
 }
 
 // Events between the steps of a timed call.
