@@ -4,8 +4,8 @@ Read from the machine code: each row is compiled for sm_90a (NVRTC) and disassem
 and shared memory (without what is asked for at launch), and of its busiest loop, the one with the most arithmetic: the share of multiply-adds and of
 tensor cores, and how wide its accesses are: `LDG 128x3` is three of 128 bits.
 
-Executed from the CUDA text, not from the machine code: some blocks of each launch run on the simulated GPU of tests/simulated, from the first to the last
-and at the row's own sizes. `sectors` are those of 32 bytes that a warp's load or store touches, and what share of their bytes it asked for; `banks` how
+Executed from the CUDA text, not from the machine code: eight blocks of each launch run on the simulated GPU of tests/simulated, spread over the launch, at
+the row's own sizes. `sectors` are those of 32 bytes that a warp's load or store touches, and what share of their bytes it asked for; `banks` how
 many times longer shared memory takes than without conflicts; of a row, what goes between blocks and the second cache (each block's own sectors once,
 times the blocks) against its inputs and outputs. What wgmma reads is not counted; where NVRTC makes fewer accesses of the text than its
 `__builtin_assume_aligned` say, it asks for less.
@@ -119,7 +119,7 @@ def launches(row, folder):
     return [{"kernel": name, "blocks": blocks, "threads": threads, "registers": used[name][0], "shared": used[name][1], **figures(code[name])} for name, (blocks, threads) in headings.items()]
 
 
-def executed(row, folder, blocks=4):
+def executed(row, folder, blocks=8):
     """(bytes that must move, {kernel: what its launches ask of memory}), of all their blocks as those that ran have it."""
     report = folder / "report"
     environment = {"LD_LIBRARY_PATH": str(SIMULATED), "TILEC_NVRTC": str(SIMULATED), "TILEC_CACHE": "off", "SIMULATED_GPUS": "sm_90a", "SIMULATED_REPORT": str(report), "SIMULATED_BLOCKS": str(blocks)}

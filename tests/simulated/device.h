@@ -7,7 +7,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ static __attribute__((section("simulated_block")))  // blocks run one after another
+#define simulated_shared_of(kernel) static __attribute__((section("simulated_shared_" #kernel)))  // __shared__, as compiler.cpp spells it: blocks run one after another
 
 struct simulated_three { unsigned x, y, z; };
 extern "C" {

@@ -129,7 +129,7 @@ API cuModuleGetFunction(Function** function, Loaded* module, const char* name) {
 }
 API cuFuncSetAttribute(Function* f, int attribute, int value) {
   WITHIN
-  if (attribute == 8 && value + (f->loaded->module.shared_end - f->loaded->module.shared) > f->loaded->place->gpu.shared) return fault(invalid_value, "more dynamic shared memory than there is");
+  if (attribute == 8 && value + (f->kernel->shared_end - f->kernel->shared) > f->loaded->place->gpu.shared) return fault(invalid_value, "more dynamic shared memory than there is");
   return f->dynamic = value, ok;
 }
 API cuLaunchKernel(Function* f, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned threads_y, unsigned threads_z, unsigned shared, void*, void** arguments, void** extra) {

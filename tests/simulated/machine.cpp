@@ -234,10 +234,9 @@ Module::Module(const char* cubin, const Gpu& on) {
   if (file < 0 || write(file, begins + source, bytes) != static_cast<ssize_t>(bytes)) throw text("no room for the library of a kernel");
   library = dlopen(text("/proc/self/fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw text(dlerror());
-  reinterpret_cast<void (*)(char**, char**)>(dlsym(library, "simulated_shared"))(&shared, &shared_end);
   if (void* pool = dlsym(library, "simulated_dynamic")) dynamic = reinterpret_cast<char* (*)()>(pool)();
   kernels = static_cast<const Kernel*>(dlsym(library, "simulated_kernels"));
-  if (shared_end - shared > most_static_shared) throw text("more than 48 KiB of static shared memory");
+  for (const Kernel* k = kernels; k->name; ++k) if (k->shared_end - k->shared > most_static_shared) throw text("more than 48 KiB of static shared memory in ", k->name);
 }
 
 Module::~Module() {
@@ -311,7 +310,7 @@ std::string run(const Launch& launch) {
   now = &launch;
   wrong.clear(), arguments.clear(), regions.clear();
   const Module& module = *launch.module;
-  Region fixed(module.shared, static_cast<std::size_t>(module.shared_end - module.shared), "shared memory", true), dynamic(module.dynamic, launch.dynamic, "dynamic shared memory", true);
+  Region fixed(launch.kernel->shared, static_cast<std::size_t>(launch.kernel->shared_end - launch.kernel->shared), "shared memory", true), dynamic(module.dynamic, launch.dynamic, "dynamic shared memory", true);
   for (std::size_t k = 0; k < launch.arguments.size(); ++k) {
     arguments.push_back(const_cast<std::uint64_t*>(&launch.arguments[k]));
     Region* r = allocation_of(launch.arguments[k]);
@@ -329,7 +328,7 @@ std::string run(const Launch& launch) {
   const std::uint64_t sampled = std::min(blocks, most_blocks());
   partial = partial || sampled < blocks;
   for (std::uint64_t k = 0; k < sampled && wrong.empty(); ++k) {
-    const std::uint64_t chosen = sampled < blocks && sampled > 1 ? k * (blocks - 1) / (sampled - 1) : k, b = backward ? blocks - 1 - chosen : chosen;
+    const std::uint64_t chosen = (2 * k + 1) * blocks / (2 * sampled), b = backward ? blocks - 1 - chosen : chosen;
     blockIdx = {static_cast<unsigned>(b % launch.grid[0]), static_cast<unsigned>(b / launch.grid[0] % launch.grid[1]), static_cast<unsigned>(b / launch.grid[0] / launch.grid[1])};
     if (fixed.bytes) std::memset(fixed.base, 0xff, fixed.bytes);
     if (dynamic.bytes) std::memset(dynamic.base, 0xff, dynamic.bytes);

@@ -16,7 +16,7 @@ constexpr unsigned most_threads = 1024;
 struct Gpu { const char* architecture; int major, minor, multiprocessors; std::int64_t shared; };  // bytes that a block may ask for
 
 // What compiler.cpp writes at the end of a text, as the table `simulated_kernels`.
-struct Kernel { const char* name; void (*entry)(void** arguments); int parameters; unsigned bound; };
+struct Kernel { const char* name; void (*entry)(void** arguments); int parameters; unsigned bound; char *shared, *shared_end; };
 
 // A cubin: `simulated sm_80 1234 56789`, a line break, 1234 bytes of text, 56789 of the library that it became.
 struct Module {
@@ -33,7 +33,6 @@ struct Module {
   void* library = nullptr;
   int file = -1;
   const Kernel* kernels = nullptr;
-  char *shared = nullptr, *shared_end = nullptr;       // of all kernels
   char* dynamic = nullptr;
 };
 

@@ -1,5 +1,5 @@
 // What launches ask of memory, a line of JSON each in the file that the environment's SIMULATED_REPORT names; bench/gpu_static.py
-// says what the figures are. SIMULATED_BLOCKS=4 runs four blocks of a launch at most, from the first to the last: their results are wrong, and what was not written may be read.
+// says what the figures are. SIMULATED_BLOCKS=4 runs four blocks of a launch at most, each from the middle of a fourth: results are wrong, and what was not written may be read.
 #pragma once
 
 #include <cstddef>

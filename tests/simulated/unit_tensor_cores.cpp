@@ -152,20 +152,20 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
       Made made = compiled(d.text, d.sizes, target, Until::Lowered, "no split\n" + plan);
       CHECK(print(*made.stages.plan) == plan);
       REQUIRE(made.stages.lowered->steps.size() == 1);
+      Step& step = made.stages.lowered->steps.back();
+      step.kernel = step.loops.functions.back().name = fmt::format("k{}", ready.size());
       ready.push_back({d, plan, std::move(made)});
     }
-  std::map<std::string, std::vector<std::string>> texts;  // by architecture
-  std::map<std::string, std::vector<runtime::CudaObject>> objects;
-  for (const Ready& r : ready) texts[r.made.request.target.arch].push_back(simt::emit(std::vector{&r.made.stages.lowered->steps.back().loops}, simt::Dialect::Cuda));
-  CHECK(texts.size() == 2);
-  for (const auto& [arch, all] : texts) objects[arch] = runtime::compile_cuda(all, arch), std::ranges::reverse(objects[arch]);
+  std::map<std::string, std::vector<const Loops*>> kernels;  // by architecture: a text each
+  std::map<std::string, std::string> cubins;
+  for (const Ready& r : ready) kernels[r.made.request.target.arch].push_back(&r.made.stages.lowered->steps.back().loops);
+  CHECK(kernels.size() == 2);
+  for (const auto& [arch, loops] : kernels) cubins[arch] = runtime::compile_cuda(simt::emit(loops, simt::Dialect::Cuda), arch).cubin;
   for (const Ready& r : ready) {
     CAPTURE(r.drawn.text);
     CAPTURE(r.plan);
     Package package = runtime::layout_of(*r.made.stages.lowered, r.made.request);
-    std::vector<runtime::CudaObject>& left = objects.at(r.made.request.target.arch);
-    package.form = Package::Code::Cubins, package.code = {left.back().cubin};
-    left.pop_back();
+    package.form = Package::Code::Cubins, package.code = {cubins.at(r.made.request.target.arch)};
     const auto module = runtime::load_device(package);
     const poly::Program& program = *r.made.stages.bounded;
     std::vector<poly::Array> inputs;
