@@ -47,9 +47,31 @@ SHOWN void simulated_fragments(int line, int transposed, unsigned* const* to, co
 
 namespace {
 
+float of_f16(unsigned short x) {
+  static const std::vector<float> all = [] {             // a conversion is a call, and there are many
+    std::vector<float> numbers(1 << 16);
+    for (unsigned bits = 0; bits < numbers.size(); ++bits) {
+      const auto narrow = static_cast<unsigned short>(bits);
+      _Float16 h;
+      std::memcpy(&h, &narrow, 2);
+      numbers[bits] = static_cast<float>(h);
+    }
+    return numbers;
+  }();
+  return all[x];
+}
+float of_bf16(unsigned short x) { const unsigned u = static_cast<unsigned>(x) << 16; float f; std::memcpy(&f, &u, 4); return f; }
+template <class T> int of_byte(T x) { return x; }
+float of_tf32(unsigned x) {
+  if (x & 0x1fff) fault_at("mma of an operand that is not rounded to tf32", fibers[running].line);
+  float f;
+  std::memcpy(&f, &x, 4);
+  return f;
+}
+
 // With g = lane / 4, t = lane % 4 and w operands in a register: register r of A has row g + 8 (r % 2), columns w t .. of the half r / 2 of k;
 // register r of B rows w t .. of the half r of k, column g; register r of C row g + 8 (r / 2), column 2 t + r % 2.
-template <class T, class C, class Value> void multiply(void* const* c, Value value) {
+template <class T, class C, C (*value)(T)> void multiply(void* const* c) {
   constexpr unsigned w = 4 / sizeof(T), half_k = 4 * w;
   const unsigned g = running % 32 / 4, t = running % 4;
   const auto element = [&](unsigned lane, unsigned word, unsigned in_word, unsigned at) {
@@ -65,26 +87,16 @@ template <class T, class C, class Value> void multiply(void* const* c, Value val
     }
 }
 
-float of_f16(unsigned short x) { _Float16 h; std::memcpy(&h, &x, 2); return static_cast<float>(h); }
-float of_bf16(unsigned short x) { const unsigned u = static_cast<unsigned>(x) << 16; float f; std::memcpy(&f, &u, 4); return f; }
-template <class T> int of_byte(T x) { return x; }
-float of_tf32(unsigned x) {
-  if (x & 0x1fff) fault_at("mma of an operand that is not rounded to tf32", fibers[running].line);
-  float f;
-  std::memcpy(&f, &x, 4);
-  return f;
-}
-
 }  // namespace
 
 SHOWN void simulated_multiply(int line, int type, void* const* c, const unsigned* a, const unsigned* b) {
   const auto pair = [](unsigned low, unsigned high) { return static_cast<std::uint64_t>(high) << 32 | low; };
   in_warp(line, ~0u, {pair(a[0], a[1]), pair(a[2], a[3]), pair(b[0], b[1])});
-  if (type == 0) multiply<unsigned short, float>(c, of_f16);
-  else if (type == 1) multiply<unsigned short, float>(c, of_bf16);
-  else if (type == 2) multiply<signed char, int>(c, of_byte<signed char>);
-  else if (type == 3) multiply<unsigned char, int>(c, of_byte<unsigned char>);
-  else multiply<unsigned, float>(c, of_tf32);
+  if (type == 0) multiply<unsigned short, float, of_f16>(c);
+  else if (type == 1) multiply<unsigned short, float, of_bf16>(c);
+  else if (type == 2) multiply<signed char, int, of_byte<signed char>>(c);
+  else if (type == 3) multiply<unsigned char, int, of_byte<unsigned char>>(c);
+  else multiply<unsigned, float, of_tf32>(c);
 }
 
 // ---- wgmma
@@ -146,7 +158,7 @@ void look(const Product& p, bool again) {
 }
 
 // What a thread of four warps has of 64 x N: register 4 j + 2 h + e is row 16 w + g + 8 h, column 8 j + 2 t + e.
-template <class T, class C, class Value> void add(const Product& p, Value value) {
+template <class T, class C, C (*value)(T)> void add(const Product& p) {
   constexpr unsigned k = 32 / sizeof(T);
   const unsigned g = running % 32 / 4, t = running % 4, w = running % 128 / 32;
   const auto line = [&](const char* at, std::uint64_t of, bool turned, unsigned x, C* to) {
@@ -166,10 +178,10 @@ template <class T, class C, class Value> void add(const Product& p, Value value)
 }
 
 void add(const Product& p) {
-  if (p.type == 0) add<unsigned short, float>(p, of_f16);
-  else if (p.type == 1) add<unsigned short, float>(p, of_bf16);
-  else if (p.type == 2) add<signed char, int>(p, of_byte<signed char>);
-  else add<unsigned char, int>(p, of_byte<unsigned char>);
+  if (p.type == 0) add<unsigned short, float, of_f16>(p);
+  else if (p.type == 1) add<unsigned short, float, of_bf16>(p);
+  else if (p.type == 2) add<signed char, int, of_byte<signed char>>(p);
+  else add<unsigned char, int, of_byte<unsigned char>>(p);
 }
 
 }  // namespace

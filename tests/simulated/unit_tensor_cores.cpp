@@ -73,7 +73,7 @@ Drawn contraction(Random& random, const MatrixInstruction& i) {
   if (random.chance(3)) return convolution(random, i);
   const bool batch = random.chance(3), taps = random.chance(3), swap_a = random.chance(2), swap_b = random.chance(2), swap_c = random.chance(3), triangle = batch && random.chance(2);
   const auto size = [&](int least, int most) { return random.chance(2) ? std::int64_t{16} * random.between(least / 16, most / 16) : random.between(least, most); };
-  Drawn d{"", {{"M", size(64, 160)}, {"N", size(64, 160)}, {"K", size(64, 144)}}};
+  Drawn d{"", {{"M", size(64, 112)}, {"N", size(64, 128)}, {"K", size(64, 112)}}};
   if (batch) d.sizes["Z"] = 2;
   if (taps) d.sizes["R"] = 3, d.sizes["P"] = d.sizes["M"] + 2;
   const std::string z = batch ? "Z, " : "", at_z = batch ? "z, " : "", r = taps ? "R, " : "", at_r = taps ? "r, " : "";
