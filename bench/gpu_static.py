@@ -120,11 +120,12 @@ def launches(row, folder):
 
 
 def executed(row, folder, blocks=8):
-    """(bytes that must move, {kernel: what its launches ask of memory}), of all their blocks as those that ran have it."""
+    """(bytes of the inputs and outputs that some launch is given, {kernel: what its launches ask of memory}), of all blocks as those that ran have it."""
     report = folder / "report"
     environment = {"LD_LIBRARY_PATH": str(SIMULATED), "TILEC_NVRTC": str(SIMULATED), "TILEC_CACHE": "off", "SIMULATED_GPUS": "sm_90a", "SIMULATED_REPORT": str(report), "SIMULATED_BLOCKS": str(blocks)}
     said = output(sys.executable, ROOT / "bench/gpu/executed.py", row.name, "cuda:sm_90a", environment=environment)
-    return json.loads(said)["bytes"], of_launches(json.loads(line) for line in report.read_text().splitlines())
+    lines = [json.loads(line) for line in report.read_text().splitlines()]
+    return sum(size for address, size in json.loads(said)["ports"] if any(address in line["arguments"] for line in lines)), of_launches(lines)
 
 
 def of_launches(lines):

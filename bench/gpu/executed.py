@@ -78,7 +78,7 @@ def main(name, target):
     inputs, outputs = place(given), place(results)
     check(lib.tilec_kernel_run_on(kernel, inputs, outputs, driver.allocate(lib.tilec_kernel_device_workspace(kernel)), None))
     driver.call("cuCtxSynchronize")
-    print(json.dumps({"bytes": sum(size * math.prod(shape) for size, shape in given + results)}))
+    print(json.dumps({"ports": [[address, size * math.prod(shape)] for address, (size, shape) in zip([*inputs, *outputs], given + results)]}))
 
 
 if __name__ == "__main__":

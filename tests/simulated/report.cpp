@@ -120,7 +120,9 @@ void end_of_launch(const Launch& launch, std::uint64_t blocks, std::uint64_t sam
     const auto global = [&](const char* name, const Global& g) { std::fprintf(file, "\"%s\": {\"requests\": %llu, \"sectors\": %llu, \"bytes\": %llu}, ", name, 0ull + g.requests, 0ull + g.sectors, 0ull + g.bytes); };
     std::fprintf(file, "{\"kernel\": \"%s\", \"blocks\": %llu, \"sampled\": %llu, \"threads\": %u, ", launch.kernel->name, 0ull + blocks, 0ull + sampled, launch.threads);
     global("loads", totals.loads), global("stores", totals.stores);
-    std::fprintf(file, "\"shared\": {\"wavefronts\": %llu, \"least\": %llu}, \"moved\": %llu}\n", 0ull + totals.wavefronts, 0ull + totals.least, 0ull + totals.moved);
+    std::fprintf(file, "\"shared\": {\"wavefronts\": %llu, \"least\": %llu}, \"moved\": %llu, \"arguments\": [", 0ull + totals.wavefronts, 0ull + totals.least, 0ull + totals.moved);
+    for (std::size_t k = 0; k < launch.arguments.size(); ++k) std::fprintf(file, "%s%llu", k ? ", " : "", 0ull + launch.arguments[k]);
+    std::fprintf(file, "]}\n");
     std::fclose(file);
   }
   totals = {};

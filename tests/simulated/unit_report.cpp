@@ -55,7 +55,10 @@ TEST_CASE("requests, sectors, bytes and conflicts are those that can be counted 
     std::ifstream file(path);
     std::string line;
     REQUIRE(std::getline(file, line));
-    CHECK(line == std::string(R"({"kernel": "k", "blocks": 2, "sampled": 2, "threads": 64, )") + cases[k].report);
+    const auto address = [&](std::size_t m) { return std::to_string(reinterpret_cast<std::uintptr_t>(memory[m].get())); };
+    std::string wanted = std::string(R"({"kernel": "k", "blocks": 2, "sampled": 2, "threads": 64, )") + cases[k].report;
+    wanted.pop_back();
+    CHECK(line == wanted + ", \"arguments\": [" + address(0) + ", " + address(1) + "]}");
     CHECK(!std::getline(file, line));
   }
 }
