@@ -7,8 +7,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench/gpu")]
 import gpu_static  # noqa: E402: in bench/
+import rows  # noqa: E402
 
 DISASSEMBLY = """
 \t.section\t.text.k0_C,"ax",@progbits
@@ -41,8 +42,6 @@ def test_figures_are_those_of_the_busiest_loop():
 
 
 def test_rows_say_their_sizes():
-    sys.path.insert(0, str(ROOT / "bench/gpu"))
-    import rows
     for row in rows.ROWS:
         assert gpu_static.sizes_of(row) and gpu_static.bytes_of(row) > 0
 
@@ -67,7 +66,6 @@ def test_figures_are_those_of_all_blocks_and_launches():
 @pytest.mark.skipif(not gpu_static.SIMULATED.exists(), reason="the simulated GPU is not built")
 @pytest.mark.parametrize("name, moved, sectors", [("add 2^26", 1.0, 1.0), ("transpose 8192x8192", 1.0, 1.0), ("softmax 4096x4096", 1.0, 1.0), ("layer norm gradient 8192x1024", 1.5, 1.05), ("depthwise convolution image gradient", 1.2, 1.3)])
 def test_rows_bound_by_memory_move_what_they_must(tmp_path, name, moved, sectors):
-    import rows
     row = next(row for row in rows.ROWS if row.name == name)
     must, kernels = gpu_static.executed(row, tmp_path)
     assert must > gpu_static.bytes_of(row) * 0.5              # a gradient need not read all inputs
