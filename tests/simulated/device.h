@@ -70,6 +70,14 @@ inline void ptx_cvt_rn_f16_f32(int, unsigned short& r, float x) { r = x != x ? 0
 inline void ptx_max_NaN_f32(int, float& r, float a, float b) { r = a != a || b != b ? __uint_as_float(0x7fffffff) : a == b ? __uint_as_float(__float_as_uint(a) & __float_as_uint(b)) : a > b ? a : b; }
 inline void ptx_min_NaN_f32(int, float& r, float a, float b) { r = a != a || b != b ? __uint_as_float(0x7fffffff) : a == b ? __uint_as_float(__float_as_uint(a) | __float_as_uint(b)) : a < b ? a : b; }
 
+inline void ptx_cvt_rn_f16x2_f32(int, unsigned& r, float high, float low) { r = (unsigned)simulated_bits<unsigned short>((_Float16)low) | (unsigned)simulated_bits<unsigned short>((_Float16)high) << 16; }
+inline void ptx_cvt_rn_bf16x2_f32(int, unsigned& r, float high, float low) {
+  const auto half = [](float x) { const unsigned u = __float_as_uint(x); return x != x ? 0x7fffu : (u + 0x7fff + (u >> 16 & 1)) >> 16; };
+  r = half(low) | half(high) << 16;
+}
+
+inline void ptx_cvt_rna_tf32_f32(int, unsigned& r, float x) { r = x != x ? 0x7fffe000u : (__float_as_uint(x) + 0x1000) & ~0x1fffu; }
+
 inline const void* __cvta_generic_to_shared(const void* p) { return p; }
 inline void ptx_cp_async_cg_shared_global(int line, const void* to, const void* from, int bytes, int there) { simulated_copy(line, to, from, bytes, there); }
 inline void ptx_cp_async_ca_shared_global(int line, const void* to, const void* from, int bytes, int there) { simulated_copy(line, to, from, bytes, there); }
@@ -87,9 +95,8 @@ SIMULATED_FRAGMENTS(shared_b16, 0) SIMULATED_FRAGMENTS(trans_shared_b16, 1)
     simulated_multiply(line, type, c, a, b);                                                                                                                             \
   }
 SIMULATED_MULTIPLY(m16n8k16_row_col_f32_f16_f16_f32, 0, float) SIMULATED_MULTIPLY(m16n8k16_row_col_f32_bf16_bf16_f32, 1, float)
-SIMULATED_MULTIPLY(m16n8k32_row_col_s32_s8_s8_s32, 2, int) SIMULATED_MULTIPLY(m16n8k32_row_col_s32_u8_u8_s32, 3, int)
 SIMULATED_MULTIPLY(m16n8k8_row_col_f32_tf32_tf32_f32, 4, float)
-inline void ptx_cvt_rna_tf32_f32(int, unsigned& r, float x) { r = __float_as_uint(x), r = (x != x ? r : r + 0x1000) & ~0x1fffu; }  // half of the last bit goes away from zero
+SIMULATED_MULTIPLY(m16n8k32_row_col_s32_s8_s8_s32, 2, int) SIMULATED_MULTIPLY(m16n8k32_row_col_s32_u8_u8_s32, 3, int)
 
 #if __CUDA_ARCH__ == 900
 inline void ptx_fence_proxy_async(int) { simulated_proxy_fence(); }
