@@ -10,12 +10,11 @@
 #include "cli/options.h"
 #include "cli/session.h"
 #include "runtime/emit.h"
+#include "runtime/target_hint.h"
 
 namespace tilec::cli {
 
 namespace {
-
-const std::vector<std::string> targets{"cpu", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "opencl", "cuda", "reference"};
 
 std::vector<std::string> stages() {
   std::vector<std::string> names;
@@ -26,7 +25,7 @@ std::vector<std::string> stages() {
 // What an option takes, where that is known.
 std::vector<std::string> values_of(const std::string& option) {
   if (option == "--emit") return stages();
-  if (option == "--target") return targets;
+  if (option == "--target") return {runtime::target_names().begin(), runtime::target_names().end()};
   if (option == "--vs") return {"numpy", "torch", "jax"};
   return {};
 }
@@ -59,12 +58,16 @@ std::string bash() {
   const auto first_end = cases.find('\n') + 1;
   cases = cases.substr(first_end) + cases.substr(0, first_end);
   std::string values;
-  for (const char* option : with_values) values += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n", option, fmt::join(values_of(option), " "));
+  for (const char* option : with_values) values += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$whole\")); COMPREPLY=(\"${{COMPREPLY[@]#\"${{whole%\"$word\"}}\"}}\"); return ;;\n", option, fmt::join(values_of(option), " "));
   return fmt::format(R"(# bash completion of tilec, made by `tilec completion bash`
 _tilec() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} options words
+  local at=$COMP_CWORD word=${{COMP_WORDS[COMP_CWORD]}} whole=${{COMP_WORDS[COMP_CWORD]}} before options words
   COMPREPLY=()
-  if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=${{COMP_WORDS[COMP_CWORD-2]}}; fi
+  # Bash divides a word at `:` and `=`: `cuda:math=tf32` is five, and what stands before the cursor stays as it is.
+  while ((at > 1)) && [[ ${{COMP_WORDS[at-1]}} != -* && ( ${{COMP_WORDS[at]}} == [:=] || ${{COMP_WORDS[at-1]}} == [:=] && ${{COMP_WORDS[at-2]}} != -* ) ]]; do whole=${{COMP_WORDS[--at]}}$whole; done
+  before=${{COMP_WORDS[at-1]}}
+  if [[ $word == [:=] ]]; then word=; fi
+  if [[ $whole == = ]]; then whole=; elif [[ $before == = ]]; then before=${{COMP_WORDS[at-2]}}; fi
   case $before in
 {}  esac
   case ${{COMP_WORDS[1]}} in

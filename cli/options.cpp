@@ -15,6 +15,7 @@
 #include "lang/lexis.h"
 #include "lang/nearest.h"
 #include "runtime/emit.h"
+#include "runtime/target_hint.h"
 
 namespace tilec::cli {
 
@@ -48,7 +49,7 @@ Examples:
 Commands: check  run  bench  compare  tune  build  grad  test  explain  report  fmt  targets  stages  cache  lsp  completion   `tilec COMMAND --help` shows a command's options
 Values:   A=file.npy  A=file.npz  A=file.npz:member  A=2x3xf32=[1 2 3][4 5 6]  S=0.5  A=random:2x3xf32  A=arange:6xi32  A=ones:4
 Stages:   {}
-Targets:  cpu  cpu:x86-64-v3  opencl  cuda  cuda:sm_90a  cuda:math=tf32  reference
+Targets:  {}
 Exit:     0 success, 1 error in the program or failed check, 2 wrong usage, 3 environment, 70 our bug
 )";
 
@@ -56,7 +57,7 @@ constexpr const char* commands[] = {"build", "check", "run", "bench", "compare",
 
 }  // namespace
 
-std::string overview() { return fmt::format(fmt::runtime(overview_text), runtime::stage_names(110, "          ")); }
+std::string overview() { return fmt::format(fmt::runtime(overview_text), runtime::stage_names(110, "          "), fmt::join(runtime::target_names(), "  ")); }
 
 namespace {
 
@@ -140,7 +141,7 @@ void add_program_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_flag("--vmap", raw.vmap, "the function for a batch: the inputs that --wrt behind it names (default: all) and the outputs have a leading dimension")->disable_flag_override();
   app.add_option("--of", raw.of, "outputs that the derivative before it starts from (default: all float ones)")->type_name("O,…")->allow_extra_args(false);
   app.add_option("--wrt", raw.wrt, "inputs that the derivative before it is taken by (default: all float ones); of --vmap, those of the batch")->type_name("I,…")->allow_extra_args(false);
-  app.add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
+  app.add_option("--target", raw.target, fmt::format("{} (default: cpu)", runtime::target_forms))->type_name("NAME");
   app.add_option("--threads", options.threads, options.command == "build" ? "of -o f.o: threads that may have memory of their own in the workspace (default: 16); 1: no turns are shared out" : "threads of the cpu target (default: all)")->check(whole(1, 4096))->type_name("N");
   if (options.command != "grad") app.add_option("--plan", options.plan, "compile as this file says, which --emit=plan prints; what it does not say is chosen")->type_name("FILE");
   app.add_option("--dump-to", options.dump_to, "write every stage to this folder")->type_name("DIR");
@@ -207,7 +208,7 @@ std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
     app->add_option("--seed", options.seed, "of random: values, and of the elements that --check chooses")->check(whole(0, std::numeric_limits<std::uint64_t>::max()))->type_name("N");
   }
   if (c == "test") {
-    app->add_option("--target", raw.target, "cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN or reference (default: cpu)")->type_name("NAME");
+    app->add_option("--target", raw.target, fmt::format("{} (default: cpu)", runtime::target_forms))->type_name("NAME");
     app->add_option("--filter", options.filter, "only cases whose `FILE:LINE:COLUMN: FUNCTION: NAME` matches")->type_name("REGEX");
     app->add_option("--threads", options.threads, "cases that run at a time (default: one a processor)")->check(whole(1, 4096))->type_name("N");
   }

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <fstream>
 
+#include "codegen/target_words.h"
+
 #ifdef TILEC_CPU
 #include "codegen/llvm/emit.h"
 #endif
@@ -65,18 +67,13 @@ std::optional<int> compute_capability(std::string_view arch) {
   return number;
 }
 
-// `sm_90a`, `sm_90a:math=tf32` or `math=tf32`.
-std::optional<Target> cuda(std::string_view words) {
-  constexpr std::string_view option = "math=tf32";
-  const bool tf32 = words == option || (words.ends_with(option) && words[words.size() - option.size() - 1] == ':');
-  std::string_view arch = words;
-  if (tf32) arch.remove_suffix(words == option ? words.size() : option.size() + 1);
-  if (arch.empty()) arch = "sm_80";
+std::optional<Target> cuda(const TargetWords& words) {
+  const std::string_view arch = words.arch.empty() ? "sm_80" : words.arch;
   const std::optional<int> capability = compute_capability(arch);
   if (!capability) return std::nullopt;
   Target target;
   target.arch = arch;
-  target.tf32 = tf32;
+  target.tf32 = words.tf32;
   // What one block may ask for: 227 KiB from Hopper on, 163 KiB on sm_80, 99 KiB on its small siblings, 48 KiB before.
   const int c = target.capability = *capability;
   target.shared_bytes = (c == 90 || c == 100 || c == 103 ? 227 : c == 80 || c == 87 ? 163 : c >= 80 ? 99 : 48) << 10;
@@ -88,16 +85,13 @@ std::optional<Target> cuda(std::string_view words) {
 
 std::optional<Target> target_named(std::string_view text) {
   using Family = Target::Family;
-  const std::size_t colon = text.find(':');
-  const std::string_view kind = text.substr(0, colon);
-  const std::string_view arch = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-  if (colon != std::string_view::npos && arch.empty()) return std::nullopt;
-
-  const bool is_number = std::all_of(arch.begin(), arch.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const std::optional<TargetWords> words = target_words(text);
+  if (!words) return std::nullopt;
+  const std::string_view kind = words->kind;
   std::optional<Target> target;
-  if (kind == "cpu") target = cpu(arch);
-  else if (kind == "cuda") target = cuda(arch);
-  else if ((kind == "opencl" && is_number) || (kind == "reference" && arch.empty())) target = Target();
+  if (kind == "cpu") target = cpu(words->arch);
+  else if (kind == "cuda") target = cuda(*words);
+  else if (kind == "opencl" || (kind == "reference" && words->arch.empty())) target = Target();
   if (!target) return std::nullopt;
   target->family = kind == "cpu" ? Family::Cpu : kind == "cuda" ? Family::Cuda : kind == "opencl" ? Family::OpenCl : Family::Reference;
   target->name = text;

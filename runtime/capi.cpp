@@ -393,17 +393,22 @@ template <class Enum> int number_in(const Enum& place) {
   return number;
 }
 
-runtime::Tensor tensor_of(const tilec_argument& given, const std::string& name) {
+// What a call does with the tensors it is given: a GPU's have a shape here, and no elements.
+enum class Reads { Elements, Shapes };
+
+runtime::Tensor tensor_of(const tilec_argument& given, const std::string& name, bool may_be_gpu) {
   if (given.tensor == nullptr) throw runtime::argument_error(messages::bad_value, name, "its tensor is NULL");
-  if (number_in(given.tensor->device.device_type) != kDLCPU) throw runtime::argument_error(messages::wrong_device, name, "another device's");
+  const int device = number_in(given.tensor->device.device_type);
+  if (device != kDLCPU && !(device == kDLCUDA && may_be_gpu && given.tensor->device.device_id >= 0)) throw runtime::argument_error(messages::wrong_device, name, "another device's");
   if (const std::string fault = fault_of(*given.tensor); !fault.empty()) throw runtime::argument_error(messages::bad_tensor, name, fault);
   std::optional<runtime::Tensor> tensor = runtime::borrow(*given.tensor);
   if (!tensor) throw runtime::argument_error(messages::bad_value, name, "its element type is none of Tile's");
+  if (device == kDLCUDA) tensor->data = nullptr;
   static_cast<void>(runtime::layout_of(name, tensor->dtype, tensor->shape, tensor->strides));
   return *std::move(tensor);
 }
 
-runtime::Argument argument_of(const tilec_argument& given, const std::string& name, Side side) {
+runtime::Argument argument_of(const tilec_argument& given, const std::string& name, Side side, bool may_be_gpu) {
   runtime::Argument argument;
   argument.name = name;
   const int kind = number_in(given.kind);
@@ -424,7 +429,7 @@ runtime::Argument argument_of(const tilec_argument& given, const std::string& na
       if (side == Side::Input) throw runtime::argument_error(messages::bad_value, name, "it is an input, which nothing is added to");
       argument.add = true;
       [[fallthrough]];
-    case TILEC_TENSOR: argument.tensor = tensor_of(given, name); break;
+    case TILEC_TENSOR: argument.tensor = tensor_of(given, name, may_be_gpu); break;
     case TILEC_NONE:
       if (side == Side::Input) throw runtime::argument_error(messages::bad_value, name, "it is an input: what is not given is left out");
       argument.unwanted = true;
@@ -435,14 +440,15 @@ runtime::Argument argument_of(const tilec_argument& given, const std::string& na
   return argument;
 }
 
-std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count, const tilec_program& program, Side side, const char* function) {
+std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count, const tilec_program& program, Side side, const char* function, Reads reads = Reads::Elements) {
+  const bool may_be_gpu = reads == Reads::Shapes && program.callable->request().target.family == codegen::Target::Family::Cuda;
   const bool input = side == Side::Input;
   const std::vector<std::string>& names = input ? program.inputs : program.outputs;
   need_list(given, count, function, input ? "arguments" : "results");
   std::vector<runtime::Argument> arguments;
   for (std::size_t k = 0; k < count; ++k) {
     if (given[k].name == nullptr && k >= names.size()) throw runtime::argument_error(messages::unknown_argument, fmt::format("{} {}", input ? "input" : "output", k + 1), "this program");
-    arguments.push_back(argument_of(given[k], given[k].name != nullptr ? given[k].name : names[k], side));
+    arguments.push_back(argument_of(given[k], given[k].name != nullptr ? given[k].name : names[k], side, may_be_gpu));
   }
   if (const auto unwanted = std::ranges::count(arguments, true, &runtime::Argument::unwanted); unwanted > 0 && static_cast<std::size_t>(unwanted) >= names.size()) misuse(function, "each result is TILEC_NONE: nothing is asked for");
   return arguments;
@@ -693,7 +699,7 @@ template <class Use> tilec_status emitted(const tilec_program* program, const ch
   if (stage == nullptr) throw runtime::argument_error(messages::unknown_stage, name).hint("stages are " + runtime::stage_names());
   const runtime::Callable& callable = *p.callable;
   lang::Diagnostics diagnostics;
-  const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function), out = arguments_of(results.list, results.count, p, Side::Output, function);
+  const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function, Reads::Shapes), out = arguments_of(results.list, results.count, p, Side::Output, function, Reads::Shapes);
   codegen::Request request = callable.request();
   if (!in.empty() || !out.empty()) {
     const bool known = check_names(p, in, Side::Input, diagnostics) && check_names(p, out, Side::Output, diagnostics);
@@ -1010,7 +1016,7 @@ tilec_status tilec_specialize(const tilec_program* program, const tilec_argument
     const tilec_program& p = need(program, function, "program");
     static_cast<void>(need(kernel, function, "kernel"));
     std::shared_ptr<const runtime::Specialisation> made;
-    const tilec_status status = specialise(p, arguments_of(arguments, argument_count, p, Side::Input, function), arguments_of(results, result_count, p, Side::Output, function), made);
+    const tilec_status status = specialise(p, arguments_of(arguments, argument_count, p, Side::Input, function, Reads::Shapes), arguments_of(results, result_count, p, Side::Output, function, Reads::Shapes), made);
     if (status == TILEC_OK) *kernel = kernel_of(made->module).release();
     return status;
   });
@@ -1052,7 +1058,7 @@ tilec_status tilec_estimate(const tilec_program* program, const tilec_argument* 
     const std::size_t size = need(cost, function, "cost").size;
     if (size < sizeof(tilec_cost)) misuse(function, fmt::format("`cost.size` is {}: set it to `sizeof(tilec_cost)`", size));
     const runtime::Callable& callable = *p.callable;
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function, Reads::Shapes);
     lang::Diagnostics diagnostics;
     const auto request = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
     const bool plans = request && request->target.family != codegen::Target::Family::Reference;
@@ -1094,6 +1100,8 @@ tilec_status tilec_call(const tilec_kernel* kernel, const DLTensor* const* input
     const bool on_host = number_in(device.device_type) == kDLCPU;
     if (on_host && stream != nullptr) misuse(function, "`stream` is given, and the tensors lie on the CPU");
     if (!on_host && number_in(device.device_type) != kDLCUDA) throw runtime::argument_error(messages::wrong_device, k.outputs[0].name, "another device's");
+    if (!on_host && k.module->has_device() && k.module->device().device_id != device.device_id)
+      throw runtime::argument_error(messages::wrong_device, k.outputs[0].name, fmt::format("GPU {}'s", device.device_id)).hint(fmt::format("the kernel is GPU {}'s: specialise the program for tensors that lie there", k.module->device().device_id));
     constexpr std::size_t few = 16;                       // which need no memory
     std::array<void*, few> near{};
     std::vector<void*> far(input_count + output_count > few ? input_count + output_count : 0);
@@ -1127,7 +1135,7 @@ tilec_status tilec_infer(const tilec_program* program, const tilec_argument* arg
     const tilec_program& p = need(program, function, "program");
     static_cast<void>(need(ports, function, "ports"));
     const runtime::Callable& callable = *p.callable;
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function, Reads::Shapes);
     lang::Diagnostics diagnostics;
     auto request = check_names(p, in, Side::Input, diagnostics) ? callable.request_for(in, {}, diagnostics) : std::nullopt;
     if (request) request->checked = false;               // which adds outputs that no caller sees

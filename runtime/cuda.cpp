@@ -17,6 +17,7 @@
 #include <mutex>
 #include <utility>
 
+#include "codegen/target_words.h"
 #include "runtime/fork.h"
 #include "runtime/library.h"
 #include "runtime/nvrtc.h"
@@ -115,6 +116,7 @@ const char* remedy(Result result) {
     case 702: return "the launch took longer than this GPU's watchdog allows, which a GPU that drives a screen has";         // CUDA_ERROR_LAUNCH_TIMEOUT
     case 802: return "the GPU is not ready: on machines with NVSwitch `nvidia-fabricmanager` must run";                      // CUDA_ERROR_SYSTEM_NOT_READY
     case 803: return "the kernel module and libcuda.so.1 are of different versions: load the module again, or restart";      // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+    case 400: return "the stream is of another GPU than the kernel, or is gone";                                             // CUDA_ERROR_INVALID_HANDLE
     default: return nullptr;
   }
 }
@@ -122,29 +124,26 @@ const char* remedy(Result result) {
 // A kernel went wrong, of ours or of another library's: every later call in this process fails with the same result.
 bool is_sticky(Result result) { return result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719); }
 
-RuntimeError call_failed(Result result, const char* function, const std::string& device) {
-  RuntimeError error = machine_error(messages::device_call, function, device, result_text(result));
+RuntimeError call_failed(Result result, const char* function, const std::string& device, const std::string& kernel = {}) {
+  RuntimeError error = machine_error(messages::device_call, function, device, result_text(result) + (kernel.empty() ? "" : fmt::format(", for the kernel `{}`", kernel)));
   if (const char* what = remedy(result)) error.hint(what);
   if (is_sticky(result)) error.hint("the GPU's context of this process is lost: start the process again; `compute-sanitizer` names the launch that did it");
   return error;
 }
 
-void check(Result result, const char* function, const std::string& device) {
-  if (result != 0) throw call_failed(result, function, device);
+void check(Result result, const char* function, const std::string& device, const std::string& kernel = {}) {
+  if (result != 0) throw call_failed(result, function, device, kernel);
 }
 
-// The first GPU. What the driver said last time is asked again: it may have been starting, or busy.
-std::optional<DeviceNumber> first_gpu(std::string& why) {
-  why = is_parents() ? std::string(used_by_parent) : api().missing;
+// The GPU at a place, from 0. What the driver said last time is asked again: it may have been starting, or busy.
+std::optional<DeviceNumber> gpu_at(std::size_t position, std::string& why) {
+  const std::size_t count = cuda_gpu_count(why);
+  if (count == 0) return std::nullopt;
+  DeviceNumber number = 0;
+  if (position >= count) why = fmt::format("{} NVIDIA GPU{} here, and they count from 0", count, count == 1 ? " is" : "s are");
+  else if (const Result got = api().cuDeviceGet(&number, static_cast<int>(position)); got != 0) why = fmt::format("the NVIDIA driver does not give GPU {}: {}", position, result_text(got));
   if (!why.empty()) return std::nullopt;
-  int count = 0;
-  DeviceNumber first = 0;
-  if (const Result result = api().cuInit(0); result != 0) why = "the NVIDIA driver does not start: " + result_text(result);
-  else if (const Result counted = api().cuDeviceGetCount(&count); counted != 0) why = "the NVIDIA driver counts no GPUs: " + result_text(counted);
-  else if (count == 0) why = "the NVIDIA driver finds no GPU";
-  else if (const Result got = api().cuDeviceGet(&first, 0); got != 0) why = "the NVIDIA driver does not give the first GPU: " + result_text(got);
-  if (!why.empty()) return std::nullopt;
-  return first;
+  return number;
 }
 
 // sm_90a: Hopper's own instructions are in the set with the letter, and it runs that.
@@ -368,8 +367,8 @@ std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
     check(api().cuModuleLoadData(&kernels->modules.back(), cubin.data()), "cuModuleLoadData", gpu_->name);
   }
   for (Started& s : kernels->steps) {
-    check(api().cuModuleGetFunction(&s.function, kernels->modules.at(static_cast<std::size_t>(s.launch.code)), s.launch.kernel.c_str()), "cuModuleGetFunction", gpu_->name);
-    if (s.launch.dynamic_shared > 0) check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)), "cuFuncSetAttribute", gpu_->name);
+    check(api().cuModuleGetFunction(&s.function, kernels->modules.at(static_cast<std::size_t>(s.launch.code)), s.launch.kernel.c_str()), "cuModuleGetFunction", gpu_->name, s.launch.kernel);
+    if (s.launch.dynamic_shared > 0) check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)), "cuFuncSetAttribute", gpu_->name, s.launch.kernel);
     if (!has_nothing(s.launch)) kernels->busy.push_back(s);
   }
   return kernels;
@@ -379,7 +378,7 @@ void Cuda::start(const Started& step, std::span<void* const> all, void* stream) 
   if (has_nothing(step.launch)) return;
   const Parameters p(step, all);
   const KernelNode& n = p.node;
-  check(api().cuLaunchKernel(n.function, n.grid[0], n.grid[1], n.grid[2], n.block[0], 1, 1, n.shared, static_cast<Stream>(stream), n.arguments, nullptr), "cuLaunchKernel", gpu_->name);
+  check(api().cuLaunchKernel(n.function, n.grid[0], n.grid[1], n.grid[2], n.block[0], 1, 1, n.shared, static_cast<Stream>(stream), n.arguments, nullptr), "cuLaunchKernel", gpu_->name, step.launch.kernel);
 }
 
 // Events between the steps of a timed call.
@@ -447,9 +446,19 @@ void Cuda::wait() {
 
 }  // namespace
 
-std::optional<CudaGpu> cuda_gpu(std::string& why) {
+std::size_t cuda_gpu_count(std::string& why) {
+  why = is_parents() ? std::string(used_by_parent) : api().missing;
+  if (!why.empty()) return 0;
+  int count = 0;
+  if (const Result result = api().cuInit(0); result != 0) why = "the NVIDIA driver does not start: " + result_text(result);
+  else if (const Result counted = api().cuDeviceGetCount(&count); counted != 0) why = "the NVIDIA driver counts no GPUs: " + result_text(counted);
+  else if (count == 0) why = "the NVIDIA driver finds no GPU";
+  return why.empty() ? static_cast<std::size_t>(count) : 0;
+}
+
+std::optional<CudaGpu> cuda_gpu(std::size_t position, std::string& why) {
   try {
-    const std::optional<DeviceNumber> number = first_gpu(why);
+    const std::optional<DeviceNumber> number = gpu_at(position, why);
     if (!number) return std::nullopt;
     const Facts f = facts_of(*number);
     return CudaGpu{f.name, f.architecture, f.multiprocessors, f.shared_bytes};
@@ -461,16 +470,16 @@ std::optional<CudaGpu> cuda_gpu(std::string& why) {
 
 std::shared_ptr<Device> open_cuda(std::string_view target) {
   if (is_parents()) throw device_of_parent(target);
+  const std::optional<codegen::TargetWords> words = codegen::target_words(target);
+  if (!words || words->kind != "cuda" || (!words->arch.empty() && words->arch.size() < 5)) throw argument_error(messages::unknown_target, target).hint("write `cuda`, `cuda:1`, `cuda:sm_80` or `cuda:sm_90a`");
+  const std::size_t position = words->device.value_or(0);
   std::string why;
-  const std::optional<DeviceNumber> number = first_gpu(why);
-  if (!number) throw machine_error(messages::no_device, target, why).hint("`--emit=cubin` and `--emit=cuda` need no GPU");
+  const std::optional<DeviceNumber> number = gpu_at(position, why);
+  if (!number) throw machine_error(messages::no_device, target, why).hint(cuda_gpu_count(why) > 0 ? "`tilec targets` lists them" : "`--emit=cubin` and `--emit=cuda` need no GPU");
   Facts facts = facts_of(*number);
-  std::string architecture = facts.architecture;
-  if (target.starts_with("cuda:")) {
-    architecture = target.substr(5);
-    if (!architecture.starts_with("sm_") || architecture.size() < 5) throw argument_error(messages::unknown_target, target).hint("write `cuda:sm_80` or `cuda:sm_90a`");
-    if (!runs_on(architecture, facts)) throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name)).hint("use `--target cuda`");
-  }
+  if (!words->arch.empty() && !runs_on(words->arch, facts))
+    throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name)).hint(fmt::format("use `--target {}`", words->device ? fmt::format("cuda:{}", position) : "cuda"));
+  if (position > 0) facts.name += fmt::format(", cuda:{}", position);
   return std::make_shared<Cuda>(std::make_shared<Gpu>(*number, std::move(facts)));
 }
 

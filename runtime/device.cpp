@@ -1,10 +1,10 @@
 #include "runtime/device.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <mutex>
 
+#include "codegen/target_words.h"
 #include "runtime/cuda.h"
 #include "runtime/fork.h"
 #include "runtime/opencl.h"
@@ -15,22 +15,13 @@ void Device::run_at(const Kernels&, std::span<void* const>, void*) {
   throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the memory of " + describe() + " has no addresses").hint("`tilec_kernel_run` takes memory of the host");
 }
 
-std::optional<std::size_t> opencl_position(std::string_view target) {
-  if (target == "opencl") return 0;
-  std::size_t position = 0;
-  const std::string_view number = target.starts_with("opencl:") ? target.substr(7) : std::string_view();
-  const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), position);
-  if (number.empty() || fault != std::errc() || end != number.data() + number.size()) return std::nullopt;
-  return position;
-}
-
 namespace {
 
 std::shared_ptr<Device> open_new(std::string_view target) {
-  if (target == "cuda" || target.starts_with("cuda:")) return open_cuda(target);
-  const std::optional<std::size_t> position = opencl_position(target);
-  if (!position) throw argument_error(messages::unknown_target, target).hint("`tilec targets` lists them");
-  return open_opencl(*position);
+  const std::optional<codegen::TargetWords> words = codegen::target_words(target);
+  if (words && words->kind == "cuda") return open_cuda(target);
+  if (!words || words->kind != "opencl") throw argument_error(messages::unknown_target, target).hint("`tilec targets` lists them");
+  return open_opencl(words->device.value_or(0));
 }
 
 }  // namespace
@@ -60,8 +51,12 @@ std::vector<DeviceLine> list_devices() {
   const std::vector<OpenClDevice> opencl = opencl_devices(why);
   for (std::size_t i = 0; i < opencl.size(); ++i) lines.push_back({i == 0 ? "opencl" : "opencl:" + std::to_string(i), opencl[i].name, true});
   if (opencl.empty()) lines.push_back({"opencl", why, false});
-  const std::optional<CudaGpu> gpu = cuda_gpu(why);
-  lines.push_back(gpu ? DeviceLine{"cuda", gpu->name, true} : DeviceLine{"cuda", why, false});
+  const std::size_t gpus = cuda_gpu_count(why);
+  for (std::size_t i = 0; i < gpus; ++i) {
+    const std::optional<CudaGpu> gpu = cuda_gpu(i, why);
+    lines.push_back({i == 0 ? "cuda" : "cuda:" + std::to_string(i), gpu ? gpu->name : why, gpu.has_value()});
+  }
+  if (gpus == 0) lines.push_back({"cuda", why, false});
   return lines;
 }
 

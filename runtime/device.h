@@ -51,7 +51,7 @@ class Device {
   virtual void wait() = 0;
 };
 
-// "opencl", "opencl:1" (the second device), "cuda", "cuda:sm_90a" (the first GPU). Opened once per process and target.
+// "opencl", "opencl:1" (the second device), "cuda", "cuda:sm_90a" (the first GPU), "cuda:1". Opened once per process and target.
 std::shared_ptr<Device> open_device(std::string_view target);
 
 // codegen's target of that name, as this machine has it: `cuda` and `opencl` are planned for the device that runs them, where there is one.

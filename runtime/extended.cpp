@@ -97,6 +97,7 @@ class Extended final : public Module {
     for (std::size_t k = 0; k < checks_.size(); ++k) look_at(checks_[k], found[2 * k], found[2 * k + 1]);
   }
   bool has_device() const override { return inner_->has_device(); }
+  DLDevice device() const override { return inner_->device(); }
 
   static void copy(const Port& port, void* data, const Tensor& to) {
     const Tensor tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/target_words.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/extended.h"
@@ -15,11 +16,16 @@ namespace tilec::runtime {
 
 namespace {
 
+DLDevice place_of(std::string_view target) {
+  const auto words = codegen::target_words(target);
+  return words ? DLDevice{words->kind == "cuda" ? kDLCUDA : kDLOpenCL, static_cast<std::int32_t>(words->device.value_or(0))} : DLDevice{kDLCPU, 0};
+}
+
 // Host tensors go to the device and back in every call; buffers stay for the next one.
 class DeviceModule final : public Module {
  public:
   explicit DeviceModule(const codegen::Package& from)
-      : target_(from.target), buffers_(from.buffers), workspace_(from.workspace), device_(open_device(from.target)), kernels_(device_->load(from)) {
+      : target_(from.target), place_(place_of(from.target)), buffers_(from.buffers), workspace_(from.workspace), device_(open_device(from.target)), kernels_(device_->load(from)) {
     take(from, 0);
   }
 
@@ -34,6 +40,7 @@ class DeviceModule final : public Module {
   void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override { run_on_copies(in, out, &milliseconds); }
 
   bool has_device() const override { return true; }
+  DLDevice device() const override { return place_; }
   std::int64_t device_workspace() const override { return buffers_.size() > inputs.size() + outputs.size() ? workspace_ : 0; }
   void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
     if (generation() != generation_) throw device_of_parent(target_);
@@ -81,6 +88,7 @@ class DeviceModule final : public Module {
   }
 
   std::string target_;
+  DLDevice place_;
   std::vector<codegen::Place> buffers_;
   std::int64_t workspace_;
   std::shared_ptr<Device> device_;
@@ -156,6 +164,7 @@ class PairModule final : public Module {
     run(*backward_, taken.data(), out + shown, workspace);
   }
   bool has_device() const override { return forward_->has_device(); }
+  DLDevice device() const override { return forward_->device(); }
 
   std::shared_ptr<const Module> forward_, backward_;
   std::int64_t workspace_ = 0;

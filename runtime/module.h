@@ -41,6 +41,7 @@ class Module {
   // On row-major tensors in the memory of the module's device, and device_workspace() bytes there: started on `stream` (a CUstream; null: the
   // default one), not waited for. Not where has_device() is false: the host's memory is all there is.
   virtual bool has_device() const { return false; }
+  virtual DLDevice device() const { return {kDLCPU, 0}; }  // where it takes its tensors from: of run_on, if it has a device
   virtual std::int64_t device_workspace() const { return 0; }
   virtual void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 

@@ -12,7 +12,6 @@ namespace tilec::runtime {
 // Devices of all platforms, GPUs first: as describe() names them, and what a plan must know. Without any, `why` says what is missing.
 struct OpenClDevice { std::string name; std::int64_t shared_bytes = 0, largest_group = 0; };
 std::vector<OpenClDevice> opencl_devices(std::string& why);
-std::optional<std::size_t> opencl_position(std::string_view target);  // of `opencl` 0, of `opencl:1` 1; null: no such name
 
 // The device of that position. RuntimeError E0520 if there is none.
 std::shared_ptr<Device> open_opencl(std::size_t position);

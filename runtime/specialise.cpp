@@ -10,8 +10,10 @@
 #include <functional>
 #include <utility>
 
+#include "codegen/target_words.h"
 #include "lang/pack.h"
 #include "runtime/batches.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/extended.h"
 #include "runtime/hooks.h"
@@ -301,9 +303,32 @@ bool Callable::is_cotangent(const std::string& name) const {
   return std::ranges::count(ports.inputs, name) == 0;
 }
 
+namespace {
+
+// Tensors in a GPU's memory are computed with where they lie, all on one; a target that names a GPU is that one.
+void follow_tensors(const std::vector<Argument>& arguments, const std::vector<Argument>& results, codegen::Target& target) {
+  const Argument* first = nullptr;
+  for (const std::vector<Argument>* all : {&arguments, &results})
+    for (const Argument& a : *all) {
+      if (!a.tensor || a.tensor->device.device_type != kDLCUDA) continue;
+      if (first == nullptr) first = &a;
+      const int here = a.tensor->device.device_id, there = first->tensor->device.device_id;
+      if (here != there) throw argument_error(messages::wrong_device, a.name, fmt::format("GPU {}'s", here)).hint(fmt::format("`{}` lies in GPU {}'s: copy one to the other's GPU", first->name, there));
+    }
+  if (first == nullptr) return;
+  const auto device = static_cast<std::size_t>(first->tensor->device.device_id);
+  const auto words = codegen::target_words(target.name);
+  if (!words || words->kind != "cuda" || words->device.value_or(device) != device)
+    throw argument_error(messages::wrong_device, first->name, fmt::format("GPU {}'s", device)).hint(fmt::format("compile for `cuda:{}`, or for `cuda`, which runs where its tensors lie", device));
+  if (device != words->device.value_or(0)) target = *target_here(codegen::with_device(*words, device));
+}
+
+}  // namespace
+
 std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   std::optional<poly::Program> program = outline(arguments, request, diagnostics);
+  follow_tensors(arguments, results, request.target);
   if (program && std::ranges::any_of(results, &Argument::unwanted)) program = codegen::restricted(*program, request.outputs = wanted(*program, results));
   if (!program || !have_extents(*this, request, diagnostics)) return std::nullopt;
   if (!bind_scalars(*program, arguments, request, diagnostics)) return std::nullopt;
@@ -363,6 +388,7 @@ std::string Callable::key_of(const std::vector<Argument>& arguments, const std::
   const auto add = [&](const Argument& a) {
     if (!a.tensor) key += fmt::format("{}:{}", a.name, a.unwanted ? "unwanted" : a.large ? "large" : a.is_integer ? "integer" : "real");
     else key += fmt::format("{}:{}[{}|{}]", a.name, lang::name(a.tensor->dtype), fmt::join(a.tensor->shape, ","), fmt::join(a.tensor->strides, ","));
+    if (a.tensor && a.tensor->device.device_type == kDLCUDA) key += fmt::format("@{}", a.tensor->device.device_id);
     if (a.add) key += "+=";
     const bool scalar = a.tensor ? a.tensor->shape.empty() && !lang::is_float(a.tensor->dtype) : a.is_integer;
     if (scalar && size_scalars_.contains(a.name)) key += fmt::format("={}", integer_of(a));

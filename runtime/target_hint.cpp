@@ -23,9 +23,11 @@ constexpr Other others[] = {
     {" interpreter interpret python debug numpy ", "the interpreter is `reference`"},
 };
 
-constexpr std::string_view all = "targets are cpu, cpu:ARCH, opencl, cuda, cuda:sm_NN, cuda:math=tf32 and reference";
+constexpr std::string_view names[] = {"cpu", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64", "opencl", "opencl:1", "cuda", "cuda:1", "cuda:sm_90a", "cuda:math=tf32", "reference"};
 
 }  // namespace
+
+std::span<const std::string_view> target_names() { return names; }
 
 std::string target_hint(std::string_view name) {
   std::string word(name.substr(0, name.find(':')));
@@ -34,13 +36,11 @@ std::string target_hint(std::string_view name) {
   const auto look = [](std::string_view text) { return std::find_if(std::begin(others), std::end(others), [&](const Other& o) { return o.names.find(fmt::format(" {} ", text)) != std::string_view::npos; }); };
   const auto* known = look(kind == "cpu" ? rest : std::string_view(word));
   if (!rest.empty() || known == std::end(others)) {
-    if (kind == "cpu" && known != std::end(others)) return fmt::format("{}; {}", known->hint, all);
-    if (kind == "cuda" && !rest.empty() && rest.find_first_not_of("0123456789") == std::string_view::npos)
-      return "the first GPU is the one that is used: write `cuda`, or its architecture, as in `cuda:sm_90a`";
+    if (kind == "cpu" && known != std::end(others)) return fmt::format("{}; a target is {}", known->hint, target_forms);
   }
   if (known != std::end(others)) return fmt::format("{}; `tilec targets` lists what is here", known->hint);
-  if (const auto near = lang::nearest(name, {"cpu", "opencl", "cuda", "reference", "cuda:sm_90a", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64"})) return fmt::format("did you mean `{}`?", *near);
-  return std::string(all);
+  if (const auto near = lang::nearest(name, {std::begin(names), std::end(names)})) return fmt::format("did you mean `{}`?", *near);
+  return fmt::format("a target is {}", target_forms);
 }
 
 }  // namespace tilec::runtime

@@ -118,8 +118,16 @@ def costs():
             for path in files for n, line in enumerate(path.read_text().splitlines(), 1) if is_cost(line)]
 
 
+def targets():
+    """What the table of targets has stands where users read of them. CPUs are many: one stands for them."""
+    table = re.search(r"constexpr std::string_view names\[\] = \{(.*?)\};", (ROOT / "runtime/target_hint.cpp").read_text(), re.S)[1]
+    names = [name for name in re.findall(r'"([^"]+)"', table) if not name.startswith("cpu:")]
+    places = ["include/tilec/tilec.h", "python/tilec/__init__.py", "docs/errors/E0514.md"]
+    return ["%s does not say that there is the target %s" % (place, name) for place in places for name in names if not re.search(r"(?<![\w:])%s(?![\w:=])" % re.escape(name), (ROOT / place).read_text())]
+
+
 def main() -> int:
-    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale}
+    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:

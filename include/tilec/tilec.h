@@ -140,7 +140,8 @@ typedef struct tilec_size {
 typedef struct tilec_options {
   size_t size;            /* sizeof(tilec_options) */
   const char* function;   /* which function, where the text has several; NULL: the unnamed one, else the only one */
-  const char* target;     /* cpu (default), cpu:x86-64-v3, opencl, cuda, cuda:sm_90a, reference (the interpreter) */
+  const char* target;     /* cpu (default), cpu:x86-64-v3, opencl, opencl:1 (the second device), cuda, cuda:1, cuda:sm_90a, cuda:math=tf32 (f32 may be
+                             rounded for tensor cores), reference (the interpreter); docs/errors/E0514.md says which words go together */
   const char* file_name;  /* shown in diagnostics; NULL: <text> */
   const tilec_define* defines; /* compile-time parameters */
   size_t define_count;
@@ -379,7 +380,8 @@ TILEC_API size_t tilec_kernel_code_size(const tilec_kernel* kernel);
 TILEC_API tilec_status tilec_kernel_run_timed(const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, double* milliseconds);
 
 /* Runs a kernel of target "cuda…" where its tensors are and returns at once: inputs[k] and outputs[k] are addresses of row-major tensors in the
- * GPU's memory (CUdeviceptr, in its primary context, aligned to 16). The work starts behind what `stream` has to do (a CUstream or cudaStream_t;
+ * GPU's memory (CUdeviceptr, in its primary context, aligned to 16): of the GPU that the target names, else of the one that the tensors lay on
+ * that the program was specialised for (kDLCUDA; tensors of the CPU say none: the first). What is current in the calling thread is as before afterwards. The work starts behind what `stream` has to do (a CUstream or cudaStream_t;
  * NULL: the default stream); what is behind it on that stream finds the results. `workspace`: tilec_kernel_device_workspace(kernel) bytes of the
  * GPU's, aligned to 64, for one run at a time; NULL where that is 0. Nothing is copied: an input that shares memory with an output is refused, as
  * are other strides (E0559), and kernels of target opencl. An address that is none of the GPU's is found by the driver, later.

@@ -78,7 +78,7 @@ class Program:
     arrays to write instead, which it gives back; with `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result,
     rounded once to O's type. An input may share memory with `out=`: it is copied first. Outputs may share none.
     A dict or a named tuple gives inputs by name, f({"X": x}, G=g), a tuple of arrays those next in order, f((x, g)).
-    Of target cuda, contiguous arrays in the GPU's memory are read and written there, and the call returns before they are: tensors of PyTorch, arrays of CuPy,
+    Of target cuda, contiguous arrays in a GPU's memory are read and written there, and the call returns before they are: tensors of PyTorch, arrays of CuPy,
     with `out=` of any library with __cuda_array_interface__. It starts behind the work of `stream=`, a number (CUstream) or a library's stream; None: the one
     that the library is at. Of other targets, `stream=` is a ValueError.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost microseconds.
@@ -699,9 +699,10 @@ def compile(text: str, *, function: "str | None" = None, target: "str | None" = 
             cache: "bool | str | _os.PathLike[str] | None" = None, name: str = "<text>", **unknown: _typing.Any) -> _typing.Any:
     """Compiles a text of Tile to a Program; a text with several named functions, and none asked for, to a Module of them.
 
-    Options that are None are those of the innermost tilec.options(), else as said here. target: cpu (usual), cpu:x86-64-v3, opencl, cuda, cuda:sm_90a or
-    reference (the interpreter). define: compile-time parameters, numbers and names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that
-    no input's shape shows. rank: how many dimensions a pack `B...` stands for, where no argument of a call tells. threads: of the cpu target, 1 or 0 (usual): the pool of the process. include: folders in which imports are looked for,
+    Options that are None are those of the innermost tilec.options(), else as said here. target: cpu (usual), cpu:x86-64-v3, opencl, opencl:1, cuda,
+    cuda:1, cuda:sm_90a, cuda:math=tf32 (f32 may be rounded for tensor cores) or reference (the interpreter). define: compile-time parameters, numbers and
+    names of functions or aggregations ({"S": 2, "F": "relu"}). size: sizes that no input's shape shows. rank: how many dimensions a pack `B...` stands for,
+    where no argument of a call tells. threads: of the cpu target, 1 or 0 (usual): the pool of the process. include: folders in which imports are looked for,
     after that of the file and before std/. checked: a call whose gather or scatter meets an index out of range
     raises ShapeError, naming tensor, position, value and bound, instead of clamping it. kernels: how many specialisations a program keeps (0, usual: the
     environment's TILEC_KERNELS, else 128); of more, the one that was not used for longest goes. plan: how the function is compiled, as

@@ -1,7 +1,7 @@
 """Calls of programs for CUDA on arrays in the GPU's memory: nothing is copied, and nothing is waited for.
 
     f = tilec.compile(text, target="cuda")
-    C = f(A, B)                          # tensors of PyTorch on the GPU, arrays of CuPy: C is one, made on the stream that the library is at
+    C = f(A, B)                          # tensors of PyTorch on the GPU, arrays of CuPy: C is one, on their GPU, made on the stream that the library is at
     f(A, B, out=C, stream=s)             # anything with __cuda_array_interface__; s: a number (CUstream, cudaStream_t) or a stream of a library
 
 A Place is a library whose arrays lie there: it says where an array is, and makes others beside it.
@@ -48,6 +48,12 @@ class Place:
     """Arrays of any library, by __cuda_array_interface__. It makes none."""
     name = "this library"
 
+    def gpu(self, value) -> "int | None":
+        """The number of the GPU it lies on. None: the library does not say."""
+        says = getattr(value, "__dlpack_device__", None)
+        kind, number = says() if says is not None else (0, 0)
+        return int(number) if kind == 2 else None             # kDLCUDA
+
     def see(self, name: str, value) -> Seen:
         about = value.__cuda_array_interface__
         dtype, shape = np.dtype(about["typestr"]), tuple(about["shape"])
@@ -83,6 +89,9 @@ class TorchPlace(Place):
         _row_major(name, shape, tuple(stride * dtype.itemsize for stride in value.stride()), dtype.itemsize)
         return Seen(dtype, shape, value.data_ptr())
 
+    def gpu(self, value) -> "int | None":
+        return value.device.index
+
     def is_writable(self, value) -> bool:
         return True
 
@@ -103,18 +112,22 @@ class TorchPlace(Place):
 
 
 class CupyPlace(Place):
-    def __init__(self, cupy):
-        self.cupy, self.name = cupy, "CuPy"
+    def __init__(self, cupy, like):
+        self.cupy, self.device, self.name = cupy, like.device, "CuPy"
+
+    def gpu(self, value) -> "int | None":
+        return value.device.id
 
     def stream(self) -> int:
-        return self.cupy.cuda.get_current_stream().ptr
+        with self.device:                                     # each GPU has a current one
+            return self.cupy.cuda.get_current_stream().ptr
 
     def empty(self, what: str, shape: "tuple[int, ...]", dtype: np.dtype, stream: int) -> typing.Any:
-        with self.cupy.cuda.ExternalStream(stream):           # whose turn decides when the memory is free again
+        with self.device, self.cupy.cuda.ExternalStream(stream):  # whose turn decides when the memory is free again
             return self.cupy.empty(shape, dtype)
 
     def filled(self, what: str, value: np.ndarray, stream: int) -> typing.Any:
-        with self.cupy.cuda.ExternalStream(stream):
+        with self.device, self.cupy.cuda.ExternalStream(stream):
             return self.cupy.full((), value.item(), value.dtype)
 
 
@@ -122,7 +135,7 @@ def _place_of(value) -> Place:
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if isinstance(value, getattr(torch, "Tensor", ())):
         return TorchPlace(value)
-    return CupyPlace(cupy) if isinstance(value, getattr(cupy, "ndarray", ())) else Place()
+    return CupyPlace(cupy, value) if isinstance(value, getattr(cupy, "ndarray", ())) else Place()
 
 
 def _number_of(stream) -> int:
@@ -151,7 +164,7 @@ class Placed:
     def __init__(self, prepared: Prepared):
         self.prepared, self.used, self.sizes = prepared, 0, prepared.sizes
         self.workspace_bytes: int = _c.lib.tilec_kernel_device_workspace(prepared.handle)
-        self.workspaces: "dict[tuple[str, int], typing.Any]" = {}
+        self.workspaces: "dict[tuple[str, int], typing.Any]" = {}  # of one GPU, as the kernel is
 
     def workspace(self, place: Place, stream: int) -> int:
         if not self.workspace_bytes:
@@ -163,15 +176,16 @@ class Placed:
         return place.see("workspace", found).address
 
 
-def describe(names: typing.Sequence[str], values: typing.Sequence) -> "tuple[typing.Any, list]":
-    """Arguments in C's form, without memory: arrays that are Seen, and numbers. And what they point to."""
+def describe(names: typing.Sequence[str], values: typing.Sequence, gpu: "int | None") -> "tuple[typing.Any, list]":
+    """Arguments in C's form, without memory: arrays that are Seen, on that GPU, and numbers. And what they point to."""
+    lies = _c.DLDevice(1, 0) if gpu is None else _c.DLDevice(2, gpu)
     given = [(name, value) for name, value in zip(names, values) if value is not None]
     structs, keep = (_c.Argument * max(1, len(given)))(), []
     for struct, (name, value) in zip(structs, given):
         struct.name = name.encode()
         if isinstance(value, Seen):
             shape = (ctypes.c_int64 * max(1, len(value.shape)))(*value.shape)
-            tensor = _c.DLTensor(None, _c.DLDevice(1, 0), len(value.shape), dl_type(value.dtype), shape, None, 0)
+            tensor = _c.DLTensor(None, lies, len(value.shape), dl_type(value.dtype), shape, None, 0)
             keep += [shape, tensor]
             struct.kind, struct.tensor = _c.TENSOR, ctypes.pointer(tensor)
         elif isinstance(value, int):
@@ -189,6 +203,7 @@ class Call:
         if not arrays:
             raise ValueError("stream= is for arrays in the GPU's memory, and %s is given none: arrays of the host are copied there and back, and waited for" % title)
         self.place, self.inputs, self.outputs = _place_of(arrays[0]), inputs, outputs
+        self.gpu = self.place.gpu(arrays[0])
         self.stream: int = self.place.stream() if stream is None else _number_of(stream)
         self.values = [self._seen(name, value) for name, value in zip(inputs, arguments)]
         self.out: "list | None" = None
@@ -202,6 +217,7 @@ class Call:
             place = _place_of(value)
             if type(place) is not type(self.place):
                 raise TypeError("%s is of %s and another array of %s: give all arrays in one library" % (name, place.name, self.place.name))
+            self._check_gpu(name, place.gpu(value))
             return place.see(name, value)
         if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
             value = value.item()
@@ -209,12 +225,16 @@ class Call:
             return value
         raise ValueError("%s lies in the memory of the CPU, and other arrays in the GPU's: move it there" % name)
 
+    def _check_gpu(self, name: str, gpu: "int | None") -> None:
+        if gpu != self.gpu:
+            raise ValueError("%s lies on GPU %s, and another array on GPU %s: move one to the other's" % (name, gpu, self.gpu))
+
     def key(self, sizes: "set[int]") -> tuple:
         """What it is compiled for; `sizes`: positions of arguments whose values are compiled in."""
-        return ("gpu", *((value.dtype, value.shape) if isinstance(value, Seen) else value if k in sizes else type(value) for k, value in enumerate(self.values)))
+        return ("gpu", self.gpu, *((value.dtype, value.shape) if isinstance(value, Seen) else value if k in sizes else type(value) for k, value in enumerate(self.values)))
 
     def prepare(self, program: int, heard) -> Placed:
-        structs, (count, keep) = describe(self.inputs, self.values)
+        structs, (count, keep) = describe(self.inputs, self.values, self.gpu)
         handle = ctypes.c_void_p()
         check(_c.lib.tilec_specialize(program, structs, count, None, 0, ctypes.byref(handle)), heard)
         del keep
@@ -245,6 +265,7 @@ class Call:
     def _written(self, name: str, array) -> Seen:
         if not on_gpu(array) or type(_place_of(array)) is not type(self.place):
             raise ValueError("out= for %s is no array of %s in the GPU's memory, as the inputs are" % (name, self.place.name))
+        self._check_gpu("out= for " + name, self.place.gpu(array))
         if not self.place.is_writable(array):
             raise ValueError("out= for %s is read-only" % name)
         return self.place.see("out= for " + name, array)

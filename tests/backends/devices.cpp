@@ -11,6 +11,7 @@
 #include <map>
 
 #include "case.h"
+#include "one_text.h"
 #include "plans.h"
 #include "codegen/simt/emit.h"
 #ifdef TILEC_CPU
@@ -81,7 +82,7 @@ void judge(const Ready& r, runtime::Device& device, const std::vector<runtime::M
 
 void run_batch(std::vector<Ready>& batch, runtime::Device& device) {
   const codegen::Lowered together = merged(batch);
-  const auto kernels = device.load(runtime::assemble(together, *codegen::target_named(together.target)));
+  const auto kernels = device.load(in_one_text(together, *codegen::target_named(together.target)));
   std::vector<runtime::Memory> memory;
   for (const codegen::Buffer& b : together.buffers) memory.push_back(device.allocate(b.count() * lang::bytes(b.dtype)));
   for (const Ready& r : batch)

@@ -13,6 +13,7 @@
 #include <iostream>
 
 #include "case.h"
+#include "one_text.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
@@ -295,7 +296,7 @@ codegen::Lowered merged(std::vector<Trial>& trials, std::vector<std::size_t>& fi
 void run_on_device(std::vector<Trial>& trials, runtime::Device& device) {
   std::vector<std::size_t> first;
   const codegen::Lowered together = merged(trials, first);
-  const auto kernels = device.load(runtime::assemble(together, *codegen::target_named(together.target)));
+  const auto kernels = device.load(in_one_text(together, *codegen::target_named(together.target)));
   std::vector<runtime::Memory> memory;
   for (const auto& b : together.buffers) memory.push_back(device.allocate(b.count() * lang::bytes(b.dtype)));
   for (std::size_t k = 0; k < trials.size(); ++k)

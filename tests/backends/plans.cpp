@@ -399,11 +399,13 @@ class Groups {
         for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
           if (m != n && codegen::has_instruction(target_, i) && codegen::multiplies(i, plan_.program, nest, {m}, n, sums, target_.tf32)) usable.push_back(&i);
         if (usable.empty()) continue;
+        const bool tiles = was.is<forms::Staged>() || was.is<forms::TensorCores>();  // which say how many threads theirs have
+        std::erase_if(usable, [&](const codegen::MatrixInstruction* i) { return !tiles && i->threads() > group.threads; });
+        if (usable.empty()) continue;
         const codegen::MatrixInstruction* i = random_.pick(usable);
         const std::int64_t lines = i->from_shared() ? 128 / lang::bytes(i->operand) / i->k : 1;  // rows of shared memory are whole lines there
         forms::TensorCores cores{m, i->name, i->k * lines * random_.between(1, i->from_shared() ? 2 : 4), random_.between(1, i->from_shared() ? 2 : 4), random_.between(1, i->from_shared() ? 2 : 4), random_.between(i->from_shared() ? 3 : 2, 4)};
-        const bool tiles = was.is<forms::Staged>() || was.is<forms::TensorCores>();  // which say how many threads theirs have
-        if (!tiles) cores.warps_m = random_.pick({1, 2, 4}), cores.warps_n = group.threads / i->threads() / cores.warps_m;
+        if (!tiles) cores.warps_m = std::min<std::int64_t>(random_.pick({1, 2, 4}), group.threads / i->threads()), cores.warps_n = group.threads / i->threads() / cores.warps_m;
         group.threads = cores.threads();
         Compute& leaf = group.body.front();
         leaf = Compute();
@@ -442,7 +444,7 @@ void count(const std::string& text, std::map<std::string, int>& counts) {
   const auto within = [&](const std::string& word) {
     for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++counts[word];
   };
-  for (const char* word : {"  mma", "  stage", "  turned"}) within(word);
+  for (const char* word : {"  mma", "  mma m64", "  stage", "  turned"}) within(word);
 }
 
 std::string kernels_of(const codegen::Stages& stages) {

@@ -7,6 +7,7 @@ Shapes come from the parameter list: each size name gets a number, the same wher
 (exit status 3) is left out.
 """
 import argparse
+import functools
 import itertools
 import pathlib
 import platform
@@ -44,7 +45,8 @@ def values(declared, sizes) -> list[str]:
     return words
 
 
-def cotangents(tilec: str, path: str, words: list[str]) -> list[str]:
+@functools.cache
+def cotangents(tilec: str, path: str, words: tuple[str, ...]) -> list[str]:
     """`dO=random:…` for every output, whose shape a run of the interpreter prints."""
     _, text = run(tilec, "run", path, "--target", "reference", *words)
     return [f"d{name}=random:{shape}x{dtype}" for name, shape, dtype in re.findall(r"^(\w+): ([\dx]+|scalar) (\w+)$", text, re.M)]
@@ -98,7 +100,7 @@ def check_all(options, scratch: str) -> int:
         _, declared = parameters(path.read_text())
         words = values(declared, sizes)
         grad = ["--grad"] if gradient else []
-        more = cotangents(options.tilec, str(path), words) if gradient else []
+        more = cotangents(options.tilec, str(path), tuple(words)) if gradient else []
         if emitted_only(target):
             flat = {d: sizes.get(d, sizes["default"]) for _, dims in declared for d in dims or []}
             flat |= {name: SCALARS[name] for name, dims in declared if not dims and name in "SDP"}

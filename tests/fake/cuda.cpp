@@ -7,8 +7,9 @@
 namespace {
 
 Fake& fake = *fake_cuda();
-thread_local int pushed = 0;
+thread_local std::vector<int> pushed;                  // devices whose contexts they are
 
+char contexts[64];                                     // of each device
 constexpr int invalid_value = 1, out_of_memory = 2, invalid_context = 201, invalid_handle = 400;
 
 struct KernelNode { void* function; unsigned grid[3], block[3], shared; void **arguments, **extra; };  // CUDA_KERNEL_NODE_PARAMS_v1
@@ -16,7 +17,7 @@ struct KernelNode { void* function; unsigned grid[3], block[3], shared; void **a
 // A call that needs a context.
 int within(const char* name) {
   if (const int told = fake.told(name)) return told;
-  return pushed > 0 ? 0 : invalid_context;
+  return pushed.empty() ? invalid_context : 0;
 }
 
 }  // namespace
@@ -31,26 +32,26 @@ extern "C" __attribute__((visibility("default"))) Fake* fake_cuda() {
 API cuInit(unsigned) { return fake.told("cuInit"); }
 API cuDriverGetVersion(int* version) { *version = fake.version; return fake.told("cuDriverGetVersion"); }
 API cuDeviceGetCount(int* count) { *count = fake.devices; return fake.told("cuDeviceGetCount"); }
-API cuDeviceGet(int* device, int) { *device = 0; return fake.told("cuDeviceGet"); }
+API cuDeviceGet(int* device, int number) { *device = number; return fake.told("cuDeviceGet"); }
 API cuDeviceGetName(char* name, int size, int) { std::strncpy(name, "Fake GPU", static_cast<std::size_t>(size)); return fake.told("cuDeviceGetName"); }
 API cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = attribute == 75 ? fake.major.load() : attribute == 76 ? fake.minor.load() : attribute == 16 ? fake.multiprocessors.load() : attribute == 97 ? fake.shared.load() : 0;
   return fake.told("cuDeviceGetAttribute");
 }
-API cuDevicePrimaryCtxRetain(void** context, int) {
+API cuDevicePrimaryCtxRetain(void** context, int device) {
   if (const int told = fake.told("cuDevicePrimaryCtxRetain")) return told;
-  ++fake.contexts, *context = &fake;
+  ++fake.contexts, *context = &contexts[device];
   return 0;
 }
 API cuDevicePrimaryCtxRelease_v2(int) { --fake.contexts; return fake.told("cuDevicePrimaryCtxRelease_v2"); }
 API cuCtxPushCurrent_v2(void* context) {
   if (const int told = fake.told("cuCtxPushCurrent_v2")) return told;
-  if (context != &fake || fake.contexts == 0) return invalid_context;
-  ++pushed, ++fake.current;
+  if (context < contexts || context >= contexts + fake.devices || fake.contexts == 0) return invalid_context;
+  pushed.push_back(static_cast<int>(static_cast<char*>(context) - contexts)), ++fake.current;
   return 0;
 }
-API cuCtxPopCurrent_v2(void** context) { *context = &fake, --pushed, --fake.current; return fake.told("cuCtxPopCurrent_v2"); }
-API cuCtxGetCurrent(void** context) { *context = pushed > 0 ? &fake : nullptr; return fake.told("cuCtxGetCurrent"); }
+API cuCtxPopCurrent_v2(void** context) { *context = &contexts[pushed.back()], pushed.pop_back(), --fake.current; return fake.told("cuCtxPopCurrent_v2"); }
+API cuCtxGetCurrent(void** context) { *context = pushed.empty() ? nullptr : &contexts[pushed.back()]; return fake.told("cuCtxGetCurrent"); }
 API cuCtxGetId(void*, unsigned long long* id) { *id = fake.context_id; return fake.told("cuCtxGetId"); }
 API cuCtxSynchronize() { return within("cuCtxSynchronize"); }
 
@@ -93,7 +94,7 @@ API cuFuncSetAttribute(void*, int, int value) {
 }
 API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned shared, void* stream, void** parameters, void**) {
   if (const int told = within("cuLaunchKernel")) return told;
-  fake.stream = stream, fake.first_parameter = *static_cast<void**>(parameters[0]);
+  fake.stream = stream, fake.device = pushed.back(), fake.first_parameter = *static_cast<void**>(parameters[0]);
   if (!function) return invalid_handle;
   const bool fits = x >= 1 && x <= 2147483647u && y >= 1 && y <= 65535 && z >= 1 && z <= 65535 && threads >= 1 && threads <= 1024 && static_cast<int>(shared) <= fake.shared;
   ++fake.launches;
@@ -130,7 +131,7 @@ API cuGraphExecKernelNodeSetParams(void* executable, void* node, const KernelNod
 API cuGraphLaunch(void* executable, void* stream) {
   if (const int told = within("cuGraphLaunch")) return told;
   auto& launches = *static_cast<std::vector<void*>*>(executable);
-  fake.stream = stream, fake.first_parameter = launches.back();
+  fake.stream = stream, fake.device = pushed.back(), fake.first_parameter = launches.back();
   fake.launches += static_cast<int>(launches.size());
   return 0;
 }
@@ -161,5 +162,7 @@ API fake_cuda_calls(const char* name) {
   return fake.calls[name];
 }
 API fake_cuda_modules() { return fake.modules; }
+API fake_cuda_device() { return fake.device; }
+extern "C" __attribute__((visibility("default"))) void fake_cuda_have(int devices) { fake.devices = devices; }
 extern "C" __attribute__((visibility("default"))) void* fake_cuda_stream() { return fake.stream; }
 extern "C" __attribute__((visibility("default"))) void fake_cuda_renew_context() { ++fake.context_id; }

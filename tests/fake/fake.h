@@ -37,6 +37,7 @@ struct Fake {
 
   // Of the last launch.
   std::atomic<void*> stream = nullptr, first_parameter = nullptr;
+  std::atomic<int> device = -1;
   std::atomic<bool> captures = false;                  // every stream
 
   // What is alive: contexts retained, contexts pushed by this process's threads (OpenCL: queues); modules

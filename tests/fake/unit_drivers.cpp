@@ -125,10 +125,10 @@ TEST_CASE("what cuInit says is told, and asked again by the next call") {
   CHECK(fault.message.find("told to fail (802)") != std::string::npos);
   std::string why;
   cuda().fail("cuInit", 0, 100);
-  CHECK(!runtime::cuda_gpu(why));
+  CHECK(!runtime::cuda_gpu(0, why));
   CHECK(why.find("(100)") != std::string::npos);
-  REQUIRE(runtime::cuda_gpu(why));
-  CHECK(runtime::cuda_gpu(why)->name == "Fake GPU (sm_90a)");
+  REQUIRE(runtime::cuda_gpu(0, why));
+  CHECK(runtime::cuda_gpu(0, why)->name == "Fake GPU (sm_90a)");
   CHECK(why.empty());
   CHECK(fault_of([] { runtime::open_cuda("cuda"); }).code.empty());
   check_nothing_lives();
@@ -427,6 +427,11 @@ TEST_CASE("a fault that ends the context, and faults of the machine, are told wi
   CHECK(hint_of("cuModuleLoadData", 209).find("compile it for this one") != std::string::npos);
   CHECK(hint_of("cuDevicePrimaryCtxRetain", 46).find("another process has the GPU") != std::string::npos);
   CHECK(hint_of("cuLaunchKernel", 1).empty());
+  CHECK(hint_of("cuLaunchKernel", 400).find("of another GPU") != std::string::npos);
+  for (const char* function : {"cuLaunchKernel", "cuModuleGetFunction"}) {
+    cuda().fail(function);
+    CHECK(fault_of([&] { whole_call(p, false); }).message.find("for the kernel `" + p.steps[0].kernel) != std::string::npos);
+  }
   check_nothing_lives();
 }
 

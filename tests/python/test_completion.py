@@ -27,7 +27,10 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert bash(tmp_path, "tilec", "fmt", "--in") == ["--include", "--in-place"]
     assert bash(tmp_path, "tilec", "f.tile", "--emit", "lo") == ["loops"]
     assert bash(tmp_path, "tilec", "f.tile", "--emit", "=", "lo") == ["loops"]
-    assert bash(tmp_path, "tilec", "run", "--target", "op") == ["opencl"]
+    assert bash(tmp_path, "tilec", "run", "--target", "op") == ["opencl", "opencl:1"]
+    targets = lambda *words: bash(tmp_path, "tilec", "run", "--target", *words)  # noqa: E731
+    assert targets("cuda", ":", "m") == targets("=", "cuda", ":", "m") == ["math=tf32"] and targets("cuda", ":", "math", "=", "") == targets("=", "cuda", ":", "math", "=") == ["tf32"]
+    assert set(targets("cuda", ":")) == {"1", "sm_90a", "math=tf32"} and targets("cpu", ":", "x86-64-v3") == ["x86-64-v3"]
     assert bash(tmp_path, "tilec", "bench", "--vs", "to") == ["torch"]
     assert bash(tmp_path, "tilec", "tu") == ["tune"] and bash(tmp_path, "tilec", "tune", "--bu") == ["--budget"]
     assert bash(tmp_path, "tilec", "cache", "")[0] == "clear"

@@ -27,11 +27,21 @@ class Array:
     def __init__(self, shape, dtype="f4", address=4096, strides=None, read_only=False):
         self.__cuda_array_interface__ = {"shape": shape, "typestr": np.dtype(dtype).str, "data": (address, read_only), "strides": strides, "version": 3}
 
+class CupyDevice:
+    def __init__(self, number):
+        self.id = number
+    def __enter__(self):
+        cupy.gpu.append(self.id)
+    def __exit__(self, *_):
+        cupy.gpu.pop()
+
 class CupyArray(Array):
-    pass
+    def __init__(self, *arguments, gpu=0, **named):
+        super().__init__(*arguments, **named)
+        self.device = CupyDevice(gpu)
 
 cupy = sys.modules["cupy"] = types.ModuleType("cupy")           # as far as tilec looks
-cupy.ndarray, cupy.made, cupy.now = CupyArray, [], [77]
+cupy.ndarray, cupy.made, cupy.now, cupy.gpu = CupyArray, [], [77], [0]
 
 @contextlib.contextmanager
 def external(stream):
@@ -41,7 +51,7 @@ def external(stream):
 
 def empty(shape, dtype):
     cupy.made.append((shape, np.dtype(dtype), cupy.now[-1]))
-    return CupyArray(shape, dtype, 1048576 * len(cupy.made))
+    return CupyArray(shape, dtype, 1048576 * len(cupy.made), gpu=cupy.gpu[-1])
 cupy.empty, cupy.full = empty, lambda shape, value, dtype: empty(shape, dtype)
 cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=cupy.now[-1]), ExternalStream=external)
 
@@ -89,6 +99,66 @@ def test_a_library_that_is_known_makes_what_is_missing():
         made = len(cupy.made)
         rows(A, B, 3.0, stream=5)
         assert len(cupy.made) == made + 3                                           # the workspace of a stream stays
+    """)
+
+
+def test_arrays_of_a_gpu_are_computed_with_on_it():
+    run("""
+        driver.fake_cuda_have(3)
+        def on(gpu, place=65536):
+            return CupyArray((64, 64), address=place, gpu=gpu)
+        for gpu in (1, 0, 2, 1):
+            made = f(on(gpu), on(gpu, 131072))
+            assert made.device.id == gpu and driver.fake_cuda_device() == gpu
+        assert len(f._cache) == 3
+        with pytest.raises(ValueError, match="B lies on GPU 2, and another array on GPU 1: move one to the other's"):
+            f(on(1), on(2))
+        with pytest.raises(ValueError, match="out= for C lies on GPU 0, and another array on GPU 2"):
+            f(on(2), on(2), out=on(0))
+        second = tilec.compile(MATMUL, target="cuda:1")
+        second(on(1), on(1))
+        second(A, B, out=C)                                     # of a library that does not say: the program's GPU
+        assert driver.fake_cuda_device() == 1
+        with pytest.raises(tilec.Error, match="`A` lies in GPU 2's memory"):
+            second(on(2), on(2))
+        with pytest.raises(tilec.DeviceError, match="target `cuda:7` has no device here: 3 NVIDIA GPUs are here"):
+            f(on(7), on(7))
+        class Says(Array):
+            def __dlpack_device__(self):
+                return 2, 2
+        f(Says((64, 64)), Says((64, 64), address=65536), out=Says((64, 64), address=131072))
+        assert driver.fake_cuda_device() == 2
+    """)
+
+
+def test_kernels_in_c_know_their_gpu():
+    run("""
+        from tilec import _library as c
+        driver.fake_cuda_have(3)
+        def tensor(gpu, address=65536):
+            shape = (ctypes.c_int64 * 2)(64, 64)
+            made = c.DLTensor(address, c.DLDevice(2, gpu), 2, c.DLDataType(2, 32, 1), shape, None, 0)
+            made.keeps = shape
+            return made
+        def specialised(program, gpus):
+            given = (c.Argument * 2)()
+            for place, name, gpu in zip(given, (b"A", b"B"), gpus):
+                place.name, place.kind, place.tensor = name, c.TENSOR, ctypes.pointer(tensor(gpu))
+            kernel = ctypes.c_void_p()
+            return c.lib.tilec_specialize(program._handle, given, 2, None, 0, ctypes.byref(kernel)), kernel
+        call = ctypes.CDLL(c.lib._name).tilec_call
+        call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+        def called(kernel, gpus):
+            tensors = [tensor(gpu, 65536 * (k + 1)) for k, gpu in enumerate(gpus)]
+            pointers = (ctypes.POINTER(c.DLTensor) * 3)(*map(ctypes.pointer, tensors))
+            return call(kernel, ctypes.addressof(pointers), 2, ctypes.addressof(pointers) + 16, 1, None, None), c.lib.tilec_last_error().decode()
+        status, kernel = specialised(f, (2, 2))
+        assert status == 0 and called(kernel, (2, 2, 2))[0] == 0 and driver.fake_cuda_device() == 2
+        status, said = called(kernel, (1, 1, 1))
+        assert status != 0 and "`C` lies in GPU 1's memory" in said and "the kernel is GPU 2's" in said, said
+        assert called(kernel, (2, 1, 2))[0] != 0
+        assert specialised(f, (0, 1))[0] != 0 and "`B` lies in GPU 1's memory" in c.lib.tilec_last_error().decode()
+        assert specialised(tilec.compile(MATMUL), (0, 0))[0] != 0 and "E0518" in c.lib.tilec_last_error().decode()
     """)
 
 

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <regex>
 #include <string>
+#include <vector>
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
@@ -21,7 +22,7 @@ struct Program { std::string source, cubin, log; };
 
 // asm("a.b %0;" : "=r"(x) : "r"(y));  ⇒  ptx_a_b(__LINE__, x, y);
 std::string without_asm(const std::string& text) {
-  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"), operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
+  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"(?:\{[^"]*; )?([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"), operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
   std::string result;
   auto at = text.begin();
   for (std::sregex_iterator m(text.begin(), text.end(), whole), end; m != end; ++m) {
@@ -35,13 +36,32 @@ std::string without_asm(const std::string& text) {
   return result.append(at, text.end());
 }
 
+struct Heading { std::string name, bound; std::size_t at; };
+std::vector<Heading> headings(const std::string& text) {
+  static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\()");
+  std::vector<Heading> found;
+  for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m) found.push_back({(*m)[2], (*m)[1].matched ? (*m)[1].str() : "1024", static_cast<std::size_t>(m->position())});
+  return found;
+}
+
+// Each kernel's shared memory in a section of its own; the dynamic one is declared, and defined behind all kernels.
+std::string without_shared(const std::string& text) {
+  const std::vector<Heading> kernels = headings(text);
+  std::string result = text.substr(0, kernels.empty() ? text.size() : kernels[0].at);
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const std::string body = text.substr(kernels[k].at, (k + 1 < kernels.size() ? kernels[k + 1].at : text.size()) - kernels[k].at);
+    result += std::regex_replace(std::regex_replace(body, std::regex(R"(extern\s+__shared__)"), "extern"), std::regex("__shared__"), "simulated_shared_of(" + kernels[k].name + ")");
+  }
+  return result;
+}
+
 // The table of the kernels, and where a block's memory lies.
 std::string trailer(const std::string& text) {
-  static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\()");
-  std::string table;
-  for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m) {
-    const std::string name = (*m)[2], bound = (*m)[1].matched ? (*m)[1].str() : "1024";
-    table += "  {\"" + name + "\", [](void** a) { simulated_call(" + name + ", a, simulated_count(" + name + ")); }, simulated_number(" + name + "), " + bound + "},\n";
+  std::string table, sections;
+  for (const auto& [name, bound, at] : headings(text)) {
+    const std::string low = "__start_simulated_shared_" + name, high = "__stop_simulated_shared_" + name;
+    sections += "extern char " + low + "[] __attribute__((weak, visibility(\"hidden\"))), " + high + "[] __attribute__((weak, visibility(\"hidden\")));\n";
+    table += "  {\"" + name + "\", [](void** a) { simulated_call(" + name + ", a, simulated_count(" + name + ")); }, simulated_number(" + name + "), " + bound + ", " + low + ", " + high + "},\n";
   }
   return R"(
 #line 1 "trailer"
@@ -49,12 +69,10 @@ template <unsigned long... I> struct simulated_pack {};
 template <class... P> auto simulated_count(void (*)(P...)) -> simulated_pack<__integer_pack(sizeof...(P))...> { return {}; }
 template <class... P> constexpr int simulated_number(void (*)(P...)) { return sizeof...(P); }
 template <class... P, unsigned long... I> inline void simulated_call(void (*f)(P...), void** a, simulated_pack<I...>) { f(*(P*)a[I]...); }
-struct simulated_kernel { const char* name; void (*entry)(void**); int parameters; unsigned bound; };
+struct simulated_kernel { const char* name; void (*entry)(void**); int parameters; unsigned bound; char *shared, *shared_end; };
 #define SIMULATED_SHOWN extern "C" __attribute__((visibility("default")))
-extern char __start_simulated_block[] __attribute__((weak, visibility("hidden"))), __stop_simulated_block[] __attribute__((weak, visibility("hidden")));
-SIMULATED_SHOWN void simulated_shared(char** low, char** high) { *low = __start_simulated_block, *high = __stop_simulated_block; }
-)" + std::string(text.find("extern __shared__") == std::string::npos ? "" : "alignas(1024) unsigned char tc_pool[163 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
-         "extern const simulated_kernel simulated_kernels[] __attribute__((visibility(\"default\"))) = {\n" + table + "  {nullptr, nullptr, 0, 0}\n};\n";
+)" + sections + std::string(text.find("extern __shared__") == std::string::npos ? "" : "alignas(1024) unsigned char tc_pool[227 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
+         "extern const simulated_kernel simulated_kernels[] __attribute__((visibility(\"default\"))) = {\n" + table + "  {nullptr, nullptr, 0, 0, nullptr, nullptr}\n};\n";
 }
 
 std::string here() {                                   // the folder of this library
@@ -69,15 +87,14 @@ std::string content(const std::string& path) {
 }
 
 int compile(Program& p, const std::string& architecture) {
-  std::string text = without_asm(p.source);
-  for (std::size_t at; (at = text.find("extern __shared__")) != std::string::npos;) text.replace(at, 17, "extern");
+  const std::string text = without_shared(without_asm(p.source));
   char folder[] = "/tmp/tilec_simulated_XXXXXX";
   if (!mkdtemp(folder)) return p.log = "no folder in /tmp", refused_text;
   const std::string base = std::string(folder) + "/kernel";
   std::ofstream(base + ".cpp") << text << trailer(p.source);
   const std::string command = std::string(TILEC_COMPILER " -std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off -fno-builtin -fno-exceptions -fno-rtti -fno-stack-protector "
                                           "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fsanitize=bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow ") +
-                              "-D__CUDA_ARCH__=" + architecture.substr(3, 2) + "0 -include '" TILEC_DEVICE "' " + base + ".cpp -nodefaultlibs '" + here() + "/libcuda.so.1' -lm -lc -lgcc -o " + base + ".so 2>" + base + ".log";
+                              "-D__CUDA_ARCH__=" + std::to_string(std::atoi(architecture.c_str() + 3)) + "0 -include '" TILEC_DEVICE "' " + base + ".cpp -nodefaultlibs '" + here() + "/libcuda.so.1' -lm -lc -lgcc -o " + base + ".so 2>" + base + ".log";
   const bool made = std::system(command.c_str()) == 0;
   const std::string library = made ? content(base + ".so") : "";
   if (made) p.cubin = "simulated " + architecture + " " + std::to_string(p.source.size()) + " " + std::to_string(library.size()) + "\n" + p.source + library;

@@ -7,7 +7,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ static __attribute__((section("simulated_block")))  // blocks run one after another
+#define simulated_shared_of(kernel) static __attribute__((section("simulated_shared_" #kernel)))  // __shared__, as compiler.cpp spells it: blocks run one after another
 
 struct simulated_three { unsigned x, y, z; };
 extern "C" {
@@ -20,6 +20,11 @@ void simulated_commit();
 void simulated_wait(int line, int newest);
 void simulated_fragments(int line, int transposed, unsigned* const* registers, const void* row);
 void simulated_multiply(int line, int type, void* const* c, const unsigned* a, const unsigned* b);
+void simulated_proxy_fence();
+void simulated_products_fence();
+void simulated_product(int line, int type, unsigned columns, void* const* sums, unsigned long long a, unsigned long long b, int a_turned, int b_turned);
+void simulated_products_commit();
+void simulated_products_wait(int newest);
 }
 
 #define __syncthreads() simulated_barrier(__LINE__)
@@ -92,3 +97,22 @@ SIMULATED_FRAGMENTS(shared_b16, 0) SIMULATED_FRAGMENTS(trans_shared_b16, 1)
 SIMULATED_MULTIPLY(m16n8k16_row_col_f32_f16_f16_f32, 0, float) SIMULATED_MULTIPLY(m16n8k16_row_col_f32_bf16_bf16_f32, 1, float)
 SIMULATED_MULTIPLY(m16n8k8_row_col_f32_tf32_tf32_f32, 4, float)
 SIMULATED_MULTIPLY(m16n8k32_row_col_s32_s8_s8_s32, 2, int) SIMULATED_MULTIPLY(m16n8k32_row_col_s32_u8_u8_s32, 3, int)
+
+#if __CUDA_ARCH__ == 900
+inline void ptx_fence_proxy_async(int) { simulated_proxy_fence(); }
+inline void ptx_wgmma_fence_sync_aligned(int) { simulated_products_fence(); }
+inline void ptx_wgmma_commit_group_sync_aligned(int) { simulated_products_commit(); }
+template <class... X> inline void ptx_wgmma_wait_group_sync_aligned(int, X&&... x) {  // registers, and how many groups may be under way
+  void* const all[] = {(void*)&x...};
+  simulated_products_wait(*(int*)all[sizeof...(X) - 1]);
+}
+// The sums, both descriptors, and of 16 bits whether each matrix is turned.
+#define SIMULATED_PRODUCT(name, type, N)                                                                                                                                  \
+  template <class... X> inline void ptx_wgmma_mma_async_sync_aligned_m64n##N##name(int line, X&&... x) {                                                                  \
+    void* const all[] = {(void*)&x...};                                                                                                                                   \
+    constexpr bool says = sizeof...(X) > N / 2 + 2;                                                                                                                       \
+    simulated_product(line, type, N, all, *(unsigned long long*)all[N / 2], *(unsigned long long*)all[N / 2 + 1], says && *(int*)all[says ? N / 2 + 2 : 0], says && *(int*)all[says ? N / 2 + 3 : 0]); \
+  }
+#define SIMULATED_PRODUCTS(N) SIMULATED_PRODUCT(k16_f32_f16_f16, 0, N) SIMULATED_PRODUCT(k16_f32_bf16_bf16, 1, N) SIMULATED_PRODUCT(k32_s32_s8_s8, 2, N) SIMULATED_PRODUCT(k32_s32_u8_u8, 3, N)
+SIMULATED_PRODUCTS(64) SIMULATED_PRODUCTS(128) SIMULATED_PRODUCTS(192) SIMULATED_PRODUCTS(256)
+#endif

@@ -1,4 +1,4 @@
-// The simulated device: its memory, its modules and how a grid runs. driver.cpp is the API over it.
+// The simulated GPUs: their memory, their modules and how a grid runs. driver.cpp is the API over them.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,18 @@
 
 namespace simulated {
 
-constexpr std::int64_t most_shared = 163 << 10, most_static_shared = 48 << 10;
+constexpr std::int64_t most_static_shared = 48 << 10;
 constexpr unsigned most_threads = 1024;
 
+// What a GPU is, as the CUDA C++ Programming Guide and the data sheets have it (its table of compute capabilities).
+struct Gpu { const char* architecture; int major, minor, multiprocessors; std::int64_t shared; };  // bytes that a block may ask for
+
 // What compiler.cpp writes at the end of a text, as the table `simulated_kernels`.
-struct Kernel { const char* name; void (*entry)(void** arguments); int parameters; unsigned bound; };
+struct Kernel { const char* name; void (*entry)(void** arguments); int parameters; unsigned bound; char *shared, *shared_end; };
 
 // A cubin: `simulated sm_80 1234 56789`, a line break, 1234 bytes of text, 56789 of the library that it became.
 struct Module {
-  explicit Module(const char* cubin);                  // throws a std::string
+  Module(const char* cubin, const Gpu& on);            // throws a std::string
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
@@ -30,18 +33,18 @@ struct Module {
   void* library = nullptr;
   int file = -1;
   const Kernel* kernels = nullptr;
-  char *shared = nullptr, *shared_end = nullptr;       // of all kernels
   char* dynamic = nullptr;
 };
 
 using Address = std::uint64_t;
-Address allocate(std::size_t bytes);
+Address allocate(std::size_t bytes, const void* owner);  // the GPU in whose memory it lies
 bool release(Address base);
-bool inside(Address address, std::size_t bytes);        // of one allocation
+bool inside(Address address, std::size_t bytes, const void* owner);  // of one allocation
 void written(Address address, std::size_t bytes);       // by the host
 bool initialised(Address address, std::size_t bytes);
 
 struct Launch {
+  const void* owner = nullptr;
   const Module* module = nullptr;
   const Kernel* kernel = nullptr;
   unsigned grid[3] = {1, 1, 1}, threads = 1, dynamic = 0;

@@ -98,6 +98,65 @@ TEST_CASE("what a kernel does wrong is found and named with its line, and the ne
   }
 }
 
+TEST_CASE("what a kernel does wrong around wgmma is found") {
+  // One product of 64 x 16 by 16 x 64, of ones of bf16.
+  std::string sums, registers;
+  for (int r = 0; r < 32; ++r) sums += (r ? ", %" : "%") + std::to_string(r), registers += std::string(r ? ", " : "") + "\"+f\"(c[" + std::to_string(r) + "])";
+  const std::string product = "asm volatile(\"{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" + sums + "}, %32, %33, p, 1, 1, %34, %35; }\" : " + registers +
+                              " : \"l\"(MATRIX(a)), \"l\"(MATRIX(b)), \"n\"(0), \"n\"(0));";
+  const std::vector<std::pair<std::string, std::string>> words = {
+      {"WRITE", "for (int k = t; k < 4096; k += 128) a[k] = b[k] = 0x3f80;"},
+      {"FENCE", "asm volatile(\"fence.proxy.async;\" ::: \"memory\");"},
+      {"READY", "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");"},
+      {"PRODUCT", product},
+      {"COMMIT", "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");"},
+      {"WAIT", "asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"(0) : \"memory\");"},
+      {"SYNC", "__syncthreads();"}};
+  struct Case { const char *says, *body; };
+  const Case cases[] = {{"", "WRITE FENCE SYNC READY PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"", "WRITE FENCE SYNC READY PRODUCT PRODUCT COMMIT READY PRODUCT COMMIT WAIT SYNC a[t] = 0; y[t] = c[31] / 3;"},
+                        {"what was written without fence.proxy.async behind it", "WRITE SYNC READY PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"a race", "WRITE FENCE READY PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"what nobody has written", "SYNC READY PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"wgmma without wgmma.fence", "WRITE FENCE SYNC PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"wgmma without wgmma.fence", "WRITE FENCE SYNC READY PRODUCT COMMIT PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"before wgmma that nobody has waited for", "WRITE FENCE SYNC READY PRODUCT COMMIT y[t] = 16;"},
+                        {"before wgmma that nobody has waited for", "WRITE FENCE SYNC READY PRODUCT WAIT y[t] = 16;"},
+                        {"a write of what wgmma still reads", "WRITE FENCE SYNC READY PRODUCT COMMIT SYNC a[t] = 0; SYNC WAIT y[t] = c[0];"},
+                        {"a race", "WRITE FENCE SYNC READY PRODUCT COMMIT WAIT a[t] = 0; y[t] = c[0];"},
+                        {"different descriptors", "WRITE FENCE SYNC READY if (t % 32 == 3) { s = 1; } PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"swizzle", "WRITE FENCE SYNC READY s = 1ull << 63; PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"leaves its rows", "WRITE FENCE SYNC READY s = 7; PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"outside of the shared memory", "WRITE FENCE SYNC READY s = 448; PRODUCT COMMIT WAIT y[t] = c[0];"},
+                        {"threads wait for others of their warp", "WRITE FENCE SYNC READY if (t != 5) { PRODUCT } COMMIT WAIT y[t] = c[0];"}};
+  const auto device = runtime::open_device("cuda:1");
+  std::vector<std::string> texts;
+  for (const Case& c : cases) {
+    std::string body = c.body;
+    for (const auto& [word, by] : words) body = replaced(body, word, by);
+    texts.push_back("inline __device__ unsigned long long matrix(const void* at) { return ((unsigned long long)__cvta_generic_to_shared(at) & 0x3ffff) >> 4 | 64ull << 32 | 1ull << 62; }\n"
+                    "extern \"C\" __global__ void __launch_bounds__(128) k(float* y) { __shared__ __align__(1024) unsigned short a[4096], b[4096]; const int t = threadIdx.x; unsigned long long s = 0; float c[32] = {}; " +
+                    replaced(body, "MATRIX(", "s + matrix(") + " }\n");
+  }
+  const std::vector<runtime::CudaObject> objects = runtime::compile_cuda(texts, "sm_90a");
+  for (std::size_t k = 0; k < objects.size(); ++k) {
+    CAPTURE(cases[k].body);
+    codegen::Package p;
+    p.form = codegen::Package::Code::Cubins, p.code = {objects[k].cubin};
+    p.buffers = {{512, 0}};
+    p.launches = {{"k", {0}, 0, {1, 1, 1}, 128}};
+    for (int turn = 0; turn < 2; ++turn) {               // blocks run in one order, and in the other
+      const auto loaded = device->load(p);
+      const std::vector<Memory> memory = {device->allocate(512)};
+      std::vector<float> y(128);
+      const std::string said = fault_of([&] { device->run(*loaded, memory), device->copy_out(y.data(), memory[0], 512); });
+      CHECK_MESSAGE((*cases[k].says ? said.find(cases[k].says) != std::string::npos : said.empty()), said);
+      if (!*cases[k].says) CHECK(std::ranges::count(y, 16.0f) == 128);
+    }
+  }
+  CHECK(fault_of([&] { runtime::compile_cuda(texts[0], "sm_80"); }) != "");
+}
+
 TEST_CASE("launches that a device refuses, and memory that nobody has written") {
   const auto device = runtime::open_device("cuda");
   codegen::Package p = package();

@@ -1,0 +1,187 @@
+// Random contractions on tensor cores under random blocks of warps, on simulated GPUs of sm_80 and sm_90a: bit for bit what the interpreter makes of
+// them. The GPUs look at each access, at copies and products under way, and at descriptors.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "codegen/pipeline.h"
+#include "codegen/simt/emit.h"
+#include "codegen/tensor_cores.h"
+#include "lang/parse.h"
+#include "lang/render.h"
+#include "poly/interpret.h"
+#include "runtime/assemble.h"
+#include "runtime/device.h"
+#include "runtime/module.h"
+#include "runtime/nvrtc.h"
+#include "runtime/tensor.h"
+#include "tests/backends/programs.h"
+
+namespace tilec::test {
+namespace {
+
+using namespace codegen;
+using lang::DType;
+using backends::Random;
+using Sizes = std::map<std::string, std::int64_t>;
+
+struct Made { Stages stages; Request request; };
+
+Made compiled(const std::string& text, const Sizes& sizes, const std::string& target, Until until, const std::string& plan) {
+  lang::Diagnostics diagnostics;
+  const lang::Source source{"test.tile", text};
+  const auto file = lang::parse(source, diagnostics);
+  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
+  Request request;
+  request.sizes = sizes;
+  request.target = *runtime::target_here(target);
+  request.plan = PlanText{plan};
+  auto stages = codegen::compile(*file, request, until, diagnostics);
+  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}), plan);
+  return {std::move(*stages), request};
+}
+
+bool on_tensor_cores(const Plan& plan) {
+  return std::ranges::any_of(plan.groups, [](const Group& group) { return std::ranges::any_of(group.body, [](const Compute& leaf) { return leaf.is<forms::TensorCores>(); }); });
+}
+
+struct Drawn { std::string text; Sizes sizes; };
+
+// A window over an image with zeros around it, whose rows bound m; or the gradient of its filter.
+Drawn convolution(Random& random, const MatrixInstruction& i) {
+  const std::string type(lang::name(i.operand)), wide(lang::name(i.accumulator));
+  const int height = random.between(9, 14), width = random.between(9, 14), channels = 8 * random.between(3, 6) + (random.chance(3) ? 3 : 0), outputs = 8 * random.between(3, 6) + (random.chance(3) ? 5 : 0);
+  Drawn d{"", {{"N", random.between(1, 3)}, {"H", height}, {"W", width}, {"C", channels}, {"O", outputs}}};
+  const bool apart = random.chance(3);
+  const std::string stride = apart ? "2 * " : "";
+  if (apart) d.sizes["P"] = (height + 1) / 2, d.sizes["Q"] = (width + 1) / 2;
+  else d.sizes["P"] = height, d.sizes["Q"] = width;
+  if (random.chance(2))
+    d.text = fmt::format("function f({0} I[N, H, W, C], {0} K[3, 3, C, O]) -> ({1} R) {{ R[n, y, x, o: N, {3}, {4}, O] = +({1}(I[n, {2}y + j - 1, {2}x + k - 1, c]) * {1}(K[j, k, c, o])); }}", type, wide, stride, d.sizes["P"], d.sizes["Q"]);
+  else
+    d.text = fmt::format("function f({0} I[N, H, W, C], {0} D[N, H, W, O]) -> ({1} R) {{ R[j, k, c, o: 3, 3, C, O] = +({1}(I[n, y + j - 1, x + k - 1, c]) * {1}(D[n, y, x, o])); }}", type, wide);
+  d.sizes.erase("P"), d.sizes.erase("Q");
+  return d;
+}
+
+// Batches, layouts, a second reduction that moves A, ragged sizes, results of other types, bounds of k.
+Drawn contraction(Random& random, const MatrixInstruction& i) {
+  const std::string type(lang::name(i.operand)), wide(lang::name(i.accumulator));
+  if (random.chance(3)) return convolution(random, i);
+  const bool batch = random.chance(3), taps = random.chance(3), swap_a = random.chance(2), swap_b = random.chance(2), swap_c = random.chance(3), triangle = batch && random.chance(2);
+  const auto size = [&](int least, int most) { return random.chance(2) ? std::int64_t{16} * random.between(least / 16, most / 16) : random.between(least, most); };
+  Drawn d{"", {{"M", size(64, 112)}, {"N", size(64, 128)}, {"K", size(64, 112)}}};
+  if (batch) d.sizes["Z"] = 2;
+  if (taps) d.sizes["R"] = 3, d.sizes["P"] = d.sizes["M"] + 2;
+  const std::string z = batch ? "Z, " : "", at_z = batch ? "z, " : "", r = taps ? "R, " : "", at_r = taps ? "r, " : "";
+  const std::string rows = taps ? "P" : "M", row = taps ? "i + r" : "i";
+  const bool same = lang::is_float(i.operand) && random.chance(2);  // a product of f16 is one of f32 in a sum
+  const auto factor = [&](const std::string& read) { return same ? read : wide + "(" + read + ")"; };
+  const std::string a = swap_a ? fmt::format("A[{}k, {}]", at_z, row) : fmt::format("A[{}{}, k]", at_z, row), b = swap_b ? fmt::format("B[{}{}j, k]", at_z, at_r) : fmt::format("B[{}{}k, j]", at_z, at_r);
+  const std::string result = lang::is_float(i.operand) && random.chance(3) ? type : wide;
+  d.text = fmt::format("function f({0} A[{1}{2}], {0} B[{1}{3}{4}]) -> ({5} C) {{ C[{6}{7}: {12}{8}] = +({9} * {10}){11}; }}", type, z, swap_a ? "K, " + rows : rows + ", K", r, swap_b ? "N, K" : "K, N", result, at_z, swap_c ? "j, i" : "i, j",
+                       swap_c ? fmt::format("{}, {}", d.sizes["N"], d.sizes["M"]) : fmt::format("{}, {}", d.sizes["M"], d.sizes["N"]), factor(a), factor(b), triangle ? ", k < 37 + 30 * z" : "", batch ? "2, " : "");
+  if (taps) d.sizes.erase("M");
+  return d;
+}
+
+// Any block of warps that fits.
+void draw(Compute& leaf, Group& group, const MatrixInstruction& i, Random& random) {
+  auto& cores = *leaf.as<forms::TensorCores>();
+  do {
+    const bool wide = i.from_shared();
+    cores.instruction = i.name, leaf.lanes = i.threads();
+    leaf.rows = random.between(1, wide ? 2 : 4), leaf.vectors = wide ? 8 * random.between(1, 4) : 2 * random.between(1, 4);
+    cores.warps_m = random.between(1, wide ? 2 : 3), cores.warps_n = random.between(1, wide ? 2 : 3);
+    cores.depth = wide ? 128 / lang::bytes(i.operand) * random.between(1, 2) : i.k * random.between(1, 5), cores.buffers = random.between(wide ? 3 : 2, 4);
+  } while (shared_bytes_of(leaf) > (i.from_shared() ? 227 : 99) << 10 || leaf.rows * leaf.vectors > 32);
+  group.threads = cores.threads();
+}
+
+poly::Array drawn(const poly::Tensor& t, Random& random) {
+  poly::Array a{t.dtype, {}, {}, {}};
+  for (const poly::Size& n : t.shape) a.shape.push_back(n.get());
+  for (std::int64_t k = 0; k < a.count(); ++k) {
+    const int x = lang::is_float(t.dtype) || t.dtype == DType::I8 ? random.between(-5, 5) : random.between(0, 200);
+    if (lang::is_float(t.dtype)) a.reals.push_back(x / 4.0);
+    else a.integers.push_back(x * (t.dtype == DType::I8 ? 25 : 1));
+  }
+  return a;
+}
+
+std::string bytes_of(const poly::Array& a) {
+  const runtime::Tensor t = runtime::allocate("t", a.dtype, a.shape);
+  runtime::from_array(a, t);
+  return {static_cast<const char*>(t.data), static_cast<std::size_t>(a.count() * lang::bytes(a.dtype))};
+}
+
+// Bit for bit, but for what is no number.
+bool same(DType type, const std::string& wanted, const char* got) {
+  if (type != DType::F32) return std::equal(wanted.begin(), wanted.end(), got);
+  for (std::size_t at = 0; at < wanted.size(); at += 4) {
+    float x = 0, y = 0;
+    std::memcpy(&x, wanted.data() + at, 4), std::memcpy(&y, got + at, 4);
+    if (std::memcmp(&x, &y, 4) != 0 && !(x != x && y != y)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("random contractions are what the interpreter makes of them, under any block of warps") {
+  struct Ready { Drawn drawn; std::string plan; Made made; };
+  std::vector<Ready> ready;
+  Random random(7);
+  for (const MatrixInstruction& i : matrix_instructions())
+    for (int n = 0, tries = 0; n < (i.only ? 3 : 4); ++n) {
+      Drawn d = contraction(random, i);
+      CAPTURE(d.text);
+      const char* const target = i.only ? "cuda:1" : i.operand == DType::F32 ? "cuda:math=tf32" : "cuda";
+      Stages stages = compiled(d.text, d.sizes, target, Until::Plan, "no split\n").stages;
+      if (!on_tensor_cores(*stages.plan)) {                // too small
+        --n;
+        REQUIRE(++tries < 50);
+        continue;
+      }
+      for (Group& group : stages.plan->groups)
+        for (Compute& leaf : group.body) if (leaf.is<forms::TensorCores>() && (n || i.only)) draw(leaf, group, i, random);
+      const std::string plan = print(*stages.plan);
+      Made made = compiled(d.text, d.sizes, target, Until::Lowered, "no split\n" + plan);
+      CHECK(print(*made.stages.plan) == plan);
+      REQUIRE(made.stages.lowered->steps.size() == 1);
+      Step& step = made.stages.lowered->steps.back();
+      step.kernel = step.loops.functions.back().name = fmt::format("k{}", ready.size());
+      ready.push_back({d, plan, std::move(made)});
+    }
+  std::map<std::string, std::vector<const Loops*>> kernels;  // by architecture: a text each
+  std::map<std::string, std::string> cubins;
+  for (const Ready& r : ready) kernels[r.made.request.target.arch].push_back(&r.made.stages.lowered->steps.back().loops);
+  CHECK(kernels.size() == 2);
+  for (const auto& [arch, loops] : kernels) cubins[arch] = runtime::compile_cuda(simt::emit(loops, simt::Dialect::Cuda), arch).cubin;
+  for (const Ready& r : ready) {
+    CAPTURE(r.drawn.text);
+    CAPTURE(r.plan);
+    Package package = runtime::layout_of(*r.made.stages.lowered, r.made.request);
+    package.form = Package::Code::Cubins, package.code = {cubins.at(r.made.request.target.arch)};
+    const auto module = runtime::load_device(package);
+    const poly::Program& program = *r.made.stages.bounded;
+    std::vector<poly::Array> inputs;
+    for (const poly::TensorId id : program.inputs) inputs.push_back(drawn(program.tensor(id), random));
+    if (program.tensor(program.outputs[0]).dtype == DType::F32 && random.chance(3)) inputs[1].reals[static_cast<std::size_t>(random.between(0, static_cast<int>(inputs[1].reals.size()) - 1))] = std::numeric_limits<double>::infinity();
+    const poly::Interpretation wanted = poly::interpret(program, inputs);
+    std::vector<std::string> given;
+    for (const poly::Array& a : inputs) given.push_back(bytes_of(a));
+    std::vector<void*> in;
+    for (std::string& bytes : given) in.push_back(bytes.data());
+    const std::string right = bytes_of(wanted.outputs[0]);
+    std::string got(right.size(), '?');
+    void* out[] = {got.data()};
+    module->run(in.data(), out);
+    CHECK(same(wanted.outputs[0].dtype, right, got.data()));
+  }
+}
+
+}  // namespace tilec::test
