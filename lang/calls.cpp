@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lang/builtin.h"
+#include "lang/choice.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "lang/op.h"
@@ -82,12 +83,11 @@ class Calls {
       entry.label(f->span_of_head(), "declared here");
       if (const auto hint = with_parameter(c); hint && !f->parameters.empty() && c.arguments.size() == f->inputs.size() + 1) entry.hint(*hint);
     }
-    if (c.parameters.size() > f->parameters.size())
-      diagnostics_.report(span, messages::parameter_count, c.function.text, counted(f->parameters.size(), "compile-time parameter") + fmt::format(", but {} given", are(c.parameters.size())))
-          .label(f->span_of_head(), "declared here");
-    for (std::size_t k = c.parameters.size(); k < f->parameters.size(); ++k)
-      if (!f->parameters[k].value)
-        diagnostics_.report(span, messages::parameter_missing, f->parameters[k].name.spelled(), c.function.text).label(f->parameters[k].name.span, "declared without a default").hint(fmt::format("write `{}<…>(…)`", c.function.text));
+    if (!in_order(*f, c.parameters, span, diagnostics_)) return;
+    for (std::size_t k = 0; k < c.parameters.size(); ++k) {
+      const auto* name = std::get_if<Name>(&c.parameters[k].value);
+      if (!name || !is_parameter(caller, *name)) fits(*f, *parameter_of(*f, c.parameters, k), c.parameters[k], diagnostics_);
+    }
   }
 
   // `map<relu>(X)`: a function of the file, a built-in, an aggregation or a parameter; build knows which is wanted.
@@ -197,12 +197,85 @@ class Calls {
   }
 };
 
+// A name that no parameter has: one that is spelled like it, an input, or any.
+void unknown_parameter(const Function& function, const std::string& name, const Name& label, Diagnostics& diagnostics) {
+  std::vector<std::string> all;
+  std::string list;
+  for (const Parameter& each : function.parameters) {
+    all.push_back(each.name.spelled());
+    list += (list.empty() ? "`" : ", `") + all.back() + "`";
+  }
+  const bool input = std::any_of(function.inputs.begin(), function.inputs.end(), [&](const Input& i) { return i.target.name == label; });
+  auto entry = diagnostics.report(label.span, messages::unknown_parameter, name, label.spelled());
+  entry.label(function.span_of_head(), "declared here");
+  if (const auto near = nearest(label.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+  else if (input) entry.hint(fmt::format("`{}` is an input: it stands in `( )`", label.spelled()));
+  else entry.hint(all.empty() ? fmt::format("`{}` has none", name) : "its parameters are " + list);
+}
+
 void names_of(const File& file, std::vector<std::string>& names) {
   for (const auto& item : file.items)
     if (const auto* f = std::get_if<Function>(&item); f && f->name && f->role == Function::Role::Function) names.push_back(f->name->text);
 }
 
 }  // namespace
+
+const Parameter* parameter_of(const Function& function, const std::vector<Argument>& given, std::size_t k) {
+  const auto& label = given[k].label;
+  if (!label) return k < function.parameters.size() ? &function.parameters[k] : nullptr;
+  const auto at = std::find_if(function.parameters.begin(), function.parameters.end(), [&](const Parameter& p) { return p.name == *label; });
+  return at == function.parameters.end() ? nullptr : &*at;
+}
+
+std::optional<std::vector<const Argument*>> in_order(const Function& function, const std::vector<Argument>& given, Span call, Diagnostics& diagnostics) {
+  const std::string name = function.name ? function.name->text : "function";
+  const std::size_t errors = diagnostics.all().size();
+  std::vector<const Argument*> values(function.parameters.size());
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    const Argument& value = given[k];
+    const Parameter* parameter = parameter_of(function, given, k);
+    if (!value.label && k > 0 && given[k - 1].label) {
+      diagnostics.report(value.span, messages::parameter_order).label(given[k - 1].label->span, "the first name").hint("values without a name come first, in the order of the heading");
+      return std::nullopt;
+    }
+    if (!parameter && !value.label) {
+      diagnostics.report(call, messages::parameter_count, name, counted(function.parameters.size(), "compile-time parameter") + fmt::format(", but {} given", are(given.size())))
+          .label(function.span_of_head(), "declared here");
+      return std::nullopt;
+    }
+    if (!parameter) {
+      unknown_parameter(function, name, *value.label, diagnostics);
+      continue;
+    }
+    const Argument*& place = values[static_cast<std::size_t>(parameter - function.parameters.data())];
+    if (place != nullptr) diagnostics.report(value.span, messages::parameter_twice, parameter->name.spelled(), name).label(place->span, "and here");
+    place = &value;
+  }
+  for (std::size_t k = 0; k < values.size(); ++k)
+    if (const Parameter& missing = function.parameters[k]; values[k] == nullptr && !missing.value)
+      diagnostics.report(call, messages::parameter_missing, missing.name.spelled(), name).label(missing.name.span, "declared without a default").hint(fmt::format("write `{}<{}=…>(…)`", name, missing.name.spelled()));
+  return diagnostics.all().size() == errors ? std::optional(std::move(values)) : std::nullopt;
+}
+
+bool fits(const Function& function, const Parameter& parameter, const Argument& value, Diagnostics& diagnostics) {
+  const auto* name = std::get_if<Name>(&value.value);
+  const std::string text = name ? name->spelled() : print(Expr(std::get<Number>(value.value), value.span));
+  if (const auto& choices = choices_of(function, parameter.name); !choices.empty()) {
+    if (name && std::find(choices.begin(), choices.end(), *name) != choices.end()) return true;
+    auto entry = diagnostics.report(value.span, messages::no_such_choice, parameter.name.spelled(), listed(choices), text);
+    std::vector<std::string> all;
+    for (const Name& each : choices) all.push_back(each.spelled());
+    if (const auto near = nearest(text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    if (value.span != parameter.name.span) entry.label(parameter.name.span, "declared here");
+    return false;
+  }
+  const bool constant = name && !name->upper && (name->text == "inf" || name->text == "nan");
+  const auto* number = parameter.value ? std::get_if<Number>(&parameter.value->value) : nullptr;
+  if (!number || !name || constant) return true;
+  auto entry = diagnostics.report(value.span, messages::parameter_value, parameter.name.spelled(), "a number", fmt::format("`{}`", text));
+  if (value.span != parameter.name.span) entry.label(parameter.name.span, "declared here");
+  return false;
+}
 
 void check_calls(const File& file, Diagnostics& diagnostics) { Calls(file, diagnostics).run(); }
 

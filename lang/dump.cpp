@@ -35,6 +35,7 @@ class Tree {
       for (const Parameter& p : f.parameters) {
         line("parameter " + p.name.spelled());
         if (p.value) node("default", [&] { argument(*p.value); });
+        for (const Name& each : p.choices) node("choice", [&] { line("name " + each.spelled()); });
       }
       for (const Input& i : f.inputs)
         node(fmt::format("input {}{}", target(i.target), i.sizes ? "" : " of any rank"), [&] { if (i.sizes) expressions("size", *i.sizes); });
@@ -118,7 +119,7 @@ class Tree {
             [&](const Access& a) { node("access " + a.tensor.spelled(), [&] { for (const Expr& i : a.element) expression(i); }); },
             [&](const Call& c) {
               node("call " + c.function.spelled(), [&] {
-                for (const Argument& p : c.parameters) node("parameter", [&] { argument(p); });
+                for (const Argument& p : c.parameters) node(p.label ? "parameter " + p.label->spelled() : "parameter", [&] { argument(p); });
                 for (const Expr& x : c.arguments) expression(x);
               });
             },

@@ -174,8 +174,6 @@ constexpr Idiom table[] = {
     {Syntax, "DOTTED", "modules or members", "{name}", "O = X * np.pi;", "O = X * 3.141592653589793;"},
 
     // Calls
-    {Syntax, "WORD < … , WORD =", "compile-time parameters by name", "they are given in their order, as in `{0}<2, 1>`{std}", "O = conv2d_nchw<2, D=1>(A, B);", "import \"std/conv_nchw.tile\"; function f(A[N, C, H, W], B[CO, C, KH, KW]) -> (O) { O = conv2d_nchw<2, 1>(A, B); }"},
-    {Syntax, "WORD < WORD !=", "compile-time parameters by name", "they are given in their order, as in `{0}<2>`{std}", "O = conv2d_nchw<S=2>(A, B);", "import \"std/conv_nchw.tile\"; function f(A[N, C, H, W], B[CO, C, KH, KW]) -> (O) { O = conv2d_nchw<2>(A, B); }"},
     {Syntax, "AXIAL ( … , axis != NUMBER", "argument `axis`", "the axis is the second argument: `{0}({1}, {2})`", "O = cumsum(X, axis=0);", "O = cumsum(X, 0);"},
     {Syntax, "AXIAL ( … , dim != NUMBER", "argument `dim`", "the axis is the second argument: `{0}({1}, {2})`", "O = cumsum(X, dim=0);", "O = cumsum(X, 0);"},
     {Syntax, "axis !=", "argument `axis`", "a reduction leaves its index out on the left: `O[i: M] = >(A[i, k]);` keeps rows", "O = max(A, axis=1);", "O[i: M] = >(A[i, k]);"},

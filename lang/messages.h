@@ -51,6 +51,11 @@ inline constexpr Message<Text> recursion{"E0124", Severity::Error, "a function c
 inline constexpr Message<Text, Text> parameter_count{"E0125", Severity::Error, "`{}` takes {}"};
 inline constexpr Message<Text, Text> parameter_missing{"E0126", Severity::Error, "compile-time parameter `{}` of `{}` has no value"};
 inline constexpr Message<Text, Text, Text> parameter_kind{"E0127", Severity::Error, "compile-time parameter `{}` is {}, which cannot be {}"};
+inline constexpr Message<Text, Text, Text> parameter_value{"E0127", Severity::Error, "compile-time parameter `{}` is {}, but is given {}"};
+inline constexpr Message<Text, Text> unknown_parameter{"E0140", Severity::Error, "`{}` has no compile-time parameter `{}`"};
+inline constexpr Message<Text, Text> parameter_twice{"E0141", Severity::Error, "compile-time parameter `{}` of `{}` is given twice"};
+inline constexpr Message<> parameter_order{"E0142", Severity::Error, "a value without a name stands behind one with a name"};
+inline constexpr Message<Text, Text, Text> no_such_choice{"E0143", Severity::Error, "`{}` is one of {}, not `{}`"};
 inline constexpr Message<Text, Text> derivative_of_nothing{"E0128", Severity::Error, "this file has no function `{}` for the {}"};
 inline constexpr Message<Text, Text, Text> result_count{"E0129", Severity::Error, "`{}` gives {}, but {} taken"};
 inline constexpr Message<Text, Text, Text> dimensions_mix{"E0130", Severity::Error, "`dim` keeps `{}` and `{}` apart, but {}"};

@@ -53,7 +53,13 @@ std::string number(const Number& n) {
 
 std::string argument(const Argument& a) {
   const auto* name = std::get_if<Name>(&a.value);
-  return name ? name->spelled() : number(std::get<Number>(a.value));
+  return (a.label ? a.label->spelled() + '=' : "") + (name ? name->spelled() : number(std::get<Number>(a.value)));
+}
+
+std::string parameter(const Parameter& p) {
+  std::string names;
+  for (const Name& each : p.choices) names += (names.empty() ? "{" : ", ") + each.spelled();
+  return p.name.spelled() + (!p.choices.empty() ? '=' + names + '}' : p.value ? '=' + argument(*p.value) : "");
 }
 
 // Does the text end in a lower-case name, which would make a `<` behind it the start of `f<…>(…)`?
@@ -186,7 +192,7 @@ std::string heading(const Function& f) {
   std::string out = f.role == Function::Role::Function ? "function " : f.role == Function::Role::Gradient ? "gradient " : "tangent ";
   if (f.name) out += f.name->spelled();
   std::string inner;
-  for (const Parameter& p : f.parameters) inner += (inner.empty() ? "<" : ", ") + p.name.spelled() + (p.value ? '=' + argument(*p.value) : "");
+  for (const Parameter& p : f.parameters) inner += (inner.empty() ? "<" : ", ") + parameter(p);
   out += inner + (inner.empty() ? "(" : ">(");
   inner.clear();
   for (const Input& i : f.inputs) inner += (inner.empty() ? "" : ", ") + target(i.target) + (i.sizes ? '[' + list(*i.sizes, true) + ']' : "");

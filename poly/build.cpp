@@ -111,18 +111,20 @@ void own_derivatives(const lang::File& file, const lang::Function& function, con
 }
 
 // `wanted` receives the types that inputs must have where f32 was assumed and does not do.
-std::optional<Program> build_once(const lang::File& file, const lang::Function& function, const Signature& signature, lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
+std::optional<Program> build_once(const lang::File& file, const lang::Function& written, const Signature& signature, lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
   Scope scope{.diagnostics = diagnostics, .file = &file};
-  scope.program.name = function.name ? function.name->text : "";
+  scope.program.name = written.name ? written.name->text : "";
   std::vector<lang::Argument> parameters;
-  if (!bind_defines(function, signature, scope, parameters)) return std::nullopt;
+  if (!bind_defines(written, signature, scope, parameters)) return std::nullopt;
+  const auto chosen = lang::with_choices(written, scope.chosen);
+  const lang::Function& function = chosen ? *chosen : written;
   find_declared(function, scope);
   find_used_as_size(function, scope);
   declare_inputs(function, signature, scope);
   for (const auto& statement : function.statements) add_statement(scope, function, statement);
   const auto called = result_names(function);
   for (std::size_t k = 0; k < called.size(); ++k) add_result(scope, function, function.results[k], called[k]);
-  if (!scope.failed) own_derivatives(file, function, parameters, scope);
+  if (!scope.failed) own_derivatives(file, written, parameters, scope);
   wanted = scope.assumed->wanted;
   if (scope.failed || diagnostics.has_errors()) return std::nullopt;
   name_tensors(scope);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lang/calls.h"
 #include "lang/limit.h"
 #include "lang/messages.h"
 #include "poly/builtin.h"
@@ -42,6 +43,10 @@ bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& nam
     scope.parameters[parameter] = own->second;
     return true;
   }
+  if (caller.chosen.contains(name.spelled())) {
+    scope.diagnostics.report(span, messages::parameter_kind, parameter, fmt::format("given `{}`, which is one of several names", name.text), "passed on as a value");
+    return false;
+  }
   if (const auto known = caller.names.find(name.spelled()); known != caller.names.end()) {
     const bool number = known->second.kind == Named::Kind::Size || (known->second.kind == Named::Kind::Weak && known->second.reads.empty());
     if (number) scope.names[parameter] = known->second;
@@ -61,6 +66,29 @@ bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& nam
   }
   scope.parameters[parameter] = std::move(meaning);
   return true;
+}
+
+// One of the names that the parameter may be, or what a parameter of the caller is.
+bool bind_choice(Scope& scope, const lang::Function& function, const lang::Parameter& parameter, const lang::Argument& value, const Scope& caller) {
+  const auto* name = std::get_if<lang::Name>(&value.value);
+  const auto own = name ? caller.chosen.find(name->spelled()) : caller.chosen.end();
+  lang::Argument chosen = value;
+  if (own != caller.chosen.end()) chosen.value = own->second;
+  if (!lang::fits(function, parameter, chosen, scope.diagnostics)) return false;
+  scope.chosen[parameter.name.spelled()] = std::get<lang::Name>(chosen.value);
+  return true;
+}
+
+bool bind_parameter(Scope& scope, const lang::Function& function, const lang::Parameter& parameter, const lang::Argument& value, const Scope& caller) {
+  const auto name = parameter.name.spelled();
+  if (!lang::choices_of(function, parameter.name).empty()) return bind_choice(scope, function, parameter, value, caller);
+  if (const auto* number = std::get_if<lang::Number>(&value.value)) {
+    scope.names[name] = number_of(*number, value.span);
+    return true;
+  }
+  const auto& given = std::get<lang::Name>(value.value);
+  const bool known = caller.names.contains(given.spelled()) || caller.parameters.contains(given.spelled());
+  return (known || lang::fits(function, parameter, value, scope.diagnostics)) && bind_name(scope, name, given, caller, value.span);
 }
 
 // ---- arguments and results ----
@@ -166,7 +194,9 @@ void compute_sizes(const lang::Function& function, Scope& scope) {
   }
 }
 
-std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& function, const std::vector<Named>& arguments) {
+std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& written, const std::vector<Named>& arguments) {
+  const auto made = lang::with_choices(written, scope.chosen);
+  const lang::Function& function = made ? *made : written;
   find_declared(function, scope);
   find_used_as_size(function, scope);
   if (!arguments.empty() && std::all_of(arguments.begin(), arguments.end(), [](const Named& n) { return n.kind == Named::Kind::Size; })) compute_sizes(function, scope);
@@ -180,7 +210,7 @@ std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& functi
 
 // A call, by what decides what it gives.
 Derivation likeness(const lang::Definition& definition, const Scope& inside, const std::vector<Named>& arguments) {
-  Derivation like{.definition = definition, .parameters = inside.parameters};
+  Derivation like{.definition = definition, .parameters = inside.parameters, .chosen = inside.chosen};
   for (const auto& [name, number] : inside.names) like.numbers[name] = placeless(number);
   for (const auto& argument : arguments) like.arguments.push_back(placeless(argument));
   return like;
@@ -329,25 +359,14 @@ std::optional<Named> made_by(Scope& scope, const lang::Call& written, const std:
   return numbers ? invoke(scope, {call, *numbers, name, span}) : std::nullopt;
 }
 
-bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& values, const Scope& caller, Span span) {
-  if (values.size() > function.parameters.size()) {
-    scope.diagnostics.report(span, messages::parameter_count, function.name ? function.name->text : "function",
-                             fmt::format("{}, but {} given", counted(function.parameters.size(), "compile-time parameter"), lang::are(values.size())));
-    return false;
-  }
-  for (std::size_t k = 0; k < function.parameters.size(); ++k) {
+bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& given, const Scope& caller, Span span) {
+  const auto values = lang::in_order(function, given, span, scope.diagnostics);
+  for (std::size_t k = 0; values && k < function.parameters.size(); ++k) {
     const auto& parameter = function.parameters[k];
-    const auto name = parameter.name.spelled();
-    const bool given = k < values.size();
-    if (!given && !parameter.value) {
-      scope.diagnostics.report(span, messages::parameter_missing, name, function.name ? function.name->text : "function").label(parameter.name.span, "declared without a default");
-      return false;
-    }
-    const lang::Argument& value = given ? values[k] : *parameter.value;
-    if (const auto* number = std::get_if<lang::Number>(&value.value)) scope.names[name] = number_of(*number, value.span);
-    else if (!bind_name(scope, name, std::get<lang::Name>(value.value), given ? caller : scope, value.span)) return false;
+    const lang::Argument& value = (*values)[k] ? *(*values)[k] : *parameter.value;
+    if (!bind_parameter(scope, function, parameter, value, (*values)[k] ? caller : scope)) return false;
   }
-  return true;
+  return values.has_value();
 }
 
 namespace {
@@ -395,7 +414,8 @@ bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::
   lang::Diagnostics unused;
   Scope inside = looked_into(scope, callee, call, unused);
   const auto [known, is_new] = scope.texts->gives_size.try_emplace(key_of(callee, inside), false);  // so for one that calls itself
-  if (is_new) known->second = computes_sizes(inside, function);
+  const auto chosen = lang::with_choices(function, lang::first_choices(function));
+  if (is_new) known->second = computes_sizes(inside, chosen ? *chosen : function);
   return known->second;
 }
 
@@ -519,25 +539,25 @@ std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition&
 }
 
 std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee, const lang::Call& call, Span span) {
-  const lang::Function& function = *callee.function;
+  const lang::Function& written = *callee.function;
   const auto refuse = [&](const std::string& why) -> std::optional<Scalar> {
-    body.scope.diagnostics.report(span, messages::not_elementwise, call.function.text + "(…)").label(function.span_of_head(), why).hint("give its result a name first: a body reads elements");
+    body.scope.diagnostics.report(span, messages::not_elementwise, call.function.text + "(…)").label(written.span_of_head(), why).hint("give its result a name first: a body reads elements");
     return std::nullopt;
   };
   if (too_many(body.scope, span)) return std::nullopt;
-  if (function.results.size() != 1) return refuse("it has several results");
+  if (written.results.size() != 1) return refuse("it has several results");
   if (derivatives_of(callee).any()) return refuse("it has a derivative of its own, which belongs to a tensor");
-  if (call.arguments.size() != function.inputs.size()) {
-    body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(function.inputs.size(), "input"), std::to_string(call.arguments.size()));
+  if (call.arguments.size() != written.inputs.size()) {
+    body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(written.inputs.size(), "input"), std::to_string(call.arguments.size()));
     return std::nullopt;
   }
   std::vector<lang::Name> mentioned;
-  for (const auto& statement : function.statements)
+  for (const auto& statement : written.statements)
     if (const auto* assignment = std::get_if<lang::Assignment>(&statement.node)) names_in(assignment->value, mentioned);
   std::vector<Named> values;
   for (const auto& expr : call.arguments) {
     Named named;
-    if (std::find(mentioned.begin(), mentioned.end(), function.inputs[values.size()].target.name) == mentioned.end()) {
+    if (std::find(mentioned.begin(), mentioned.end(), written.inputs[values.size()].target.name) == mentioned.end()) {
       values.push_back(std::move(named));              // which may have more dimensions than the result
       continue;
     }
@@ -550,7 +570,9 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
   }
   Callee inner(body.scope, callee, span);
   Scope& inside = inner.scope();
-  if (!bind_parameters(inside, function, call.parameters, body.scope, span)) return std::nullopt;
+  if (!bind_parameters(inside, written, call.parameters, body.scope, span)) return std::nullopt;
+  const auto chosen = lang::with_choices(written, inside.chosen);
+  const lang::Function& function = chosen ? *chosen : written;
   find_declared(function, inside);
   Body within{.scope = inside, .indices = body.indices, .reads = std::move(body.reads), .result = body.result};
   const auto result = [&]() -> std::optional<Scalar> {
