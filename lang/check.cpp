@@ -303,6 +303,8 @@ class Checker {
 
   void signature(const Input& i) {
     type(i.target);
+    const auto* name = i.value ? std::get_if<Name>(&i.value->value) : nullptr;
+    if (name && (name->upper || (name->text != "inf" && name->text != "nan"))) diagnostics_.report(name->span, messages::input_default, i.target.name.spelled(), name->spelled()).hint("a default is a number, `inf`, `-inf` or `nan`");
     for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
       if (!size.as<Variable>()) expression(size, Role::Signature);
   }
@@ -645,6 +647,10 @@ class Checker {
     if (const auto label = std::find_if(c.parameters.begin(), c.parameters.end(), [](const Argument& a) { return a.label.has_value(); }); label != c.parameters.end() && !is_function(c.function))
       diagnostics_.report(label->label->span, messages::unknown_parameter, name, label->label->spelled()).hint(fmt::format("`{}` is built in: what stands in its `< >` has no name", name));
     if (is_function(c.function) || name == "iterate") return;  // calls.cpp
+    if (const auto label = std::find_if(c.labels.begin(), c.labels.end(), [](const auto& each) { return each.has_value(); }); label != c.labels.end()) {
+      diagnostics_.report((*label)->span, messages::names_of_builtin, name).hint(fmt::format("leave the name out: `{}`", print(Expr(Call{c.function, c.parameters, c.arguments}, e.span()))));
+      return;
+    }
     const std::optional<Count> takes = arity(name);
     const Builtin* builtin = builtin_named(name);
     const Count parameters = builtin ? builtin->parameters : Count{};

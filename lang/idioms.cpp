@@ -49,7 +49,6 @@ constexpr Idiom table[] = {
     {Syntax, "- > ( … WORD !: WORD", "types behind a name", "a type stands in front: `f32 O`", "function f(X[N]) -> (O: f32) { O = X; }", "function f(X[N]) -> (f32 O) { O = X; }"},
     {Syntax, "function … - > ( … ) !:", "indented bodies", "braces hold the statements: `{ O = X; }`", "function f(X[N]) -> (O):\n  O = X", "function f(X[N]) -> (O) { O = X; }"},
     {Syntax, "function … - > ( … WORD ![", "sizes in a list of results", "write `{2}` alone: its sizes stand in the statement that assigns it, `{2}[i: N] = =(2.0 * X[i]);`", "function f(X[N]) -> (O[N]) { O = X; }", "function f(X[N]) -> (O) { O[i: N] = =(2.0 * X[i]); }"},
-    {Syntax, "function WORD ( … WORD != ATOM", "defaults of inputs", "a number that is known before the run stands in `< >`: `function {0}<{^2}={3}>({1}…`", "function f(X[N], stride=2) -> (O) { O = X; }", "function f<STRIDE=2>(X[N]) -> (O) { O = STRIDE * X; } // in < >: function f<STRIDE=2>(X[N], …"},
     {Syntax, "function WORD ( … WORD !*", "pointers", "an input is its name and its sizes: `f32 X[N]`", "function f(float* X) -> (O) { O = X; }", "function f(f32 X[N]) -> (O) { O = X; }"},
     {Syntax, "Tensor !WORD", "type `Tensor`", "a tensor is its name and its sizes: `X[N]`", "function f(Tensor X[N]) -> (O) { O = X; }", "function f(X[N]) -> (O) { O = X; }"},
     {Syntax, "function WORD ( … WORD !:", "types behind a name", "a type stands in front: `f32 X[N]`", "function f(X: f32[N]) -> (O) { O = X; }", "function f(f32 X[N]) -> (O) { O = X; }"},

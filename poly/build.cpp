@@ -88,6 +88,16 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
   return bind_parameters(scope, function, values, scope, function.span_of_head());
 }
 
+bool may_be_omitted(const lang::Function& function, const Signature& signature, Scope& scope) {
+  const std::string name = function.name ? function.name->text : "function";
+  for (const auto& each : signature.omitted) {
+    const auto input = std::find_if(function.inputs.begin(), function.inputs.end(), [&](const lang::Input& i) { return i.target.name.text == each; });
+    if (input == function.inputs.end()) scope.diagnostics.report(function.span_of_head(), messages::unknown_input, name, each);
+    else if (!input->value) scope.diagnostics.report(input->span, messages::input_missing, each, name).hint("it has no default");
+  }
+  return !scope.diagnostics.has_errors();
+}
+
 // An input that nobody gave a type now has one: it is assumed no longer.
 Signature with_type(Signature signature, const lang::Function& function, const std::string& name, DType type) {
   for (const auto& input : function.inputs) {
@@ -115,7 +125,7 @@ std::optional<Program> build_once(const lang::File& file, const lang::Function& 
   Scope scope{.diagnostics = diagnostics, .file = &file};
   scope.program.name = written.name ? written.name->text : "";
   std::vector<lang::Argument> parameters;
-  if (!bind_defines(written, signature, scope, parameters)) return std::nullopt;
+  if (!may_be_omitted(written, signature, scope) || !bind_defines(written, signature, scope, parameters)) return std::nullopt;
   const auto chosen = lang::with_choices(written, scope.chosen);
   const lang::Function& function = chosen ? *chosen : written;
   find_declared(function, scope);

@@ -31,6 +31,7 @@ struct Signature {
   std::optional<std::string> function;                 // else the unnamed function, else the only one
   std::vector<Given> inputs;                           // in any order
   std::vector<Define> defines;                         // compile-time parameters; others have their defaults
+  std::vector<std::string> omitted = {};               // inputs that are not given: each is its default. Without mark
 };
 
 // `C`, `C_1` for `-> (C, C)`, and `A_1` for `(A) -> (A)`, where nothing else is called so: the names of a function's outputs, with

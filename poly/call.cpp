@@ -27,16 +27,6 @@ bool is_scalar_function(std::string_view name) { return lang::function_named(nam
 
 // ---- compile-time parameters ----
 
-Named number_of(const lang::Number& number, Span span) {
-  const Scalar scalar = number.is_float ? float_literal(number.negative && number.real > 0 ? -number.real : number.real) : integer_literal(number.integer, number.negative, 0);
-  if (const auto* size = scalar.expr.as<Index>()) return Named::of_size(size->value.constant, span, true);
-  Named named;                                          // beyond the integers of sizes, or no integer
-  named.kind = Named::Kind::Weak;
-  named.scalar = scalar;
-  named.span = span;
-  return named;
-}
-
 // What a name in < > stands for in the caller: a number it knows, a parameter of its own, a function, an aggregation.
 bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& name, const Scope& caller, Span span) {
   if (const auto own = caller.parameters.find(name.spelled()); own != caller.parameters.end()) {
@@ -112,14 +102,13 @@ std::optional<Named> argument(Scope& scope, const lang::Expr& expr, const std::s
 }
 
 std::optional<std::vector<Named>> arguments_of(Scope& scope, const lang::Function& callee, const lang::Call& call, Span span) {
-  if (call.arguments.size() != callee.inputs.size()) {
-    scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(callee.inputs.size(), "input"), std::to_string(call.arguments.size()));
-    return std::nullopt;
-  }
+  const auto given = lang::in_order(callee, call, span, scope.diagnostics);
+  if (!given) return std::nullopt;
   std::vector<Named> values;
   bool whole = true;
-  for (std::size_t k = 0; k < call.arguments.size(); ++k) {
-    auto value = argument(scope, call.arguments[k], callee.inputs[k].target.name.spelled());
+  for (std::size_t k = 0; k < given->size(); ++k) {
+    const lang::Input& input = callee.inputs[k];
+    auto value = (*given)[k] ? argument(scope, *(*given)[k], input.target.name.spelled()) : default_of(input);
     whole &= value.has_value();
     if (value) values.push_back(std::move(*value));
   }
@@ -394,7 +383,8 @@ bool computes_sizes(Scope& inside, const lang::Function& function) {
   for (const auto& parameter : function.parameters)
     if (!inside.parameters.contains(parameter.name.spelled())) size(parameter.name);
   for (const auto& input : function.inputs) {
-    if (input.target.dtype || (input.sizes && !input.sizes->empty())) return false;
+    const bool is_integer = !input.value || default_of(input).kind == Named::Kind::Size;
+    if (!is_integer || input.target.dtype || (input.sizes && !input.sizes->empty())) return false;
     size(input.target.name);
   }
   for (const auto& statement : function.statements) {
@@ -419,22 +409,37 @@ bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::
   return known->second;
 }
 
-std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call) {
-  const auto definition = function_meant(scope, call.function);
-  if (!definition || is_nested_too_deep(scope)) return {};
+namespace {
+
+const std::vector<InputUse>& uses_of_inputs(const Scope& scope, const lang::Definition& definition, const lang::Call& call) {
   lang::Diagnostics unused;
-  Scope inside = looked_into(scope, *definition, call, unused);
-  const auto [known, is_new] = scope.texts->size_inputs.try_emplace(key_of(*definition, inside));
+  Scope inside = looked_into(scope, definition, call, unused);
+  const auto [known, is_new] = scope.texts->size_inputs.try_emplace(key_of(definition, inside));
   if (!is_new) return known->second;
-  find_declared(*definition->function, inside);
-  find_used_as_size(*definition->function, inside);
+  find_declared(*definition.function, inside);
+  find_used_as_size(*definition.function, inside);
   std::vector<InputUse> sizes;
-  for (const auto& input : definition->function->inputs) {
+  for (const auto& input : definition.function->inputs) {
     const bool scalar = !input.sizes || input.sizes->empty();
     const auto name = input.target.name.spelled();
     sizes.push_back(!scalar ? InputUse::Value : inside.used_as_size.contains(name) ? InputUse::Size : inside.used_as_extent.contains(name) ? InputUse::Extent : InputUse::Value);
   }
   return known->second = std::move(sizes);
+}
+
+}  // namespace
+
+std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call) {
+  const auto definition = function_meant(scope, call.function);
+  if (!definition || is_nested_too_deep(scope)) return {};
+  const auto& inputs = uses_of_inputs(scope, *definition, call);
+  if (call.labels.empty()) return inputs;
+  lang::Diagnostics unheard;
+  const auto given = lang::in_order(*definition->function, call, {}, unheard);
+  std::vector<InputUse> uses(call.arguments.size(), InputUse::Value);
+  for (std::size_t k = 0; given && k < inputs.size(); ++k)
+    if (const lang::Expr* expr = (*given)[k]) uses[static_cast<std::size_t>(expr - call.arguments.data())] = inputs[k];
+  return uses;
 }
 
 namespace {
@@ -458,7 +463,7 @@ bool expand_into(const Scope& scope, const lang::Function& function, const lang:
                       const auto callee = function_meant(scope, c.function);
                       if (!callee) return is_scalar_function(meant(scope, c).function.text) && std::all_of(c.arguments.begin(), c.arguments.end(), go);
                       const auto inner = expansion_of(scope, *callee);
-                      if (!inner || inner->inputs.size() != c.arguments.size()) return false;
+                      if (!inner || inner->inputs.size() != c.arguments.size() || !c.labels.empty()) return false;
                       all.nodes += times * inner->nodes;
                       for (std::size_t k = 0; k < c.arguments.size(); ++k)
                         if (!expand_into(scope, function, c.arguments[k], times * std::max(1.0, inner->inputs[k]), all)) return false;
@@ -509,13 +514,11 @@ bool is_one_expression(const Scope& scope, const lang::Definition& callee) { ret
 
 std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span) {
   const lang::Function& function = *callee.function;
-  if (call.arguments.size() != function.inputs.size() || !call.parameters.empty()) {
-    body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(function.inputs.size(), "input"), std::to_string(call.arguments.size()));
-    return std::nullopt;
-  }
+  const auto given = lang::in_order(function, call, span, body.scope.diagnostics);
+  if (!given || !lang::in_order(function, call.parameters, span, body.scope.diagnostics)) return std::nullopt;
   std::vector<Shape> shapes;
-  for (const auto& argument : call.arguments) {
-    auto shape = shape_of(body, argument, name);
+  for (const auto* argument : *given) {
+    auto shape = argument ? shape_of(body, *argument, name) : std::optional(Shape{});
     if (!shape) return std::nullopt;
     shapes.push_back(std::move(*shape));
   }
@@ -547,25 +550,25 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
   if (too_many(body.scope, span)) return std::nullopt;
   if (written.results.size() != 1) return refuse("it has several results");
   if (derivatives_of(callee).any()) return refuse("it has a derivative of its own, which belongs to a tensor");
-  if (call.arguments.size() != written.inputs.size()) {
-    body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(written.inputs.size(), "input"), std::to_string(call.arguments.size()));
-    return std::nullopt;
-  }
+  const auto given = lang::in_order(written, call, span, body.scope.diagnostics);
+  if (!given) return std::nullopt;
   std::vector<lang::Name> mentioned;
   for (const auto& statement : written.statements)
     if (const auto* assignment = std::get_if<lang::Assignment>(&statement.node)) names_in(assignment->value, mentioned);
   std::vector<Named> values;
-  for (const auto& expr : call.arguments) {
+  for (const auto* argument : *given) {
     Named named;
     if (std::find(mentioned.begin(), mentioned.end(), written.inputs[values.size()].target.name) == mentioned.end()) {
       values.push_back(std::move(named));              // which may have more dimensions than the result
       continue;
     }
-    const auto scalar = scalar_of(body, expr);
+    const Named absent = argument ? Named() : default_of(written.inputs[values.size()]);
+    const auto scalar = argument ? scalar_of(body, *argument) : absent.kind == Named::Kind::Size ? affine_value(Affine::of(absent.size, body.indices.size()), absent.literal) : absent.scalar;
     if (!scalar) return std::nullopt;
     named.kind = Named::Kind::Element;
     named.scalar = *scalar;
-    named.span = expr.span();
+    named.span = argument ? argument->span() : absent.span;
+    named.absent = absent.absent;
     values.push_back(std::move(named));
   }
   Callee inner(body.scope, callee, span);

@@ -39,6 +39,7 @@ struct Named {
   std::vector<TensorId> reads = {};                    // what its Read k reads
   std::vector<Named> elements = {};                    // of Tuple
   std::vector<Size> shape = {};                        // of Element, in an elementwise statement
+  std::optional<double> absent = {};                   // of an input that is not given: its default
   Span span = {};
 
   bool operator==(const Named&) const = default;
@@ -116,6 +117,8 @@ struct Scope {
 
   const Tensor& tensor(TensorId id) const { return program.tensor(id); }
 };
+
+Named number_of(const lang::Number& number, Span span);   // one of the text: a size, else what waits for its type
 
 // Also of what is assigned later: `declared` and `used_as_size` from the text alone.
 void find_declared(const lang::Function& function, Scope& scope);

@@ -332,7 +332,7 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
   program.inputs = callable.input_names();
   if (shows_shapes(callable)) {
     codegen::Request built;
-    const std::optional<poly::Program> outline = callable.outline({}, built, diagnostics);
+    const std::optional<poly::Program> outline = callable.outline({}, built, diagnostics, true);
     if (!outline) return false;
     if (!request.derivatives.empty()) {                    // inputs that are sizes are no inputs of the outline
       for (const poly::TensorId id : outline->inputs)
