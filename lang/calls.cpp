@@ -113,7 +113,9 @@ class Calls {
     if (!in_order(*f, c.parameters, span, diagnostics_)) return;
     for (std::size_t k = 0; k < c.parameters.size(); ++k) {
       const auto* name = std::get_if<Name>(&c.parameters[k].value);
-      if (!name || !is_parameter(caller, *name)) fits(*f, *parameter_of(*f, c.parameters, k), c.parameters[k], diagnostics_);
+      const Parameter& parameter = *parameter_of(*f, c.parameters, k);
+      const bool chosen_here = !choices_of(*f, parameter.name).empty() && (!name || !is_parameter(caller, *name));
+      if (chosen_here) fits(*f, parameter, c.parameters[k], diagnostics_);  // whether a name is a number, a size say, is known where it is built
     }
   }
 
