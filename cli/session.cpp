@@ -117,10 +117,14 @@ const lang::Function* Session::entry() const {
   return count == 1 && !options.function ? only : nullptr;
 }
 
-// NAME=2x3xf32: what an input is.
+// NAME=2x3xf32: what an input is; NAME=default: it is not given.
 void Session::give_forms(codegen::Request& request) const {
   const lang::Function* function = entry();
   for (const auto& [name, text] : options.forms) {
+    if (text == "default") {
+      request.signature.omitted.push_back(name);
+      continue;
+    }
     const auto form = is_form(text) ? parse_form(text) : std::nullopt;
     if (!form) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is no shape or type", text)).hint(fmt::format("nothing is run here: write for instance `{}=2x3xf32`, or `{}=3xf32` for three elements", name, name));
     if (std::ranges::count(request.signature.inputs, name, &poly::Given::name) > 0) throw UsageError{fmt::format("`{}` is given twice", name), {}};

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,10 +13,12 @@
 #include "codegen/asked_sizes.h"
 #include "codegen/clock.h"
 #include "lang/limit.h"
+#include "lang/messages.h"
 #include "poly/bind.h"
 #include "poly/bounds.h"
 #include "poly/defract.h"
 #include "poly/intern.h"
+#include "poly/signature.h"
 #include "poly/simplify.h"
 #include "poly/verify.h"
 
@@ -83,6 +86,19 @@ bool reduce(Meaning& meaning, Until until, lang::Diagnostics& diagnostics) {
   return !is_compiled(until) || can_be_compiled(*meaning.reduced, diagnostics);  // classes are statements of their own
 }
 
+// An input that is its default is a number of the program.
+bool are_given(const lang::File& file, const Request& request, const Derivative& derivative, lang::Diagnostics& diagnostics) {
+  const lang::Function* function = poly::chosen_function(file, request.signature, diagnostics);
+  bool all = true;
+  for (const std::string& name : derivative.wrt) {
+    if (std::ranges::count(request.signature.omitted, name) == 0) continue;
+    const auto input = std::ranges::find(function->inputs, name, [](const lang::Input& i) { return i.target.name.text; });
+    diagnostics.report(input->span, lang::messages::not_given, name).hint(fmt::format("give `{}` a value, or do not ask for its derivative", name));
+    all = false;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::optional<Meaning> meaning_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
@@ -97,6 +113,7 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   const Program* source = &*meaning.contraction;
   std::optional<Program> differentiated;               // what the last derivative is of
   for (const Derivative& derivative : request.derivatives) {
+    if (!are_given(file, request, derivative, diagnostics)) return std::nullopt;
     if (request.split || request.pair) differentiated = *source;
     meaning.gradient = timed(derivative.batch ? "batch" : derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
     if (!meaning.gradient) return std::nullopt;

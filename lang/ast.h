@@ -66,8 +66,10 @@ struct Variable { Name name; bool pack = false; bool operator==(const Variable&)
 struct Unary { Op op; Expr operand; bool operator==(const Unary&) const = default; };   // Neg, Not
 struct Binary { Op op; Expr left, right; bool juxtaposed = false; bool operator==(const Binary& o) const { return op == o.op && left == o.left && right == o.right; } };  // `2i` is Mul, juxtaposed
 struct Access { Name tensor; std::vector<Expr> element; bool operator==(const Access&) const = default; };
-struct Argument { std::variant<Number, Name> value; Span span; bool operator==(const Argument& o) const { return value == o.value; } };  // in < >
-struct Call { Name function; std::vector<Argument> parameters; std::vector<Expr> arguments; bool operator==(const Call&) const = default; };
+// In < >: `2`, `relu`; with a label, `stride=2`.
+struct Argument { std::variant<Number, Name> value; Span span; std::optional<Name> label = {}; bool operator==(const Argument& o) const { return value == o.value && label == o.label; } };
+// labels: of `f(X, G=B)`, as many as arguments; empty where no argument has one.
+struct Call { Name function; std::vector<Argument> parameters; std::vector<Expr> arguments; std::vector<std::optional<Name>> labels = {}; bool operator==(const Call&) const = default; };
 // `condition ? then : otherwise`; without `otherwise` only at the end of a contraction's body (`A[i] == B[j] ? C[k]`).
 struct Select { Expr condition, then; std::optional<Expr> otherwise; bool operator==(const Select&) const = default; };
 
@@ -131,8 +133,8 @@ struct Statement {
   Span span;
 };
 
-struct Input { Target target; std::optional<std::vector<Expr>> sizes; Span span; };  // no brackets: nullopt
-struct Parameter { Name name; std::optional<Argument> value; };
+struct Input { Target target; std::optional<std::vector<Expr>> sizes; Span span; std::optional<Argument> value = {}; };  // no brackets: nullopt; value: what it is where it is not given
+struct Parameter { Name name; std::optional<Argument> value; std::vector<Name> choices = {}; };  // choices: of `mode={zeros, reflect}`; the first is the value too
 struct Function {
   Function();  // these six are long, so they are compiled once, in a .cpp
   Function(const Function&);
@@ -153,7 +155,7 @@ struct Function {
   Span span_of_head() const { return name ? name->span : Span{span.begin, span.begin, span.source}; }
 };
 struct File;
-struct Import { std::string path; Span span; std::shared_ptr<const File> file; };  // file: what `load` found under the path
+struct Import { std::string path; Span span; std::shared_ptr<const File> file; std::optional<Name> alias = {}; };  // file: what `load` found under the path
 struct Dim { std::vector<Name> names; Span span; };
 // What stands between the tokens and a formatter must keep: a comment, or (empty text) one or more blank lines.
 struct Trivia { std::string text; Span span; bool own_line = false; };  // own_line: nothing but blanks before it on its line

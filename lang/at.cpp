@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lang/choice.h"
 #include "lang/type.h"
 
 namespace tilec::lang {
@@ -63,7 +64,8 @@ class Walk {
     if (function.name) add(Kind::Function, *function.name);
     for (const Parameter& p : function.parameters) {
       add(Kind::Parameter, p.name);
-      if (p.value) argument(*p.value);
+      for (const Name& each : p.choices) add(Kind::Constant, each);
+      if (p.value && p.choices.empty()) argument(*p.value);
     }
     for (const Input& input : function.inputs) {
       target(input.target);
@@ -106,6 +108,11 @@ class Walk {
   void all(const std::vector<Expr>& list) { for (const Expr& e : list) expression(e); }
 
   void expression(const Expr& expr) {
+    if (const auto test = function_ ? choice_test(*function_, expr) : std::nullopt) {
+      add(Kind::Parameter, *test->parameter);
+      if (const auto* name = test->other->as<Variable>()) add(Kind::Constant, name->name);
+      return;
+    }
     expr.match([](const Number&) {}, [&](const Variable& v) { variable(v.name); }, [&](const Unary& u) { expression(u.operand); },
                [&](const Binary& b) { expression(b.left), expression(b.right); },
                [&](const Access& a) { add(Kind::Tensor, a.tensor), all(a.element); },

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lang/builtin.h"
+#include "lang/choice.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "lang/op.h"
@@ -41,6 +42,37 @@ template <class Visit> void each_call(const Function& f, const Visit& visit) {
 bool is_parameter(const Function& f, const Name& name) {
   return std::any_of(f.parameters.begin(), f.parameters.end(), [&](const Parameter& p) { return p.name == name; });
 }
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& each : names) list += (list.empty() ? "`" : ", `") + each + "`";
+  return list;
+}
+
+// A name that no parameter, or no input, has: one that is spelled like it, one of the others, or any.
+void unknown(const Function& function, const std::string& name, const Name& label, const Message<std::string_view, std::string_view>& message, Diagnostics& diagnostics) {
+  std::vector<std::string> parameters, inputs;
+  for (const Parameter& each : function.parameters) parameters.push_back(each.name.spelled());
+  for (const Input& each : function.inputs) inputs.push_back(each.target.name.spelled());
+  const bool of_parameters = message.code == messages::unknown_parameter.code;
+  const auto& own = of_parameters ? parameters : inputs;
+  const auto& others = of_parameters ? inputs : parameters;
+  auto entry = diagnostics.report(label.span, message, name, label.spelled());
+  entry.label(function.span_of_head(), "declared here");
+  if (const auto near = nearest(label.text, own)) entry.hint(fmt::format("did you mean `{}`?", *near));
+  else if (std::find(others.begin(), others.end(), label.spelled()) != others.end()) entry.hint(of_parameters ? fmt::format("`{}` is an input: it stands in `( )`", label.spelled()) : fmt::format("`{}` is a compile-time parameter: it stands in `< >`", label.spelled()));
+  else if (own.empty()) entry.hint(fmt::format("`{}` has none", name));
+  else entry.hint(fmt::format("its {} are {}", of_parameters ? "parameters" : "inputs", listed(own)));
+}
+
+std::string argument_text(const Argument& value) {
+  const auto* name = std::get_if<Name>(&value.value);
+  return name ? name->spelled() : print(Expr(std::get<Number>(value.value), value.span));
+}
+
+const Name& first_label(const Call& call) { return **std::find_if(call.labels.begin(), call.labels.end(), [](const auto& label) { return label.has_value(); }); }
+
+std::size_t required(const Function& f) { return static_cast<std::size_t>(std::count_if(f.inputs.begin(), f.inputs.end(), [](const Input& i) { return !i.value; })); }
 
 class Calls {
  public:
@@ -77,17 +109,14 @@ class Calls {
     if (c.function.text == "iterate" && definitions(file_, c.function).empty()) return iterate(c, span);
     const Function* f = meant(c.function);
     if (!f) return;
-    if (c.arguments.size() != f->inputs.size()) {
-      auto entry = diagnostics_.report(span, messages::argument_count, c.function.text, counted(f->inputs.size(), "input"), std::to_string(c.arguments.size()));
-      entry.label(f->span_of_head(), "declared here");
-      if (const auto hint = with_parameter(c); hint && !f->parameters.empty() && c.arguments.size() == f->inputs.size() + 1) entry.hint(*hint);
+    in_order(*f, c, span, diagnostics_);
+    if (!in_order(*f, c.parameters, span, diagnostics_)) return;
+    for (std::size_t k = 0; k < c.parameters.size(); ++k) {
+      const auto* name = std::get_if<Name>(&c.parameters[k].value);
+      const Parameter& parameter = *parameter_of(*f, c.parameters, k);
+      const bool chosen_here = !choices_of(*f, parameter.name).empty() && (!name || !is_parameter(caller, *name));
+      if (chosen_here) fits(*f, parameter, c.parameters[k], diagnostics_);  // whether a name is a number, a size say, is known where it is built
     }
-    if (c.parameters.size() > f->parameters.size())
-      diagnostics_.report(span, messages::parameter_count, c.function.text, counted(f->parameters.size(), "compile-time parameter") + fmt::format(", but {} given", are(c.parameters.size())))
-          .label(f->span_of_head(), "declared here");
-    for (std::size_t k = c.parameters.size(); k < f->parameters.size(); ++k)
-      if (!f->parameters[k].value)
-        diagnostics_.report(span, messages::parameter_missing, f->parameters[k].name.spelled(), c.function.text).label(f->parameters[k].name.span, "declared without a default").hint(fmt::format("write `{}<…>(…)`", c.function.text));
   }
 
   // `map<relu>(X)`: a function of the file, a built-in, an aggregation or a parameter; build knows which is wanted.
@@ -96,6 +125,7 @@ class Calls {
   }
 
   void iterate(const Call& c, Span span) {
+    if (!c.labels.empty()) diagnostics_.report(first_label(c).span, messages::names_of_builtin, "iterate").hint("the inputs of what it applies stand in their order");
     const bool counted_function = c.parameters.size() == 2 && std::holds_alternative<Name>(c.parameters[0].value);
     if (!counted_function) diagnostics_.report(span, messages::parameter_count, "iterate", "2 compile-time parameters, a function and a number").hint("write `iterate<f, 20>(X)`");
   }
@@ -117,6 +147,7 @@ class Calls {
   void derivative(const Function& d) {
     const bool reverse = d.role == Function::Role::Gradient;
     const Function* f = function_of(file_, *d.name, Function::Role::Function);
+    if (f) no_defaults(*f, d), no_defaults(d, d);
     if (!f) {
       auto entry = diagnostics_.report(d.name->span, messages::derivative_of_nothing, d.name->spelled(), reverse ? "gradient" : "tangent");
       if (const auto imported = definitions(file_, *d.name); !imported.empty())
@@ -131,6 +162,14 @@ class Calls {
                           reverse ? fmt::format("the {}, the {} and a cotangent of each", counted(in, "input"), counted(out, "result")) : fmt::format("the {}, a tangent of each and the {}", counted(in, "input"), counted(out, "result")),
                           std::to_string(d.inputs.size()))
           .label(f->span_of_head(), "the function is here");
+  }
+
+  // The text of a derivative takes every input of its function.
+  void no_defaults(const Function& f, const Function& derivative) {
+    for (const Input& each : f.inputs)
+      if (each.value)
+        diagnostics_.report(each.span, messages::input_default, each.target.name.spelled(), argument_text(*each.value)).label(derivative.name->span, "takes it")
+            .hint("let a function without a derivative of its own have the default, and call this one");
   }
 
   // Functions that call others are taken away once all these are gone; those that stay call themselves, or one that does.
@@ -203,6 +242,96 @@ void names_of(const File& file, std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+const Parameter* parameter_of(const Function& function, const std::vector<Argument>& given, std::size_t k) {
+  const auto& label = given[k].label;
+  if (!label) return k < function.parameters.size() ? &function.parameters[k] : nullptr;
+  const auto at = std::find_if(function.parameters.begin(), function.parameters.end(), [&](const Parameter& p) { return p.name == *label; });
+  return at == function.parameters.end() ? nullptr : &*at;
+}
+
+std::optional<std::vector<const Argument*>> in_order(const Function& function, const std::vector<Argument>& given, Span call, Diagnostics& diagnostics) {
+  const std::string name = function.name ? function.name->text : "function";
+  const std::size_t errors = diagnostics.all().size();
+  std::vector<const Argument*> values(function.parameters.size());
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    const Argument& value = given[k];
+    const Parameter* parameter = parameter_of(function, given, k);
+    if (!value.label && k > 0 && given[k - 1].label) {
+      diagnostics.report(value.span, messages::name_order).label(given[k - 1].label->span, "the first name").hint("values without a name come first, in the order of the heading");
+      return std::nullopt;
+    }
+    if (!parameter && !value.label) {
+      diagnostics.report(call, messages::parameter_count, name, counted(function.parameters.size(), "compile-time parameter") + fmt::format(", but {} given", are(given.size())))
+          .label(function.span_of_head(), "declared here");
+      return std::nullopt;
+    }
+    if (!parameter) {
+      unknown(function, name, *value.label, messages::unknown_parameter, diagnostics);
+      continue;
+    }
+    const Argument*& place = values[static_cast<std::size_t>(parameter - function.parameters.data())];
+    if (place != nullptr) diagnostics.report(value.span, messages::name_twice, "compile-time parameter", parameter->name.spelled(), name).label(place->span, "and here");
+    place = &value;
+  }
+  for (std::size_t k = 0; k < values.size(); ++k)
+    if (const Parameter& missing = function.parameters[k]; values[k] == nullptr && !missing.value)
+      diagnostics.report(call, messages::parameter_missing, missing.name.spelled(), name).label(missing.name.span, "declared without a default").hint(fmt::format("write `{}<{}=…>(…)`", name, missing.name.spelled()));
+  return diagnostics.all().size() == errors ? std::optional(std::move(values)) : std::nullopt;
+}
+
+std::optional<std::vector<const Expr*>> in_order(const Function& function, const Call& call, Span span, Diagnostics& diagnostics) {
+  const std::string& name = call.function.text;
+  const std::size_t errors = diagnostics.all().size();
+  std::vector<const Expr*> values(function.inputs.size());
+  if (call.arguments.size() > values.size() || (call.labels.empty() && call.arguments.size() < required(function))) {
+    const std::size_t least = required(function);
+    const std::string takes = (least == values.size() ? "" : fmt::format("{} {} ", least, least + 1 == values.size() ? "or" : "to")) + counted(values.size(), "input");
+    auto entry = diagnostics.report(span, messages::argument_count, name, takes, std::to_string(call.arguments.size()));
+    entry.label(function.span_of_head(), "declared here");
+    if (const auto hint = with_parameter(call); hint && !function.parameters.empty() && call.arguments.size() == values.size() + 1) entry.hint(*hint);
+    return std::nullopt;
+  }
+  for (std::size_t k = 0; k < call.arguments.size(); ++k) {
+    const auto label = call.labels.empty() ? std::nullopt : call.labels[k];
+    if (!label && k > 0 && !call.labels.empty() && call.labels[k - 1]) {
+      diagnostics.report(call.arguments[k].span(), messages::name_order).label(call.labels[k - 1]->span, "the first name").hint("values without a name come first, in the order of the heading");
+      return std::nullopt;
+    }
+    const auto input = label ? std::find_if(function.inputs.begin(), function.inputs.end(), [&](const Input& i) { return i.target.name == *label; }) : function.inputs.begin() + static_cast<std::ptrdiff_t>(k);
+    if (input == function.inputs.end()) {
+      unknown(function, name, *label, messages::unknown_input, diagnostics);
+      continue;
+    }
+    const Expr*& place = values[static_cast<std::size_t>(input - function.inputs.begin())];
+    if (place != nullptr) diagnostics.report(call.arguments[k].span(), messages::name_twice, "input", input->target.name.spelled(), name).label(place->span(), "and here");
+    place = &call.arguments[k];
+  }
+  for (std::size_t k = 0; k < values.size(); ++k)
+    if (const Input& input = function.inputs[k]; values[k] == nullptr && !input.value)
+      diagnostics.report(span, messages::input_missing, input.target.name.spelled(), name).label(input.target.name.span, "declared without a default");
+  return diagnostics.all().size() == errors ? std::optional(std::move(values)) : std::nullopt;
+}
+
+bool fits(const Function& function, const Parameter& parameter, const Argument& value, Diagnostics& diagnostics) {
+  const auto* name = std::get_if<Name>(&value.value);
+  const std::string text = argument_text(value);
+  if (const auto& choices = choices_of(function, parameter.name); !choices.empty()) {
+    if (name && std::find(choices.begin(), choices.end(), *name) != choices.end()) return true;
+    auto entry = diagnostics.report(value.span, messages::no_such_choice, parameter.name.spelled(), listed(choices), text);
+    std::vector<std::string> all;
+    for (const Name& each : choices) all.push_back(each.spelled());
+    if (const auto near = nearest(text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    if (value.span != parameter.name.span) entry.label(parameter.name.span, "declared here");
+    return false;
+  }
+  const bool constant = name && !name->upper && (name->text == "inf" || name->text == "nan");
+  const auto* number = parameter.value ? std::get_if<Number>(&parameter.value->value) : nullptr;
+  if (!number || !name || constant) return true;
+  auto entry = diagnostics.report(value.span, messages::parameter_value, parameter.name.spelled(), "a number", fmt::format("`{}`", text));
+  if (value.span != parameter.name.span) entry.label(parameter.name.span, "declared here");
+  return false;
+}
 
 void check_calls(const File& file, Diagnostics& diagnostics) { Calls(file, diagnostics).run(); }
 

@@ -16,6 +16,15 @@
 
 namespace tilec::lang {
 
+// The values of a call's `< >` in the order of the function's parameters; null: the default. Reports what finds no place, and what is missing.
+std::optional<std::vector<const Argument*>> in_order(const Function& function, const std::vector<Argument>& given, Span call, Diagnostics& diagnostics);
+// The parameter that the k-th of them is for; null: none.
+const Parameter* parameter_of(const Function& function, const std::vector<Argument>& given, std::size_t k);
+// The arguments of a call in the order of the function's inputs; null: the default. Reports what finds no place, and what is missing.
+std::optional<std::vector<const Expr*>> in_order(const Function& function, const Call& call, Span span, Diagnostics& diagnostics);
+// A value that is written where the function is called, or where a parameter gets its default: is it one of the names that the parameter may be, a number where that has a number?
+bool fits(const Function& function, const Parameter& parameter, const Argument& value, Diagnostics& diagnostics);
+
 void check_calls(const File& file, Diagnostics& diagnostics);
 
 // That this file can call, for suggestions.

@@ -17,6 +17,7 @@
 
 #include "lang/builtin.h"
 #include "lang/calls.h"
+#include "lang/choice.h"
 #include "lang/dimension.h"
 #include "lang/idiom.h"
 #include "lang/messages.h"
@@ -80,9 +81,11 @@ class Checker {
 
   void function(const Function& f) {
     known_.clear();
+    function_ = &f;
     now_ = -1;
     declare_all(f);
     note_packs(f);
+    parameters(f);
     note_integers(f);
     attribute_names(f.attributes);
     no_effect(f.attributes, "on a function", {"name", "ties", "recompute", "save"});
@@ -116,6 +119,7 @@ class Checker {
  private:
   const File& file_;
   Diagnostics& diagnostics_;
+  const Function* function_ = nullptr;                 // being checked
   std::map<std::string, Known> known_;                 // by the name as spelled
   std::set<std::string> integers_;                     // names with an integer type in the text
   std::map<std::string, std::pair<Name, std::string>> index_packs_;  // with what they are first written in
@@ -157,6 +161,30 @@ class Checker {
                  s.node);
       ++statement;
     }
+  }
+
+  // A default is known where the parameter is declared: an earlier parameter, a function, an aggregation or a constant. Names to choose from differ.
+  void parameters(const Function& f) {
+    std::set<std::string> earlier;
+    for (const Parameter& p : f.parameters) {
+      std::map<std::string, Span> names;
+      for (const Name& each : p.choices)
+        if (const auto [at, is_new] = names.emplace(each.spelled(), each.span); !is_new) diagnostics_.report(each.span, messages::redeclared, each.spelled()).label(at->second, "declared here").hint("every name to choose from is given once");
+      const auto* name = p.value && p.choices.empty() ? std::get_if<Name>(&p.value->value) : nullptr;
+      const Known* known = name ? find(*name) : nullptr;
+      const bool is_parameter = known && known->kind == Known::Kind::Parameter;
+      if (is_parameter && !earlier.contains(name->spelled())) diagnostics_.report(name->span, messages::used_early, name->spelled()).label(known->where, "declared here").hint("a default uses parameters that stand in front of it");
+      else if (known && !is_parameter) diagnostics_.report(name->span, messages::parameter_kind, p.name.spelled(), fmt::format("`{}`", name->spelled()), "a default").label(known->where, "declared here").hint("a default is a number, a function, an aggregation or an earlier parameter");
+      else if (name && !known) default_name(p, *name);
+      earlier.insert(p.name.spelled());
+    }
+  }
+
+  void default_name(const Parameter& p, const Name& name) {
+    if (may_stand_in_parameters(name)) return;
+    auto entry = diagnostics_.report(name.span, messages::unknown_function, name.spelled());
+    if (const auto near = nearest(name.text, function_names(file_))) entry.hint(fmt::format("did you mean `{}`?", *near));
+    else entry.hint(fmt::format("names to choose from stand in braces, the default first: `{}={{{}, …}}`", p.name.spelled(), name.spelled()));
   }
 
   // A size may repeat, and may be a scalar input or a compile-time parameter.
@@ -392,6 +420,8 @@ class Checker {
 
   void signature(const Input& i) {
     type(i.target);
+    const auto* name = i.value ? std::get_if<Name>(&i.value->value) : nullptr;
+    if (name && (name->upper || (name->text != "inf" && name->text != "nan"))) diagnostics_.report(name->span, messages::input_default, i.target.name.spelled(), name->spelled()).hint("a default is a number, `inf`, `-inf` or `nan`");
     for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
       if (!size.as<Variable>()) expression(size, Role::Signature);
   }
@@ -512,6 +542,7 @@ class Checker {
 
   template <class Visit> void visit_names(const Expr& e, const Visit& visit) {
     const auto all = [&](const std::vector<Expr>& list) { for (const Expr& each : list) visit_names(each, visit); };
+    if (choice_test(*function_, e)) return;
     e.match([](const Number&) {}, [&](const Variable& v) { visit(v.name); }, [&](const Unary& u) { visit_names(u.operand, visit); },
             [&](const Binary& b) { visit_names(b.left, visit), visit_names(b.right, visit); }, [&](const Access& a) { all(a.element); },
             [&](const Call& c) { all(c.arguments); },
@@ -537,8 +568,23 @@ class Checker {
     return false;                                      // said once, not at every level above
   }
 
+  // `mode == zeros`: of the names that the parameter may be.
+  bool choice(const Expr& e) {
+    const auto test = choice_test(*function_, e);
+    if (!test) return false;
+    const auto& choices = choices_of(*function_, *test->parameter);
+    const auto* name = test->other->as<Variable>();
+    if (name && std::find(choices.begin(), choices.end(), name->name) != choices.end()) return true;
+    auto entry = diagnostics_.report(test->other->span(), messages::no_such_choice, test->parameter->spelled(), lang::listed(choices), print(*test->other));
+    std::vector<std::string> all;
+    for (const Name& each : choices) all.push_back(each.spelled());
+    if (const auto near = name ? nearest(name->name.text, all) : std::nullopt) entry.hint(fmt::format("did you mean `{}`?", *near));
+    return true;
+  }
+
   // Does `e` depend on an index?
   bool depends(const Expr& e) {
+    if (choice_test(*function_, e)) return false;
     const auto any = [&](const std::vector<Expr>& list) { return std::any_of(list.begin(), list.end(), [&](const Expr& each) { return depends(each); }); };
     return e.match([](const Number&) { return false; }, [&](const Variable& v) { return is_index(v.name); },
                    [&](const Unary& u) {
@@ -561,6 +607,7 @@ class Checker {
   }
 
   void expression(const Expr& e, Role role) {
+    if (choice(e)) return;
     e.match([](const Number&) {}, [&](const Variable& v) { variable(v, role); }, [&](const Unary& u) { expression(u.operand, role); },
             [&](const Binary& b) {
               expression(b.left, role), expression(b.right, role);
@@ -664,6 +711,10 @@ class Checker {
       return;
     }
     if (const Known* size = find(name); size && !as_declared(v, *size)) return;
+    if (const auto& choices = choices_of(*function_, name); !choices.empty()) {
+      diagnostics_.report(name.span, messages::parameter_kind, name.spelled(), "one of " + lang::listed(choices), "a value").hint(fmt::format("ask which: `{} == {} ? … : …`", name.spelled(), choices.back().spelled()));
+      return;
+    }
     const Known* known = use(name, has_indices ? "an index begins with a lower-case letter" : role == Role::Size ? fmt::format("sizes are named in the heading, by an input such as `X[{}]`", name.spelled()) : "");
     if (known && role == Role::Body && known->rank > 0)
       diagnostics_.report(name.span, messages::whole_tensor, name.spelled()).label(known->where, "declared here")
@@ -728,9 +779,15 @@ class Checker {
       const bool type_only = k == 1 && name == "as_float" && role == Role::Body;  // of a whole tensor, of which nothing is read
       expression(c.arguments[k], type_only ? Role::Elementwise : role);
     }
-    for (const Argument& a : c.parameters)
-      if (const auto* parameter = std::get_if<Name>(&a.value)) argument_name(*parameter);
+    for (std::size_t k = 0; k < c.parameters.size(); ++k)
+      if (const auto* parameter = std::get_if<Name>(&c.parameters[k].value); parameter && !may_be_choice(c, k)) argument_name(*parameter);
+    if (const auto label = std::find_if(c.parameters.begin(), c.parameters.end(), [](const Argument& a) { return a.label.has_value(); }); label != c.parameters.end() && !is_function(c.function))
+      diagnostics_.report(label->label->span, messages::unknown_parameter, name, label->label->spelled()).hint(fmt::format("`{}` is built in: what stands in its `< >` has no name", name));
     if (is_function(c.function) || name == "iterate") return;  // calls.cpp
+    if (const auto label = std::find_if(c.labels.begin(), c.labels.end(), [](const auto& each) { return each.has_value(); }); label != c.labels.end()) {
+      diagnostics_.report((*label)->span, messages::names_of_builtin, name).hint(fmt::format("leave the name out: `{}`", print(Expr(Call{c.function, c.parameters, c.arguments}, e.span()))));
+      return;
+    }
     const std::optional<Count> takes = arity(name);
     const Builtin* builtin = builtin_named(name);
     const Count parameters = builtin ? builtin->parameters : Count{};
@@ -769,9 +826,23 @@ class Checker {
   // A name in < >: something of this function, a function, an aggregation or a constant; build knows which is wanted.
   void argument_name(const Name& name) {
     if (const Known* known = find(name); known && known->pack) return misplaced(name, "`< >`");
+    if (!find(name) && !may_stand_in_parameters(name)) no_function(name, fmt::format("a number has to be declared in the heading: `function f<{}=3>(…)`", name.text));
+  }
+
+  bool may_stand_in_parameters(const Name& name) const {
     const bool constant = name.text == "inf" || name.text == "nan";
     const bool aggregation = std::find(std::begin(aggregations), std::end(aggregations), name.text) != std::end(aggregations);
-    if (!find(name) && !is_function(name) && !constant && !aggregation && !arity(name.text)) no_function(name, fmt::format("a number has to be declared in the heading: `function f<{}=3>(…)`", name.text));
+    return constant || aggregation || is_function(name) || arity(name.text);
+  }
+
+  // One of the names of a parameter of the callee, or of one that is not known here; calls.cpp and build say more.
+  bool may_be_choice(const Call& c, std::size_t k) const {
+    const Known* known = find(c.function);
+    if (known && known->kind == Known::Kind::Parameter) return true;
+    const auto all = definitions(file_, c.function);
+    if (all.size() != 1) return false;
+    const Parameter* parameter = parameter_of(*all[0].function, c.parameters, k);
+    return !parameter || !choices_of(*all[0].function, parameter->name).empty();
   }
 
   // A parameter or a function of this file.

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "lang/calls.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "lang/pack.h"
@@ -169,7 +170,7 @@ class Dimensions {
 
   std::vector<Value> results_of(const Definition& definition, const std::vector<Value>& arguments, Span span) {
     const Function& f = *definition.function;
-    if (arguments.size() != f.inputs.size() || depth_ >= most_nested) return {};
+    if (depth_ >= most_nested) return {};
     const auto [known, is_new] = shared_.known.try_emplace(key(f, arguments));
     if (!is_new) return known->second;
     Diagnostics found;
@@ -190,7 +191,14 @@ class Dimensions {
     if (std::any_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == callee; })) return {};
     const auto found = definitions(file_, callee);
     if (found.size() == 1) {
-      std::vector<Value> results = results_of(found[0], arguments, e.span());
+      Diagnostics unheard;                             // calls.cpp reports
+      const Function& f = *found[0].function;
+      const auto places = iterated ? std::nullopt : in_order(f, c, e.span(), unheard);
+      if (!places && (!iterated || arguments.size() != f.inputs.size())) return {};
+      std::vector<Value> inputs(f.inputs.size());       // nothing is known of what is not given
+      for (std::size_t k = 0; places && k < inputs.size(); ++k)
+        if (const Expr* given = (*places)[k]) inputs[k] = arguments[static_cast<std::size_t>(given - c.arguments.data())];
+      std::vector<Value> results = results_of(found[0], places ? inputs : arguments, e.span());
       for (Value& each : results)
         if (each.shape) each.shape->where = e.span();
       return results.size() == 1 ? std::move(results[0]) : Value{{}, std::move(results)};

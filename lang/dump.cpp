@@ -35,9 +35,13 @@ class Tree {
       for (const Parameter& p : f.parameters) {
         line("parameter " + p.name.spelled());
         if (p.value) node("default", [&] { argument(*p.value); });
+        for (const Name& each : p.choices) node("choice", [&] { line("name " + each.spelled()); });
       }
       for (const Input& i : f.inputs)
-        node(fmt::format("input {}{}", target(i.target), i.sizes ? "" : " of any rank"), [&] { if (i.sizes) expressions("size", *i.sizes); });
+        node(fmt::format("input {}{}", target(i.target), i.sizes ? "" : " of any rank"), [&] {
+          if (i.sizes) expressions("size", *i.sizes);
+          if (i.value) node("default", [&] { argument(*i.value); });
+        });
       for (const Target& t : f.results) line("result " + target(t));
       for (const Statement& s : f.statements) statement(s);
     });
@@ -118,8 +122,10 @@ class Tree {
             [&](const Access& a) { node("access " + a.tensor.spelled(), [&] { for (const Expr& i : a.element) expression(i); }); },
             [&](const Call& c) {
               node("call " + c.function.spelled(), [&] {
-                for (const Argument& p : c.parameters) node("parameter", [&] { argument(p); });
-                for (const Expr& x : c.arguments) expression(x);
+                for (const Argument& p : c.parameters) node(p.label ? "parameter " + p.label->spelled() : "parameter", [&] { argument(p); });
+                for (std::size_t k = 0; k < c.arguments.size(); ++k)
+                  if (k < c.labels.size() && c.labels[k]) node("input " + c.labels[k]->spelled(), [&] { expression(c.arguments[k]); });
+                  else expression(c.arguments[k]);
               });
             },
             [&](const Select& s) {

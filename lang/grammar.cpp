@@ -375,7 +375,7 @@ template <Op op> constexpr auto negate = [](auto& context) { x3::_val(context) =
 
 template <class Id, class T> using rule = x3::rule<Id, T>;
 
-constexpr Mark open("`(`"), close("`)`"), bracket("`[`", "["), unbracket("`]`"), brace("`{`");
+constexpr Mark open("`(`"), close("`)`"), bracket("`[`", "["), unbracket("`]`"), brace("`{`"), unbrace("`}`");
 constexpr Mark comma("`,`"), semicolon("`;`"), colon("`:`"), question("`?`"), arrow("`->`"), minus("`-`", ">"), tilde("`~`");
 constexpr Mark equals("`=`", "="), twice("`==`"), less("`<`", "=<"), greater("`>`"), at_most("`<=`"), at_least("`>=`"), plus("`+`"), star("`*`");
 constexpr Mark ellipsis("`...`");
@@ -403,6 +403,10 @@ const rule<struct sum_tail_id, Tail> sum_tail = "an operator";
 const rule<struct arm_id, Arm> arm = "`? :`";
 const rule<struct signed_number_id, Number> signed_number = "a number";
 const rule<struct argument_id, Argument> argument = "a number or a name";
+const rule<struct label_id, Name> label = "a name";
+const rule<struct given_id, Argument> given = "a number or a name";
+struct InputGiven { std::optional<Name> label; Expr value; };
+const rule<struct input_given_id, InputGiven> input_given = "an expression";
 const rule<struct body_id, Expr> body = "a body";
 
 // Index expressions
@@ -430,6 +434,19 @@ constexpr auto coefficient_of = [](auto& context) {
   const Name& index = x3::_attr(context);
   x3::_val(context) = Expr(Binary{Op::Mul, x3::_val(context), Expr(Variable{index}, index.span), true}, Span{});
 };
+// `stride=2`, whose place is that of the 2.
+constexpr auto labelled = [](auto& context) {
+  std::optional<Name> label = std::move(x3::_val(context).label);
+  x3::_val(context) = std::move(x3::_attr(context));
+  x3::_val(context).label = std::move(label);
+};
+constexpr auto push_input = [](auto& context) {
+  Call& call = x3::_val(context);
+  InputGiven& given = x3::_attr(context);
+  if (given.label) call.labels.resize(call.arguments.size());
+  if (given.label || !call.labels.empty()) call.labels.push_back(std::move(given.label));
+  call.arguments.push_back(std::move(given.value));
+};
 constexpr auto first_integer = [](auto& context) {
   Number& value = x3::_attr(context);
   x3::_val(context) = Expr(std::move(value), Span{});
@@ -449,11 +466,14 @@ const auto primary_def = placed[number[make] | angle_call[make] | plain_call[mak
 const auto variable_def = name[put(&Variable::name)] >> -quiet[ellipsis][set(&Variable::pack, true)];
 const auto access_expr_def = placed[named("an access such as `A[i]`")[access[make]]];
 const auto access_def = name[put(&Access::tensor)] >> quiet[bracket] >> -(nested[affine][push(&Access::element)] % comma) >> unbracket;
-const auto call_rest = -(nested[expr][push(&Call::arguments)] % comma) >> close;
+const auto input_given_def = -quiet[label[put(&InputGiven::label)]] >> nested[expr][put(&InputGiven::value)];
+const auto call_rest = -(input_given[push_input] % comma) >> close;
 const auto plain_call_def = name[put(&Call::function)] >> quiet[open] >> call_rest;
-const auto angle_call_def = lower[put(&Call::function)] >> quiet[less >> argument[push(&Call::parameters)] % comma >> greater >> open] >> sure[call_rest];
+const auto angle_call_def = lower[put(&Call::function)] >> quiet[less >> given[push(&Call::parameters)] % comma >> greater >> open] >> sure[call_rest];
 const auto signed_number_def = minus >> number[minus_number] | number[keep];
 const auto argument_def = placed[named("a number or a name")[minus >> name[minus_inf] | signed_number[put(&Argument::value)] | name[put(&Argument::value)]]];
+const auto label_def = name[keep] >> equals;
+const auto given_def = -quiet[label[put(&Argument::label)]] >> argument[labelled];
 
 const auto affine_def = affine_chain[group];
 const auto affine_chain_def = factor[put(&Chain::first)] >> *affine_tail[push(&Chain::tails)];
@@ -462,7 +482,7 @@ const auto coefficient_def = placed[integer[first_integer] >> quiet[lower][coeff
 const auto factor_def = placed[named("an index expression")[minus >> nested[factor][negate<Op::Neg>] | coefficient[keep] | integer[make] | plain_call[make] | variable[make]
                                                     | open >> nested[affine][keep] >> close]];
 
-BOOST_SPIRIT_DEFINE(expr, arm, body, binary, chain, tail, sum, sum_chain, sum_tail, unary, primary, variable, access_expr, access, plain_call, angle_call, signed_number, argument)
+BOOST_SPIRIT_DEFINE(expr, arm, body, binary, chain, tail, sum, sum_chain, sum_tail, unary, primary, variable, access_expr, access, plain_call, angle_call, signed_number, argument, label, given, input_given)
 BOOST_SPIRIT_DEFINE(affine, affine_chain, affine_tail, coefficient, factor)
 
 // Statements
@@ -556,9 +576,11 @@ constexpr auto input_sizes = [](auto& context) { x3::_val(context).sizes = std::
 
 const auto import_item_def = placed[Keyword("`import`") >> string[put(&Import::path)] >> semicolon];
 const auto dim_item_def = placed[Keyword("`dim`") >> name[push(&Dim::names)] % comma >> semicolon];
-const auto parameter_def = name[put(&Parameter::name)] >> -(equals >> argument[put(&Parameter::value)]);
+constexpr auto first_choice = [](auto& context) { x3::_val(context).value = Argument{x3::_val(context).choices.front(), x3::_val(context).choices.front().span}; };
+const auto choices = brace >> name[push(&Parameter::choices)] % comma >> unbrace;
+const auto parameter_def = name[put(&Parameter::name)] >> -(equals >> named("a number, a name or `{`")[choices[first_choice] | argument[put(&Parameter::value)]]);
 const auto sizes_def = bracket >> -(nested[expr][push(&Access::element)] % comma) >> unbracket;
-const auto input_def = placed[target[put(&Input::target)] >> -sizes[input_sizes]];
+const auto input_def = placed[target[put(&Input::target)] >> -sizes[input_sizes] >> -(equals >> argument[put(&Input::value)])];
 const auto head = named("a name")[lower[put(&Function::name)] >> quiet[less] >> sure[parameter[push(&Function::parameters)] % comma >> greater]
                                   | name[put(&Function::name)]];
 const auto heading_def =

@@ -49,7 +49,6 @@ constexpr Idiom table[] = {
     {Syntax, "- > ( … WORD !: WORD", "types behind a name", "a type stands in front: `f32 O`", "function f(X[N]) -> (O: f32) { O = X; }", "function f(X[N]) -> (f32 O) { O = X; }"},
     {Syntax, "function … - > ( … ) !:", "indented bodies", "braces hold the statements: `{ O = X; }`", "function f(X[N]) -> (O):\n  O = X", "function f(X[N]) -> (O) { O = X; }"},
     {Syntax, "function … - > ( … WORD ![", "sizes in a list of results", "write `{2}` alone: its sizes stand in the statement that assigns it, `{2}[i: N] = =(2.0 * X[i]);`", "function f(X[N]) -> (O[N]) { O = X; }", "function f(X[N]) -> (O) { O[i: N] = =(2.0 * X[i]); }"},
-    {Syntax, "function WORD ( … WORD != ATOM", "defaults of inputs", "a number that is known before the run stands in `< >`: `function {0}<{^2}={3}>({1}…`", "function f(X[N], stride=2) -> (O) { O = X; }", "function f<STRIDE=2>(X[N]) -> (O) { O = STRIDE * X; } // in < >: function f<STRIDE=2>(X[N], …"},
     {Syntax, "function WORD ( … WORD !*", "pointers", "an input is its name and its sizes: `f32 X[N]`", "function f(float* X) -> (O) { O = X; }", "function f(f32 X[N]) -> (O) { O = X; }"},
     {Syntax, "Tensor !WORD", "type `Tensor`", "a tensor is its name and its sizes: `X[N]`", "function f(Tensor X[N]) -> (O) { O = X; }", "function f(X[N]) -> (O) { O = X; }"},
     {Syntax, "function WORD ( … WORD !:", "types behind a name", "a type stands in front: `f32 X[N]`", "function f(X: f32[N]) -> (O) { O = X; }", "function f(f32 X[N]) -> (O) { O = X; }"},
@@ -175,8 +174,6 @@ constexpr Idiom table[] = {
     {Syntax, "DOTTED", "modules or members", "{name}", "O = X * np.pi;", "O = X * 3.141592653589793;"},
 
     // Calls
-    {Syntax, "WORD < … , WORD =", "compile-time parameters by name", "they are given in their order, as in `{0}<2, 1>`{std}", "O = conv2d_nchw<2, D=1>(A, B);", "import \"std/conv_nchw.tile\"; function f(A[N, C, H, W], B[CO, C, KH, KW]) -> (O) { O = conv2d_nchw<2, 1>(A, B); }"},
-    {Syntax, "WORD < WORD !=", "compile-time parameters by name", "they are given in their order, as in `{0}<2>`{std}", "O = conv2d_nchw<S=2>(A, B);", "import \"std/conv_nchw.tile\"; function f(A[N, C, H, W], B[CO, C, KH, KW]) -> (O) { O = conv2d_nchw<2>(A, B); }"},
     {Syntax, "AXIAL ( … , axis != NUMBER", "argument `axis`", "the axis is the second argument: `{0}({1}, {2})`", "O = cumsum(X, axis=0);", "O = cumsum(X, 0);"},
     {Syntax, "AXIAL ( … , dim != NUMBER", "argument `dim`", "the axis is the second argument: `{0}({1}, {2})`", "O = cumsum(X, dim=0);", "O = cumsum(X, 0);"},
     {Syntax, "axis !=", "argument `axis`", "a reduction leaves its index out on the left: `O[i: M] = >(A[i, k]);` keeps rows", "O = max(A, axis=1);", "O[i: M] = >(A[i, k]);"},

@@ -143,6 +143,19 @@ std::optional<Diagnostic> fault_of(const Source& source, const StatementText& st
   return std::nullopt;
 }
 
+// `cumsum(X, axis=0)`, `sum(X, keepdims=1)`: said as what another language would have meant by the name.
+void said_as_idiom(Diagnostic& said, const Source& source, const StatementText& statement) {
+  const bool built_in = said.code == messages::names_of_builtin.code;
+  if (!built_in && said.code != messages::unknown_function.code) return;
+  const std::size_t equals = source.text.find('=', said.span.end);
+  const auto idiom = equals < statement.end ? idiom_at(source.text, statement.begin, equals) : std::nullopt;
+  if (!idiom || (!built_in && !idiom->what.starts_with("argument `"))) return;
+  Diagnostics made;
+  const auto at = [](std::size_t offset) { return static_cast<std::uint32_t>(offset); };
+  made.report({at(idiom->shown), at(std::min(idiom->end, source.text.find('\n', idiom->shown))), said.span.source}, messages::foreign, idiom->what).hint(idiom->hint);
+  said = made.all().front();
+}
+
 struct Suggestion { std::vector<std::string> hints; bool whole = false; };  // whole: nothing else need be said of the statement
 
 // `source`: without other statements at fault; `text_of_file`: with them, as their names are taken.
@@ -178,6 +191,7 @@ std::vector<Diagnostic> with_suggestions(std::vector<Diagnostic> all, const Sour
       if (const auto heading = heading_at(source.text, all[k].span.begin); heading && seen.insert(heading->begin).second)
         if (const auto text = repaired_heading(source.text.substr(heading->begin, heading->end - heading->begin)); text && !fault_of(source, *heading, *text, find)) all[k].hints = {fmt::format("write `{}`", *text)};
     if (!statement || !seen.insert(statement->begin).second) continue;
+    said_as_idiom(all[k], source, *statement);
     const auto found = suggestion(all[k], source.text, {source.name, without_faulty(source, statements, all, *statement)}, *statement, find);
     if (!found) continue;
     all[k].hints = found->hints;

@@ -51,6 +51,16 @@ inline constexpr Message<Text> recursion{"E0124", Severity::Error, "a function c
 inline constexpr Message<Text, Text> parameter_count{"E0125", Severity::Error, "`{}` takes {}"};
 inline constexpr Message<Text, Text> parameter_missing{"E0126", Severity::Error, "compile-time parameter `{}` of `{}` has no value"};
 inline constexpr Message<Text, Text, Text> parameter_kind{"E0127", Severity::Error, "compile-time parameter `{}` is {}, which cannot be {}"};
+inline constexpr Message<Text, Text, Text> parameter_value{"E0127", Severity::Error, "compile-time parameter `{}` is {}, but is given {}"};
+inline constexpr Message<Text, Text> unknown_parameter{"E0143", Severity::Error, "`{}` has no compile-time parameter `{}`"};
+inline constexpr Message<Text, Text, Text> name_twice{"E0144", Severity::Error, "{} `{}` of `{}` is given twice"};
+inline constexpr Message<> name_order{"E0145", Severity::Error, "a value without a name stands behind one with a name"};
+inline constexpr Message<Text, Text, Text> no_such_choice{"E0146", Severity::Error, "`{}` is one of {}, not `{}`"};
+inline constexpr Message<Text, Text> unknown_input{"E0147", Severity::Error, "`{}` has no input `{}`"};
+inline constexpr Message<Text, Text> input_missing{"E0148", Severity::Error, "input `{}` of `{}` is not given"};
+inline constexpr Message<Text> names_of_builtin{"E0149", Severity::Error, "`{}` takes its arguments in their order, without names"};
+inline constexpr Message<Text, Text> input_default{"E0150", Severity::Error, "input `{}` cannot have the default `{}`"};
+inline constexpr Message<Text, Text> default_size{"E0151", Severity::Error, "`{}` is known from `{}` only, which is not given"};
 inline constexpr Message<Text, Text> derivative_of_nothing{"E0128", Severity::Error, "this file has no function `{}` for the {}"};
 inline constexpr Message<Text, Text, Text> result_count{"E0129", Severity::Error, "`{}` gives {}, but {} taken"};
 inline constexpr Message<Text, Text, Text> dimensions_mix{"E0130", Severity::Error, "`dim` keeps `{}` and `{}` apart, but {}"};
@@ -146,6 +156,7 @@ inline constexpr Message<Text, Text, Text> tensor_too_large{"E0253", Severity::E
 
 // ---- autodiff -------------------------------------------------------------------------------------------------------------------
 inline constexpr Message<Text, Text> not_an_output{"E0301", Severity::Error, "`{}` is no output of {}"};
+inline constexpr Message<Text> not_given{"E0308", Severity::Error, "`{}` is not given, so nothing is differentiated by it"};
 inline constexpr Message<Text, Text> not_an_input{"E0302", Severity::Error, "`{}` is no input of {}"};
 inline constexpr Message<Text, Text> input_without_gradient{"E0303", Severity::Error, "input `{}` is {}: only floats have a derivative"};
 inline constexpr Message<Text, Text> output_without_gradient{"E0304", Severity::Error, "output `{}` is {}: only floats have a derivative"};

@@ -53,7 +53,13 @@ std::string number(const Number& n) {
 
 std::string argument(const Argument& a) {
   const auto* name = std::get_if<Name>(&a.value);
-  return name ? name->spelled() : number(std::get<Number>(a.value));
+  return (a.label ? a.label->spelled() + '=' : "") + (name ? name->spelled() : number(std::get<Number>(a.value)));
+}
+
+std::string parameter(const Parameter& p) {
+  std::string names;
+  for (const Name& each : p.choices) names += (names.empty() ? "{" : ", ") + each.spelled();
+  return p.name.spelled() + (!p.choices.empty() ? '=' + names + '}' : p.value ? '=' + argument(*p.value) : "");
 }
 
 // Does the text end in a lower-case name, which would make a `<` behind it the start of `f<…>(…)`?
@@ -87,10 +93,17 @@ std::string binary(const Binary& b, int at_least, Style style) {
   return wrap ? '(' + text + ')' : text;
 }
 
+std::string labelled(const Call& c, bool tight) {
+  std::string out;
+  for (std::size_t k = 0; k < c.arguments.size(); ++k)
+    out += (k > 0 ? ", " : "") + (c.labels[k] ? c.labels[k]->spelled() + '=' : "") + expression(c.arguments[k], Ternary, {tight, c.arguments.size() > 1});
+  return out;
+}
+
 std::string call(const Call& c, Style style) {
   std::string parameters;
   for (const Argument& a : c.parameters) parameters += (parameters.empty() ? "<" : ", ") + argument(a);
-  return fmt::format("{}{}{}({})", c.function.spelled(), parameters, parameters.empty() ? "" : ">", list(c.arguments, style.tight));
+  return fmt::format("{}{}{}({})", c.function.spelled(), parameters, parameters.empty() ? "" : ">", c.labels.empty() ? list(c.arguments, style.tight) : labelled(c, style.tight));
 }
 
 std::string expression(const Expr& e, int at_least, Style style) {
@@ -186,10 +199,10 @@ std::string heading(const Function& f) {
   std::string out = f.role == Function::Role::Function ? "function " : f.role == Function::Role::Gradient ? "gradient " : "tangent ";
   if (f.name) out += f.name->spelled();
   std::string inner;
-  for (const Parameter& p : f.parameters) inner += (inner.empty() ? "<" : ", ") + p.name.spelled() + (p.value ? '=' + argument(*p.value) : "");
+  for (const Parameter& p : f.parameters) inner += (inner.empty() ? "<" : ", ") + parameter(p);
   out += inner + (inner.empty() ? "(" : ">(");
   inner.clear();
-  for (const Input& i : f.inputs) inner += (inner.empty() ? "" : ", ") + target(i.target) + (i.sizes ? '[' + list(*i.sizes, true) + ']' : "");
+  for (const Input& i : f.inputs) inner += (inner.empty() ? "" : ", ") + target(i.target) + (i.sizes ? '[' + list(*i.sizes, true) + ']' : "") + (i.value ? '=' + argument(*i.value) : "");
   return out + inner + ") -> (" + targets(f.results) + ") {";
 }
 

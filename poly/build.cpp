@@ -89,6 +89,16 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
   return bind_parameters(scope, function, values, scope, function.span_of_head());
 }
 
+bool may_be_omitted(const lang::Function& function, const Signature& signature, Scope& scope) {
+  const std::string name = function.name ? function.name->text : "function";
+  for (const auto& each : signature.omitted) {
+    const auto input = std::find_if(function.inputs.begin(), function.inputs.end(), [&](const lang::Input& i) { return i.target.name.text == each; });
+    if (input == function.inputs.end()) scope.diagnostics.report(function.span_of_head(), messages::unknown_input, name, each);
+    else if (!input->value) scope.diagnostics.report(input->span, messages::input_missing, each, name).hint("it has no default");
+  }
+  return !scope.diagnostics.has_errors();
+}
+
 // An input that nobody gave a type now has one: it is assumed no longer.
 Signature with_type(Signature signature, const lang::Function& function, const std::string& name, DType type) {
   for (const auto& input : function.inputs) {
@@ -115,18 +125,20 @@ void own_derivatives(const lang::File& file, const lang::Function& function, con
 std::optional<Program> build_once(const lang::File& file, const lang::Function& written, const Signature& signature, lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
   Scope scope{.diagnostics = diagnostics, .file = &file};
   scope.program.name = written.name ? written.name->text : "";
-  const auto plain = with_ranks(scope, written, ranks_of(written, signature), signature.ranks);
+  std::vector<lang::Argument> parameters;
+  if (!may_be_omitted(written, signature, scope) || !bind_defines(written, signature, scope, parameters)) return std::nullopt;
+  const auto chosen = lang::with_choices(written, scope.chosen);
+  const lang::Function& picked = chosen ? *chosen : written;
+  const auto plain = with_ranks(scope, picked, ranks_of(picked, signature), signature.ranks);
   if (!plain) return std::nullopt;
   const lang::Function& function = *plain;
-  std::vector<lang::Argument> parameters;
-  if (!bind_defines(function, signature, scope, parameters)) return std::nullopt;
   find_declared(function, scope);
   find_used_as_size(function, scope);
   declare_inputs(function, signature, scope);
   for (const auto& statement : function.statements) add_statement(scope, function, statement);
   const auto called = result_names(function);
   for (std::size_t k = 0; k < called.size(); ++k) add_result(scope, function, function.results[k], called[k]);
-  if (!scope.failed) own_derivatives(file, function, parameters, scope);
+  if (!scope.failed) own_derivatives(file, written, parameters, scope);
   wanted = scope.assumed->wanted;
   if (scope.failed || diagnostics.has_errors()) return std::nullopt;
   name_tensors(scope);

@@ -33,6 +33,7 @@ struct Signature {
   std::vector<Given> inputs;                           // in any order
   std::vector<Define> defines;                         // compile-time parameters; others have their defaults
   std::map<std::string, std::int64_t> ranks = {};      // `--rank B=2`: dimensions of packs, where the inputs do not tell them
+  std::vector<std::string> omitted = {};               // inputs that are not given: each is its default. Without mark
 };
 
 // `C`, `C_1` for `-> (C, C)`, and `A_1` for `(A) -> (A)`, where nothing else is called so: the names of a function's outputs, with

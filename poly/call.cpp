@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lang/calls.h"
 #include "lang/limit.h"
 #include "lang/messages.h"
 #include "poly/builtin.h"
@@ -27,21 +28,15 @@ bool is_scalar_function(std::string_view name) { return lang::function_named(nam
 
 // ---- compile-time parameters ----
 
-Named number_of(const lang::Number& number, Span span) {
-  const Scalar scalar = number.is_float ? float_literal(number.negative && number.real > 0 ? -number.real : number.real) : integer_literal(number.integer, number.negative, 0);
-  if (const auto* size = scalar.expr.as<Index>()) return Named::of_size(size->value.constant, span, true);
-  Named named;                                          // beyond the integers of sizes, or no integer
-  named.kind = Named::Kind::Weak;
-  named.scalar = scalar;
-  named.span = span;
-  return named;
-}
-
 // What a name in < > stands for in the caller: a number it knows, a parameter of its own, a function, an aggregation.
 bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& name, const Scope& caller, Span span) {
   if (const auto own = caller.parameters.find(name.spelled()); own != caller.parameters.end()) {
     scope.parameters[parameter] = own->second;
     return true;
+  }
+  if (caller.chosen.contains(name.spelled())) {
+    scope.diagnostics.report(span, messages::parameter_kind, parameter, fmt::format("given `{}`, which is one of several names", name.text), "passed on as a value");
+    return false;
   }
   if (const auto known = caller.names.find(name.spelled()); known != caller.names.end()) {
     const bool number = known->second.kind == Named::Kind::Size || (known->second.kind == Named::Kind::Weak && known->second.reads.empty());
@@ -62,6 +57,29 @@ bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& nam
   }
   scope.parameters[parameter] = std::move(meaning);
   return true;
+}
+
+// One of the names that the parameter may be, or what a parameter of the caller is.
+bool bind_choice(Scope& scope, const lang::Function& function, const lang::Parameter& parameter, const lang::Argument& value, const Scope& caller) {
+  const auto* name = std::get_if<lang::Name>(&value.value);
+  const auto own = name ? caller.chosen.find(name->spelled()) : caller.chosen.end();
+  lang::Argument chosen = value;
+  if (own != caller.chosen.end()) chosen.value = own->second;
+  if (!lang::fits(function, parameter, chosen, scope.diagnostics)) return false;
+  scope.chosen[parameter.name.spelled()] = std::get<lang::Name>(chosen.value);
+  return true;
+}
+
+bool bind_parameter(Scope& scope, const lang::Function& function, const lang::Parameter& parameter, const lang::Argument& value, const Scope& caller) {
+  const auto name = parameter.name.spelled();
+  if (!lang::choices_of(function, parameter.name).empty()) return bind_choice(scope, function, parameter, value, caller);
+  if (const auto* number = std::get_if<lang::Number>(&value.value)) {
+    scope.names[name] = number_of(*number, value.span);
+    return true;
+  }
+  const auto& given = std::get<lang::Name>(value.value);
+  const bool known = caller.names.contains(given.spelled()) || caller.parameters.contains(given.spelled());
+  return (known || lang::fits(function, parameter, value, scope.diagnostics)) && bind_name(scope, name, given, caller, value.span);
 }
 
 // ---- arguments and results ----
@@ -85,14 +103,13 @@ std::optional<Named> argument(Scope& scope, const lang::Expr& expr, const std::s
 }
 
 std::optional<std::vector<Named>> arguments_of(Scope& scope, const lang::Function& callee, const lang::Call& call, Span span) {
-  if (call.arguments.size() != callee.inputs.size()) {
-    scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(callee.inputs.size(), "input"), std::to_string(call.arguments.size()));
-    return std::nullopt;
-  }
+  const auto given = lang::in_order(callee, call, span, scope.diagnostics);
+  if (!given) return std::nullopt;
   std::vector<Named> values;
   bool whole = true;
-  for (std::size_t k = 0; k < call.arguments.size(); ++k) {
-    auto value = argument(scope, call.arguments[k], callee.inputs[k].target.name.spelled());
+  for (std::size_t k = 0; k < given->size(); ++k) {
+    const lang::Input& input = callee.inputs[k];
+    auto value = (*given)[k] ? argument(scope, *(*given)[k], input.target.name.spelled()) : default_of(input);
     whole &= value.has_value();
     if (value) values.push_back(std::move(*value));
   }
@@ -168,7 +185,8 @@ void compute_sizes(const lang::Function& function, Scope& scope) {
 }
 
 std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& written, const std::vector<Named>& arguments) {
-  const auto plain = with_ranks(scope, written, ranks_of(scope, arguments));
+  const auto made = lang::with_choices(written, scope.chosen);
+  const auto plain = with_ranks(scope, made ? *made : written, ranks_of(scope, arguments));
   if (!plain) return std::nullopt;
   const lang::Function& function = *plain;
   find_declared(function, scope);
@@ -184,7 +202,7 @@ std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& writte
 
 // A call, by what decides what it gives.
 Derivation likeness(const lang::Definition& definition, const Scope& inside, const std::vector<Named>& arguments) {
-  Derivation like{.definition = definition, .parameters = inside.parameters};
+  Derivation like{.definition = definition, .parameters = inside.parameters, .chosen = inside.chosen};
   for (const auto& [name, number] : inside.names) like.numbers[name] = placeless(number);
   for (const auto& argument : arguments) like.arguments.push_back(placeless(argument));
   return like;
@@ -333,25 +351,14 @@ std::optional<Named> made_by(Scope& scope, const lang::Call& written, const std:
   return numbers ? invoke(scope, {call, *numbers, name, span}) : std::nullopt;
 }
 
-bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& values, const Scope& caller, Span span) {
-  if (values.size() > function.parameters.size()) {
-    scope.diagnostics.report(span, messages::parameter_count, function.name ? function.name->text : "function",
-                             fmt::format("{}, but {} given", counted(function.parameters.size(), "compile-time parameter"), lang::are(values.size())));
-    return false;
-  }
-  for (std::size_t k = 0; k < function.parameters.size(); ++k) {
+bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& given, const Scope& caller, Span span) {
+  const auto values = lang::in_order(function, given, span, scope.diagnostics);
+  for (std::size_t k = 0; values && k < function.parameters.size(); ++k) {
     const auto& parameter = function.parameters[k];
-    const auto name = parameter.name.spelled();
-    const bool given = k < values.size();
-    if (!given && !parameter.value) {
-      scope.diagnostics.report(span, messages::parameter_missing, name, function.name ? function.name->text : "function").label(parameter.name.span, "declared without a default");
-      return false;
-    }
-    const lang::Argument& value = given ? values[k] : *parameter.value;
-    if (const auto* number = std::get_if<lang::Number>(&value.value)) scope.names[name] = number_of(*number, value.span);
-    else if (!bind_name(scope, name, std::get<lang::Name>(value.value), given ? caller : scope, value.span)) return false;
+    const lang::Argument& value = (*values)[k] ? *(*values)[k] : *parameter.value;
+    if (!bind_parameter(scope, function, parameter, value, (*values)[k] ? caller : scope)) return false;
   }
-  return true;
+  return values.has_value();
 }
 
 namespace {
@@ -379,7 +386,8 @@ bool computes_sizes(Scope& inside, const lang::Function& function) {
   for (const auto& parameter : function.parameters)
     if (!inside.parameters.contains(parameter.name.spelled())) size(parameter.name);
   for (const auto& input : function.inputs) {
-    if (input.target.dtype || (input.sizes && !input.sizes->empty())) return false;
+    const bool is_integer = !input.value || default_of(input).kind == Named::Kind::Size;
+    if (!is_integer || input.target.dtype || (input.sizes && !input.sizes->empty())) return false;
     size(input.target.name);
   }
   for (const auto& statement : function.statements) {
@@ -399,26 +407,42 @@ bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::
   lang::Diagnostics unused;
   Scope inside = looked_into(scope, callee, call, unused);
   const auto [known, is_new] = scope.texts->gives_size.try_emplace(key_of(callee, inside), false);  // so for one that calls itself
-  if (is_new) known->second = computes_sizes(inside, function);
+  const auto chosen = lang::with_choices(function, lang::first_choices(function));
+  if (is_new) known->second = computes_sizes(inside, chosen ? *chosen : function);
   return known->second;
 }
 
-std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call) {
-  const auto definition = function_meant(scope, call.function);
-  if (!definition || is_nested_too_deep(scope)) return {};
+namespace {
+
+const std::vector<InputUse>& uses_of_inputs(const Scope& scope, const lang::Definition& definition, const lang::Call& call) {
   lang::Diagnostics unused;
-  Scope inside = looked_into(scope, *definition, call, unused);
-  const auto [known, is_new] = scope.texts->size_inputs.try_emplace(key_of(*definition, inside));
+  Scope inside = looked_into(scope, definition, call, unused);
+  const auto [known, is_new] = scope.texts->size_inputs.try_emplace(key_of(definition, inside));
   if (!is_new) return known->second;
-  find_declared(*definition->function, inside);
-  find_used_as_size(*definition->function, inside);
+  find_declared(*definition.function, inside);
+  find_used_as_size(*definition.function, inside);
   std::vector<InputUse> sizes;
-  for (const auto& input : definition->function->inputs) {
+  for (const auto& input : definition.function->inputs) {
     const bool scalar = !input.sizes || input.sizes->empty();
     const auto name = input.target.name.spelled();
     sizes.push_back(!scalar ? InputUse::Value : inside.used_as_size.contains(name) ? InputUse::Size : inside.used_as_extent.contains(name) ? InputUse::Extent : InputUse::Value);
   }
   return known->second = std::move(sizes);
+}
+
+}  // namespace
+
+std::vector<InputUse> size_inputs(const Scope& scope, const lang::Call& call) {
+  const auto definition = function_meant(scope, call.function);
+  if (!definition || is_nested_too_deep(scope)) return {};
+  const auto& inputs = uses_of_inputs(scope, *definition, call);
+  if (call.labels.empty()) return inputs;
+  lang::Diagnostics unheard;
+  const auto given = lang::in_order(*definition->function, call, {}, unheard);
+  std::vector<InputUse> uses(call.arguments.size(), InputUse::Value);
+  for (std::size_t k = 0; given && k < inputs.size(); ++k)
+    if (const lang::Expr* expr = (*given)[k]) uses[static_cast<std::size_t>(expr - call.arguments.data())] = inputs[k];
+  return uses;
 }
 
 namespace {
@@ -442,7 +466,7 @@ bool expand_into(const Scope& scope, const lang::Function& function, const lang:
                       const auto callee = function_meant(scope, c.function);
                       if (!callee) return is_scalar_function(meant(scope, c).function.text) && std::all_of(c.arguments.begin(), c.arguments.end(), go);
                       const auto inner = expansion_of(scope, *callee);
-                      if (!inner || inner->inputs.size() != c.arguments.size()) return false;
+                      if (!inner || inner->inputs.size() != c.arguments.size() || !c.labels.empty()) return false;
                       all.nodes += times * inner->nodes;
                       for (std::size_t k = 0; k < c.arguments.size(); ++k)
                         if (!expand_into(scope, function, c.arguments[k], times * std::max(1.0, inner->inputs[k]), all)) return false;
@@ -493,13 +517,11 @@ bool is_one_expression(const Scope& scope, const lang::Definition& callee) { ret
 
 std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span) {
   const lang::Function& function = *callee.function;
-  if (call.arguments.size() != function.inputs.size() || !call.parameters.empty()) {
-    body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(function.inputs.size(), "input"), std::to_string(call.arguments.size()));
-    return std::nullopt;
-  }
+  const auto given = lang::in_order(function, call, span, body.scope.diagnostics);
+  if (!given || !lang::in_order(function, call.parameters, span, body.scope.diagnostics)) return std::nullopt;
   std::vector<Shape> shapes;
-  for (const auto& argument : call.arguments) {
-    auto shape = shape_of(body, argument, name);
+  for (const auto* argument : *given) {
+    auto shape = argument ? shape_of(body, *argument, name) : std::optional(Shape{});
     if (!shape) return std::nullopt;
     shapes.push_back(std::move(*shape));
   }
@@ -523,38 +545,40 @@ std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition&
 }
 
 std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee, const lang::Call& call, Span span) {
-  const lang::Function& function = *callee.function;
+  const lang::Function& written = *callee.function;
   const auto refuse = [&](const std::string& why) -> std::optional<Scalar> {
-    body.scope.diagnostics.report(span, messages::not_elementwise, call.function.text + "(…)").label(function.span_of_head(), why).hint("give its result a name first: a body reads elements");
+    body.scope.diagnostics.report(span, messages::not_elementwise, call.function.text + "(…)").label(written.span_of_head(), why).hint("give its result a name first: a body reads elements");
     return std::nullopt;
   };
   if (too_many(body.scope, span)) return std::nullopt;
-  if (function.results.size() != 1) return refuse("it has several results");
+  if (written.results.size() != 1) return refuse("it has several results");
   if (derivatives_of(callee).any()) return refuse("it has a derivative of its own, which belongs to a tensor");
-  if (call.arguments.size() != function.inputs.size()) {
-    body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(function.inputs.size(), "input"), std::to_string(call.arguments.size()));
-    return std::nullopt;
-  }
+  const auto given = lang::in_order(written, call, span, body.scope.diagnostics);
+  if (!given) return std::nullopt;
   std::vector<lang::Name> mentioned;
-  for (const auto& statement : function.statements)
+  for (const auto& statement : written.statements)
     if (const auto* assignment = std::get_if<lang::Assignment>(&statement.node)) names_in(assignment->value, mentioned);
   std::vector<Named> values;
-  for (const auto& expr : call.arguments) {
+  for (const auto* argument : *given) {
     Named named;
-    if (std::find(mentioned.begin(), mentioned.end(), function.inputs[values.size()].target.name) == mentioned.end()) {
+    if (std::find(mentioned.begin(), mentioned.end(), written.inputs[values.size()].target.name) == mentioned.end()) {
       values.push_back(std::move(named));              // which may have more dimensions than the result
       continue;
     }
-    const auto scalar = scalar_of(body, expr);
+    const Named absent = argument ? Named() : default_of(written.inputs[values.size()]);
+    const auto scalar = argument ? scalar_of(body, *argument) : absent.kind == Named::Kind::Size ? affine_value(Affine::of(absent.size, body.indices.size()), absent.literal) : absent.scalar;
     if (!scalar) return std::nullopt;
     named.kind = Named::Kind::Element;
     named.scalar = *scalar;
-    named.span = expr.span();
+    named.span = argument ? argument->span() : absent.span;
+    named.absent = absent.absent;
     values.push_back(std::move(named));
   }
   Callee inner(body.scope, callee, span);
   Scope& inside = inner.scope();
-  if (!bind_parameters(inside, function, call.parameters, body.scope, span)) return std::nullopt;
+  if (!bind_parameters(inside, written, call.parameters, body.scope, span)) return std::nullopt;
+  const auto chosen = lang::with_choices(written, inside.chosen);
+  const lang::Function& function = chosen ? *chosen : written;
   find_declared(function, inside);
   Body within{.scope = inside, .indices = body.indices, .reads = std::move(body.reads), .result = body.result};
   const auto result = [&]() -> std::optional<Scalar> {

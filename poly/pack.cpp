@@ -238,7 +238,7 @@ std::vector<std::optional<std::size_t>> ranks_of(const lang::Function& function,
 std::vector<std::optional<std::size_t>> ranks_of(const Scope& scope, const std::vector<Named>& arguments) {
   std::vector<std::optional<std::size_t>> ranks;
   for (const auto& argument : arguments) {
-    const bool scalar = argument.kind == Named::Kind::Size || argument.kind == Named::Kind::Weak || argument.kind == Named::Kind::Element;
+    const bool scalar = !argument.absent && (argument.kind == Named::Kind::Size || argument.kind == Named::Kind::Weak || argument.kind == Named::Kind::Element);
     ranks.push_back(argument.kind == Named::Kind::Tensor ? std::optional(scope.tensor(argument.tensor).shape.size()) : scalar ? std::optional<std::size_t>(0) : std::nullopt);
   }
   return ranks;

@@ -68,14 +68,16 @@ class Derivative {
   }
 
  private:
-  const lang::Function& function() const { return *definition_.function; }
+  const lang::Function& function() const { return chosen_ ? *chosen_ : *definition_.function; }
 
   bool begin(const std::vector<Values>& inputs, const std::vector<Named>& wanted, const lang::Call& call) {
     const auto& parameters = function().parameters.empty() ? std::vector<lang::Argument>{} : call.parameters;
     if (!counts(inputs, wanted) || !bind_parameters(inside_, function(), parameters, caller_, call_)) return false;
+    chosen_ = lang::with_choices(*definition_.function, inside_.chosen);
     like_.definition = definition_;
     for (const auto& [name, number] : inside_.names) like_.numbers[name] = placeless(number);
     like_.parameters = inside_.parameters;
+    like_.chosen = inside_.chosen;
     find_declared(function(), inside_);
     find_used_as_size(function(), inside_);
     for (const auto& values : inputs)
@@ -196,6 +198,7 @@ class Derivative {
 
   Scope& caller_;
   lang::Definition definition_;
+  std::optional<lang::Function> chosen_;               // for the names that the call gives its parameters
   Span call_;
   lang::Diagnostics found_;
   Scope inside_;
@@ -220,7 +223,7 @@ Named placeless(Named named) {
 }
 
 bool same_call(const Derivation& a, const Derivation& b) {
-  return a.definition == b.definition && a.numbers == b.numbers && a.parameters == b.parameters && a.arguments == b.arguments && a.tensors == b.tensors;
+  return a.definition == b.definition && a.numbers == b.numbers && a.parameters == b.parameters && a.chosen == b.chosen && a.arguments == b.arguments && a.tensors == b.tensors;
 }
 
 Derivatives derivatives_of(const lang::Definition& function) {

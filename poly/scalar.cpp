@@ -192,6 +192,30 @@ std::optional<Scalar> apply_to(Body& body, Op op, const std::vector<lang::Expr>&
   return whole ? apply(op, operands, span, body.scope.diagnostics) : std::nullopt;
 }
 
+// An input that is not given and is 0.
+bool is_nothing(const Scope& scope, const lang::Expr& expr) {
+  const auto* variable = expr.as<lang::Variable>();
+  const auto* read = expr.as<lang::Access>();
+  const auto known = variable ? scope.names.find(variable->name.spelled()) : read ? scope.names.find(read->tensor.spelled()) : scope.names.end();
+  return known != scope.names.end() && known->second.absent == 0.0;
+}
+
+// In a sum of floats the 0 that changes none of them: x + 0.0 is 0.0 for -0.0.
+void become_neutral(Scalar& zero, const Scalar& other) {
+  const bool weak = zero.weak != Scalar::Weak::No;
+  const bool is_float = weak ? other.weak == Scalar::Weak::Float || (other.weak == Scalar::Weak::No && lang::is_float(other.expr.type())) : lang::is_float(zero.expr.type());
+  if (is_float) zero = weak ? float_literal(-0.0) : Scalar{Number{.type = zero.expr.type(), .real = -0.0}};
+}
+
+// What is not given costs nothing: `x + B` is x.
+std::optional<Scalar> sum(Body& body, const lang::Binary& b, Span span) {
+  auto left = scalar_of(body, b.left), right = scalar_of(body, b.right);
+  if (!left || !right) return std::nullopt;
+  if (is_nothing(body.scope, b.right)) become_neutral(*right, *left);
+  else if (is_nothing(body.scope, b.left)) become_neutral(*left, *right);
+  return apply(Op::Add, {*left, *right}, span, body.scope.diagnostics);
+}
+
 const View* view_of(const Body& body, const lang::Expr& expr) {
   for (const auto& [node, view] : body.views)
     if (node.same_as(expr)) return &view;
@@ -400,7 +424,7 @@ std::optional<Scalar> scalar_of(Body& body, const lang::Expr& expr) {
         if (literal && !literal->is_float && !literal->negative) return std::optional(integer_literal(literal->integer, true, body.indices.size()));
         return apply_to(body, u.op, {u.operand}, span);
       },
-      [&](const lang::Binary& b) { return apply_to(body, b.op, {b.left, b.right}, span); },
+      [&](const lang::Binary& b) { return b.op == Op::Add ? sum(body, b, span) : apply_to(body, b.op, {b.left, b.right}, span); },
       [&](const lang::Access& a) { return access(body, a, expr); },
       [&](const lang::Call& c) { return called(body, c, expr); },
       [&](const lang::Select& s) { return s.otherwise ? apply_to(body, Op::Select, {s.condition, s.then, *s.otherwise}, span) : masked(body, s, span); });

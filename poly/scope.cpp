@@ -252,6 +252,16 @@ Named Named::of_size(Size size, Span span, bool literal) {
   return named;
 }
 
+Named number_of(const lang::Number& number, Span span) {
+  const Scalar scalar = number.is_float ? float_literal(number.negative && number.real > 0 ? -number.real : number.real) : integer_literal(number.integer, number.negative, 0);
+  if (const auto* size = scalar.expr.as<Index>()) return Named::of_size(size->value.constant, span, true);
+  Named named;                                          // beyond the integers of sizes, or no integer
+  named.kind = Named::Kind::Weak;
+  named.scalar = scalar;
+  named.span = span;
+  return named;
+}
+
 std::string shape_text(const std::vector<Size>& shape) {
   std::string text;
   for (const auto& size : shape) text += (text.empty() ? "" : ", ") + size.print();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lang/ast.h"
+#include "lang/choice.h"
 #include "lang/diagnostic.h"
 #include "poly/program.h"
 #include "poly/typing.h"
@@ -38,6 +39,7 @@ struct Named {
   std::vector<TensorId> reads = {};                    // what its Read k reads
   std::vector<Named> elements = {};                    // of Tuple
   std::vector<Size> shape = {};                        // of Element, in an elementwise statement
+  std::optional<double> absent = {};                   // of an input that is not given: its default
   Span span = {};
 
   bool operator==(const Named&) const = default;
@@ -61,6 +63,7 @@ struct Derivation {
   lang::Definition definition = {};
   std::map<std::string, Named> numbers = {};           // its compile-time parameters, like `parameters`
   std::map<std::string, Parameter> parameters = {};
+  lang::Chosen chosen = {};
   std::vector<Named> arguments = {};                   // without places; tensors by their position among `tensors`
   std::vector<std::pair<DType, std::vector<Size>>> tensors = {};
   std::optional<Program> made = {};                    // nothing while it is being made, and after an error
@@ -98,6 +101,7 @@ struct Scope {
   const lang::File* file = nullptr;                    // whose functions are called by name
   std::map<std::string, Named> names = {};             // by the name as spelled
   std::map<std::string, Parameter> parameters = {};    // compile-time parameters that are no numbers
+  lang::Chosen chosen = {};                            // of those that are one of several names
   std::set<std::string> declared = {};                 // anywhere in the function (L14): such a name is never an index
   std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
   std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`, a width in `as_float(X, V)`: a size, or a tensor that has it
@@ -119,6 +123,8 @@ struct Scope {
 
   const Tensor& tensor(TensorId id) const { return program.tensor(id); }
 };
+
+Named number_of(const lang::Number& number, Span span);   // one of the text: a size, else what waits for its type
 
 // Also of what is assigned later: `declared` and `used_as_size` from the text alone.
 void find_declared(const lang::Function& function, Scope& scope);

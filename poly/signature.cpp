@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "lang/messages.h"
 #include "lang/print.h"
@@ -21,6 +22,10 @@ const Given* given_for(const Signature& signature, const lang::Name& name) {
   for (const auto& given : signature.inputs)
     if (given.name == name.text) return &given;
   return nullptr;
+}
+
+bool is_omitted(const Signature& signature, const lang::Input& input) {
+  return input.value && std::find(signature.omitted.begin(), signature.omitted.end(), input.target.name.text) != signature.omitted.end();
 }
 
 std::optional<DType> declared_type(const lang::Target& target) {
@@ -73,7 +78,7 @@ std::optional<std::vector<Size>> written_shape(const lang::Input& input, Scope& 
 bool check_rank(const lang::Input& input, const Given* given, Scope& scope) {
   const auto name = input.target.name.spelled();
   const bool shaped = given && given->shape;
-  if (!shaped && !input.sizes && !(given && (given->weak || given->integer))) {
+  if (!shaped && !input.sizes && !input.value && !(given && (given->weak || given->integer))) {
     scope.diagnostics.report(input.target.span, messages::unknown_rank, name).hint(fmt::format("name its sizes: `{}[M, N]`, or `{}[]` for a scalar", name, name));
     return false;
   }
@@ -157,6 +162,33 @@ void declare_argument(const lang::Input& input, const Named& argument, const Giv
   scope.names[input.target.name.spelled()] = *value;
 }
 
+// Elements that are all the default, of the sizes that the text says: they are known from what is given.
+std::optional<Named> default_elements(const lang::Input& input, const Named& number, Scope& scope) {
+  const auto name = input.target.name.spelled();
+  std::vector<lang::Name> names;
+  for (const auto& size : *input.sizes) names_in(size, names);
+  for (const auto& each : names)
+    if (!scope.names.contains(each.spelled())) {
+      scope.diagnostics.report(each.span, messages::default_size, each.spelled(), name).hint(fmt::format("give `{}`, or name `{}` in an input that has no default", name, each.spelled()));
+      scope.names[each.spelled()] = {};                  // said once
+      return std::nullopt;
+    }
+  const auto shape = written_shape(input, scope);
+  if (!shape) return std::nullopt;
+  check_not_negative(input, *shape, scope);
+  const auto id = stored(scope, number, {.name = fresh(scope, name), .span = input.span});
+  const auto all = id ? spread(scope, *id, *shape, {.name = name, .span = input.span}) : std::nullopt;
+  return all ? std::optional(Named::of_tensor(all->tensor, input.span, !declared_type(input.target))) : std::nullopt;
+}
+
+void declare_default(const lang::Input& input, const Named& number, Scope& scope) {
+  auto value = typed_argument(input, number, scope);
+  if (value && input.sizes && !input.sizes->empty()) value = default_elements(input, *value, scope);
+  if (!value) return fail(scope, input);
+  value->absent = number.absent;
+  scope.names[input.target.name.spelled()] = *value;
+}
+
 void declare_size_argument(const lang::Input& input, const Named& argument, Scope& scope) {
   const auto name = input.target.name.spelled();
   if (argument.kind != Named::Kind::Size) {
@@ -199,7 +231,7 @@ std::set<std::string> bind_names(const lang::Function& function, const Signature
   std::map<std::string, Bound> bound;
   std::set<std::string> disagree;
   for (const auto& input : function.inputs) {
-    if (!input.sizes) continue;
+    if (!input.sizes || is_omitted(signature, input)) continue;
     const auto* given = given_for(signature, input.target.name);
     const bool shaped = given && given->shape && given->shape->size() == input.sizes->size();
     for (std::size_t k = 0; k < input.sizes->size(); ++k)
@@ -261,25 +293,41 @@ void check_expressions(const lang::Function& function, const Signature& signatur
 
 }  // namespace
 
+Named default_of(const lang::Input& input) {
+  const auto* number = std::get_if<lang::Number>(&input.value->value);
+  const auto* name = std::get_if<lang::Name>(&input.value->value);  // inf or nan
+  const double real = number ? (number->negative && number->real > 0 ? -number->real : number->real) : name->text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  Named value = number_of(number ? *number : lang::Number{.text = name->text, .is_float = true, .real = real}, input.value->span);
+  value.absent = real;
+  return value;
+}
+
 void declare_arguments(const lang::Function& function, const std::vector<Named>& arguments, Scope& scope) {
   Signature signature;
-  for (std::size_t k = 0; k < arguments.size(); ++k) signature.inputs.push_back(given_of(function.inputs[k], arguments[k], scope));
+  for (std::size_t k = 0; k < arguments.size(); ++k) {
+    signature.inputs.push_back(given_of(function.inputs[k], arguments[k], scope));
+    if (arguments[k].absent) signature.omitted.push_back(function.inputs[k].target.name.text);
+  }
   for (std::size_t k = 0; k < arguments.size(); ++k)
     if (is_size_input(function.inputs[k], arguments[k].kind == Named::Kind::Size, scope)) declare_size_argument(function.inputs[k], arguments[k], scope);
   const auto disagree = bind_names(function, signature, scope);
   for (std::size_t k = 0; k < arguments.size(); ++k)
     if (disagree.contains(function.inputs[k].target.name.spelled())) fail(scope, function.inputs[k]);
-    else if (!is_size_input(function.inputs[k], arguments[k].kind == Named::Kind::Size, scope)) declare_argument(function.inputs[k], arguments[k], signature.inputs[k], scope);
+    else if (!arguments[k].absent && !is_size_input(function.inputs[k], arguments[k].kind == Named::Kind::Size, scope)) declare_argument(function.inputs[k], arguments[k], signature.inputs[k], scope);
+  for (std::size_t k = 0; k < arguments.size(); ++k)
+    if (arguments[k].absent && !is_size_input(function.inputs[k], true, scope)) declare_default(function.inputs[k], arguments[k], scope);
   check_expressions(function, signature, scope);
 }
 
 void declare_inputs(const lang::Function& function, const Signature& signature, Scope& scope) {
   for (const auto& input : function.inputs)
-    if (is_size_input(input, may_be_integer(input, signature), scope)) declare_size(input, given_for(signature, input.target.name), scope);
+    if (is_size_input(input, may_be_integer(input, signature), scope)) is_omitted(signature, input) ? declare_size_argument(input, default_of(input), scope) : declare_size(input, given_for(signature, input.target.name), scope);
   const auto disagree = bind_names(function, signature, scope);
   for (const auto& input : function.inputs)
     if (disagree.contains(input.target.name.spelled())) fail(scope, input);
-    else if (!is_size_input(input, may_be_integer(input, signature), scope)) declare_tensor(input, given_for(signature, input.target.name), scope);
+    else if (!is_omitted(signature, input) && !is_size_input(input, may_be_integer(input, signature), scope)) declare_tensor(input, given_for(signature, input.target.name), scope);
+  for (const auto& input : function.inputs)
+    if (is_omitted(signature, input) && !is_size_input(input, may_be_integer(input, signature), scope)) declare_default(input, default_of(input), scope);
   check_expressions(function, signature, scope);
   note_free_sizes(scope);
 }

@@ -59,7 +59,7 @@ lang::Expr of_component(Scope& scope, const lang::Expr& expr, std::size_t k) {
   return expr.match([&](const lang::Number&) { return expr; }, [&](const lang::Access&) { return expr; }, [&](const lang::Variable&) { return expr; },
                     [&](const lang::Unary& u) { return lang::Expr(lang::Unary{u.op, of(u.operand)}, expr.span()); },
                     [&](const lang::Binary& b) { return lang::Expr(lang::Binary{b.op, of(b.left), of(b.right)}, expr.span()); },
-                    [&](const lang::Call& c) { return lang::Expr(lang::Call{c.function, c.parameters, all(c.arguments)}, expr.span()); },
+                    [&](const lang::Call& c) { return lang::Expr(lang::Call{c.function, c.parameters, all(c.arguments), c.labels}, expr.span()); },
                     [&](const lang::Select& s) {
                       return lang::Expr(lang::Select{of(s.condition), of(s.then), s.otherwise ? std::optional(of(*s.otherwise)) : std::nullopt}, expr.span());
                     });

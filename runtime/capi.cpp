@@ -351,7 +351,7 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
   program.inputs = callable.input_names();
   if (shows_shapes(callable)) {
     codegen::Request built;
-    const std::optional<poly::Program> outline = callable.outline({}, built, diagnostics);
+    const std::optional<poly::Program> outline = callable.outline({}, built, diagnostics, true);
     if (!outline) return false;
     if (!request.derivatives.empty()) {                    // inputs that are sizes are no inputs of the outline
       for (const poly::TensorId id : outline->inputs)
@@ -995,6 +995,12 @@ void tilec_program_destroy(tilec_program* program) {
 
 const char* tilec_program_name(const tilec_program* program) { return program != nullptr ? program->name.c_str() : nullptr; }
 const char* tilec_program_target(const tilec_program* program) { return program != nullptr ? program->callable->request().target.name.c_str() : nullptr; }
+int tilec_input_is_optional(const tilec_program* program, size_t position) {
+  const lang::Function* function = position < tilec_input_count(program) ? program->callable->function() : nullptr;
+  if (function == nullptr) return 0;
+  return std::ranges::any_of(function->inputs, [&](const lang::Input& input) { return input.value && input.target.name.text == program->inputs[position]; }) ? 1 : 0;
+}
+
 size_t tilec_input_count(const tilec_program* program) { return program != nullptr ? program->inputs.size() : 0; }
 size_t tilec_output_count(const tilec_program* program) { return program != nullptr ? program->outputs.size() : 0; }
 const char* tilec_input_name(const tilec_program* program, size_t position) { return position < tilec_input_count(program) ? program->inputs[position].c_str() : nullptr; }

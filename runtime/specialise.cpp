@@ -234,7 +234,7 @@ bool Callable::names_differ(lang::Diagnostics& diagnostics) const {
   return differ(function_->inputs, "input", &lang::Input::target) && differ(function_->results, "output", std::identity());
 }
 
-std::optional<poly::Program> Callable::outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {
+std::optional<poly::Program> Callable::outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics, bool whole) const {
   request = request_;
   request.signature.inputs.clear();
   bool fits = names_differ(diagnostics);
@@ -243,6 +243,7 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   std::vector<std::size_t> plain;                        // numbers of undeclared scalars
   for (const lang::Input& input : function_ == nullptr ? std::vector<lang::Input>{} : function_->inputs) {
     const Argument* given = find(arguments, input.target.name.text);
+    if (given == nullptr && input.value && !whole) request.signature.omitted.push_back(input.target.name.text);
     if (given == nullptr) continue;
     const Argument one = without_leading(*given, *leading);
     const Argument* argument = &one;

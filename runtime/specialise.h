@@ -80,7 +80,8 @@ class Callable {
 
   // The program these arguments make, sizes still names where no argument says more: its inputs and outputs in order, with types.
   // `request` becomes the one it was built with. nullopt: errors are in `diagnostics`.
-  std::optional<poly::Program> outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const;
+  // An input with a default that is not among them is no input of it; `whole`: is one all the same.
+  std::optional<poly::Program> outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics, bool whole = false) const;
 
   // The request for these arguments: types, shapes, sizes and strides filled in. `results` are the outputs that the caller
   // allocated, by name; others are row-major.

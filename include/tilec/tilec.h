@@ -253,6 +253,8 @@ TILEC_API const char* tilec_program_name(const tilec_program* program);
 TILEC_API const char* tilec_program_target(const tilec_program* program);  /* as it was asked for: "cpu", "cuda:sm_90a" */
 TILEC_API size_t tilec_input_count(const tilec_program* program);
 TILEC_API const char* tilec_input_name(const tilec_program* program, size_t position);
+/* 1: a call may leave this input out, as the text has a default for it (`G[N] = 1`). No derivative is taken by what is left out. */
+TILEC_API int tilec_input_is_optional(const tilec_program* program, size_t position);
 TILEC_API size_t tilec_output_count(const tilec_program* program);
 TILEC_API const char* tilec_output_name(const tilec_program* program, size_t position);
 /* The first output that is the same tensor: `position` itself, but 0 for the second of `-> (C, C)`, which is called `C_1`. */

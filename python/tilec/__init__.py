@@ -27,7 +27,7 @@ import numpy as _np
 from . import _library as _c
 from ._again import Calls as _Calls
 from ._arguments import names_to_add as _names_to_add, as_argument as _as_argument, as_path as _as_path, as_outputs as _as_outputs, as_written as _as_written, check_type as _check_type, encoded as _encoded, fit as _fit
-from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, refuse_sizes as _refuse_sizes
+from ._call import Block as _Block, Prepared as _Prepared, in_64_bits as _in_64_bits, settle_sizes as _settle_sizes
 from ._device import Call as _GpuCall, Placed as _Placed, on_gpu as _on_gpu, refuse_stream as _refuse_stream
 from ._grouped import by_position as _in_order, has_groups as _has_groups, nearest as _nearest
 from ._libraries import Torch as _Torch, note_written as _note_written, library_of_call as _library_of_call, torch_if_met as _torch_if_met
@@ -88,7 +88,7 @@ class Program:
 
     def __init__(self, handle: int, recipe: _Recipe, origin: "Program | None" = None, heard: "tuple[Diagnostic, ...]" = ()):
         lib = _c.lib
-        self._recipe, self._derived = recipe, origin is not None
+        self._recipe = recipe
         self._of_cuda: bool = recipe.options["target"].startswith("cuda")
         self._kernels: int = recipe.options["kernels"] or _usual_kernels()
         self._uses = _itertools.count()
@@ -96,6 +96,8 @@ class Program:
         self.diagnostics: "tuple[Diagnostic, ...]" = origin.diagnostics if origin is not None else heard
         self.name: str = lib.tilec_program_name(handle).decode()
         self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
+        # Of a derivative, what it does not read need not be given; of a function, what has a default in the text.
+        self._optional = frozenset(name for k, name in enumerate(self.inputs) if origin is not None or lib.tilec_input_is_optional(handle, k))
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
         self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
         self._calls = _Calls()
@@ -355,16 +357,19 @@ class Program:
     def _pair(self, values: list, of: _Names, wrt: _Names) -> _Pair:
         """That of a call with these, compiled or kept."""
         key = (tuple(_name_list(of)), tuple(_name_list(wrt))) + tuple(map(_kind_of, values))
-        sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
+        sizes = self._given_sizes(values)
         pair = self._pairs.pop(key + sizes, None)             # and in again, so that the first is the one not used for longest
         if pair is None:
             pair = self._prepare_pair(values, _name_list(of), _name_list(wrt))
             self._sizes = self._sizes | pair.sizes
-            sizes = tuple(int(v) for p, v in enumerate(values) if p in self._sizes)
+            sizes = self._given_sizes(values)
         self._pairs[key + sizes] = pair
         for old in list(self._pairs)[:-self._kernels]:
             self._pairs.pop(old, None)
         return pair
+
+    def _given_sizes(self, values: list) -> tuple:
+        return tuple(int(v) for p, v in enumerate(values) if p in self._sizes and v is not None)
 
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> _Pair:
         block = _Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
@@ -372,7 +377,7 @@ class Program:
         _check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, None, 0, _ctypes.byref(forward), _ctypes.byref(backward)), self._heard())
         said = _said()
         pair = _Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
-        _refuse_sizes(self.inputs, values, pair.sizes)
+        _settle_sizes(self.inputs, values, pair.sizes)
         self._hear(said)
         return pair
 
@@ -404,7 +409,7 @@ class Program:
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_vmap(self._handle, (_ctypes.c_char_p * max(1, len(names)))(*[_encoded("inputs=", n) for n in names]), len(names), _ctypes.byref(handle)), self._heard())
         batched = Program(_c.made(handle), self._recipe.then("vmap", names), self)
-        batched._derived, batched._ones = self._derived, self._ones
+        batched._optional, batched._ones = self._optional, self._ones
         return batched
 
     def with_plan(self, plan: "str | _os.PathLike[str]") -> "Program":
@@ -416,7 +421,7 @@ class Program:
         handle = _ctypes.c_void_p()
         _check(_c.lib.tilec_with_plan(self._handle, text, len(text), _ctypes.byref(handle)), self._heard())
         planned = Program(_c.made(handle), self._recipe.then("with_plan", text.decode()), self)
-        planned._derived, planned._ones = self._derived, self._ones
+        planned._optional, planned._ones = self._optional, self._ones
         return planned
 
     def tune(self, /, *arguments: _typing.Any, budget: float = 60, progress: "_typing.Callable[[dict], object] | None" = None, **named: _typing.Any) -> "Program":
@@ -528,7 +533,7 @@ class Program:
 
     def _by_position(self, arguments: _typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
-        return _in_order(self.name or "the function", self.inputs, arguments, named, self._derived, {name: _ONE for name in self._ones}, _BY_POSITION)
+        return _in_order(self.name or "the function", self.inputs, arguments, named, self._optional, {name: _ONE for name in self._ones}, _BY_POSITION)
 
     def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
         names = self._named_outputs(accumulate)
@@ -564,7 +569,7 @@ class Program:
             raise ArgumentTypeError("out= for %s: %s" % (given, fault), fault.diagnostics) from None
         said = _said()
         prepared = _Prepared(_c.made(handle), self.inputs)
-        _refuse_sizes(self.inputs, arguments, prepared.sizes)
+        _settle_sizes(self.inputs, arguments, prepared.sizes)
         self._hear(said)
         return prepared
 

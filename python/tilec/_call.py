@@ -205,8 +205,9 @@ def plain_number(name, value, stand_in=False):
     return (_c.INTEGER, value) if value < 2**63 else (_c.UNSIGNED, value - 2**64)
 
 
-def refuse_sizes(names, values, sizes):
-    """Of those that a 1 stood for, the ones whose values were compiled in."""
+def settle_sizes(names, values, sizes):
+    """Leaves out those that are not given; of those that a 1 stood for, refuses the ones whose values were compiled in."""
+    sizes.difference_update([k for k in sizes if values[k] is None])
     for k in sizes:
         if type(values[k]) is int:
             plain_number(names[k], values[k])

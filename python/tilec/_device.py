@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _library as _c
 from ._arguments import check_type, counted
-from ._call import Prepared, dl_type, number_as, plain_number, refuse_sizes
+from ._call import Prepared, dl_type, number_as, plain_number, settle_sizes
 from ._libraries import of_torch
 from .errors import check
 
@@ -239,7 +239,7 @@ class Call:
         check(_c.lib.tilec_specialize(program, structs, count, None, 0, ctypes.byref(handle)), heard)
         del keep
         prepared = Prepared(_c.made(handle), self.inputs)
-        refuse_sizes(self.inputs, self.values, prepared.sizes)
+        settle_sizes(self.inputs, self.values, prepared.sizes)
         return Placed(prepared)
 
     def run(self, placed: Placed) -> typing.Any:

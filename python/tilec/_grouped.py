@@ -48,9 +48,9 @@ def has_groups(arguments: typing.Iterable) -> bool:
     return any(map(_is_group, arguments))
 
 
-def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: bool = False,
+def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: "typing.Container[str]" = (),
                 usual: "typing.Mapping[str, typing.Any]" = {}, options: "tuple[str, ...]" = ()) -> list:
-    """A value for each name. None: not given, which is a fault unless `optional`; `usual` has the values of some that are not. `options` are names that
+    """A value for each name. None: not given, which is a fault unless the name is `optional`; `usual` has the values of some that are not. `options` are names that
     a call gives another meaning.
     """
     twice: "list[str]" = []
@@ -63,8 +63,8 @@ def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Seq
     unexpected = [n for n in named if n not in names]
     twice += [n for n in names[: len(arguments)] if n in named]
     values = list(arguments) + [named.get(n, usual.get(n)) for n in names[len(arguments):]]
-    missing = [n for n, v in zip(names, values) if v is None and n not in named]
-    if unexpected or twice or (missing and not optional):
+    missing = [n for n, v in zip(names, values) if v is None and n not in named and n not in optional]
+    if unexpected or twice or missing:
         parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
         meant = ["did you mean %s?" % near for near in (nearest(n, names) for n in unexpected) if near]
         meant += ["%s by name is an option of the call: give the input by its position, or in a dict" % n for n in missing if n in options]

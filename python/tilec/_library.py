@@ -134,6 +134,7 @@ def _load() -> c.CDLL:
         "tilec_program_target": (text, [handle]),
         "tilec_input_count": (count, [handle]),
         "tilec_input_name": (text, [handle, count]),
+        "tilec_input_is_optional": (c.c_int, [handle, count]),
         "tilec_output_count": (count, [handle]),
         "tilec_output_name": (text, [handle, count]),
         "tilec_output_first": (count, [handle, count]),

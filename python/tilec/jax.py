@@ -34,7 +34,7 @@ from jax.interpreters import ad, batching, mlir, xla
 from . import Program
 from . import _library as _c
 from ._arguments import check_type
-from ._call import Block, number_as, numpy_type, refuse_sizes
+from ._call import Block, number_as, numpy_type, settle_sizes
 from .errors import ArgumentTypeError, ProgramError, check, said
 
 __all__ = ["op"]
@@ -167,7 +167,7 @@ class _Function:
     def _checked(self, ports: _Ports) -> _Ports:
         """Numbers that 64 bits do not hold stand as 1 where they are asked about: those that were compiled in are refused."""
         known = {name for name, _, _ in ports.inputs}
-        refuse_sizes(list(self.numbers), list(self.numbers.values()), [k for k, n in enumerate(self.numbers) if n not in known])
+        settle_sizes(list(self.numbers), list(self.numbers.values()), {k for k, n in enumerate(self.numbers) if n not in known})
         return ports
 
 

@@ -49,6 +49,28 @@ static void strides_may_be_anything(void) {
   tilec_program_destroy(program);
 }
 
+static void what_has_a_default_may_be_left_out(void) {
+  tilec_program *program = compiled("function f(X[M, N], G[N] = 1, S[] = 3) -> (Y) { Y[i, j: M, N] = =(X[i, j] * G[j] * S[]); }", NULL), *gradient = NULL;
+  float y[6] = {0}, g[3] = {1, 0, 2};
+  int64_t shape_g[1] = {3};
+  const char* wrt[1] = {"G"};
+  DLTensor tx = tensor(a, 2, shape_a, NULL), tg = tensor(g, 1, shape_g, NULL), ty = tensor(y, 2, shape_a, NULL);
+  tilec_argument arguments[2], result;
+  tilec_kernel* kernel = NULL;
+  arguments[0] = argument(&tx);
+  arguments[1] = argument(&tg);
+  result = argument(&ty);
+  EXPECT(!tilec_input_is_optional(program, 0) && tilec_input_is_optional(program, 1) && tilec_input_is_optional(program, 2) && !tilec_input_is_optional(program, 3));
+  EXPECT(tilec_run(program, arguments, 1, &result, 1) == TILEC_OK);
+  EXPECT(y[1] == 3 * a[1] && y[5] == 3 * a[5]);
+  EXPECT(tilec_run(program, arguments, 2, &result, 1) == TILEC_OK);
+  EXPECT(y[1] == 0 && y[5] == 6 * a[5]);
+  EXPECT(tilec_gradient(program, NULL, 0, wrt, 1, &gradient) == TILEC_OK);
+  EXPECT(tilec_specialize(gradient, arguments, 1, NULL, 0, &kernel) != TILEC_OK);
+  tilec_program_destroy(gradient);
+  tilec_program_destroy(program);
+}
+
 static void a_gradient_is_a_program(void) {
   tilec_program *program = compiled(matmul, NULL), *gradient = NULL;
   const char* wrt[1] = {"A"};
@@ -749,6 +771,7 @@ int main(void) {
   a_product_runs("cpu");
   a_product_runs("reference");
   strides_may_be_anything();
+  what_has_a_default_may_be_left_out();
   a_gradient_is_a_program();
   a_gradient_has_a_gradient();
   results_can_be_added_to("cpu");

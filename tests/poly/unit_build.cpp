@@ -2,7 +2,10 @@
 // they get, and by what they are told.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -316,4 +319,55 @@ TEST_CASE("a fraction that no integer meets is warned about") {
   CHECK(faults("function (A[N], K[M]) -> (O) { O[x: N] = +(A[x + k - M/2] * K[k]); }", {{.name = "A", .shape = std::vector<Size>{8}}, {.name = "K", .shape = std::vector<Size>{3}}}) == "W0201");
   CHECK(faults("function (A[N]) -> (O) { O[x: N] = +(A[x + 1/2]); }") == "W0201");
   CHECK(faults("function (A[N]) -> (O) { O[x: N] = +(A[(x + 1)/2]); }") == "");
+}
+
+TEST_CASE("values and inputs by name, in any order, make the program that they make in their places") {
+  std::mt19937 random(20);
+  const std::string callee = "function f<a=1, b=a, how={plus, minus}, g=abs>(X[N], Y[N] = 2, Z[N] = 0) -> (O) { T = g(X * a + b); O[i: N] = =(how == plus ? T[i] * Y[i] + Z[i] : Z[i] - T[i]); } ";
+  const std::vector<std::string> parameters{"a", "b", "how", "g"}, values{"2", "3", "minus", "exp"}, inputs{"X", "Y", "Z"}, arguments{"P", "Q", "R"};
+  // `places` of them without a name, of the others those that are `kept`, in another order.
+  const auto list = [&](const std::vector<std::string>& names, const std::vector<std::string>& given, const std::vector<bool>& kept, std::size_t places, bool shuffled) {
+    std::vector<std::size_t> order(names.size() - places);
+    std::iota(order.begin(), order.end(), places);
+    if (shuffled) std::shuffle(order.begin(), order.end(), random);
+    std::string text;
+    for (std::size_t k = 0; k < places; ++k) text += (text.empty() ? "" : ", ") + given[k];
+    for (const std::size_t k : order)
+      if (kept[k]) text += (text.empty() ? "" : ", ") + names[k] + "=" + given[k];
+    return text;
+  };
+  const auto program = [&](const std::string& call) {
+    const auto outcome = built(callee + "function (P[N], Q[N], R[N]) -> (O) { O = " + call + "; }");
+    REQUIRE_MESSAGE(outcome.program.has_value(), call);
+    return print(*outcome.program);
+  };
+  for (int round = 0; round < 200; ++round) {
+    const std::size_t parameter_places = random() % 5, input_places = 1 + random() % 3;
+    std::vector<bool> kept_parameters(4), kept_inputs(3);
+    for (std::size_t k = 0; k < 4; ++k) kept_parameters[k] = k < parameter_places || random() % 2;
+    for (std::size_t k = 0; k < 3; ++k) kept_inputs[k] = k < input_places || random() % 2;
+    const auto call = [&](bool shuffled) {
+      const std::string in = list(parameters, values, kept_parameters, shuffled ? parameter_places : 0, shuffled);
+      return "f" + (in.empty() ? in : "<" + in + ">") + "(" + list(inputs, arguments, kept_inputs, shuffled ? input_places : 1, shuffled) + ")";
+    };
+    CHECK_MESSAGE(program(call(true)) == program(call(false)), call(true));
+    // What is not given is its default, as if that were written.
+    std::vector<std::string> all = values;
+    const std::vector<std::string> usual{"1", kept_parameters[0] ? "2" : "1", "plus", "abs"};
+    for (std::size_t k = 0; k < 4; ++k) all[k] = kept_parameters[k] ? values[k] : usual[k];
+    const std::string written = "f<" + list(parameters, all, {true, true, true, true}, 4, false) + ">(" + list(inputs, arguments, kept_inputs, 1, false) + ")";
+    CHECK_MESSAGE(program(call(true)) == program(written), written);
+  }
+}
+
+TEST_CASE("an input that is not given computes what its default computes") {
+  const auto x = f32("X", {2, 3}, {1, -2, 3, 0.5, 5, -6});
+  const std::string body = " -> (Y, S) { Y[i, j: M, N] = =(X[i, j] * G[j] - B[i, j] / G[j]); S[] = +(G[j + k]), k < 2; }";
+  for (const double number : {1.0, 0.0, -3.0, 0.25}) {
+    const std::string shown = std::to_string(number);
+    const auto absent = run("function f(X[M, N], G[N] = " + shown + ", B[M, N] = 2.0)" + body + " function (X[M, N]) -> (Y, S) { (Y, S) = f(X); }", {x});
+    const auto given = run("function (X[M, N], G[N], B[M, N])" + body, {x, f32("G", {3}, std::vector<double>(3, number)), f32("B", {2, 3}, std::vector<double>(6, 2.0))});
+    for (std::size_t output = 0; output < 2; ++output)
+      for (std::size_t k = 0; k < given[output].size(); ++k) CHECK((absent[output][k] == given[output][k] || (std::isnan(absent[output][k]) && std::isnan(given[output][k]))));
+  }
 }

@@ -1,0 +1,72 @@
+"""Inputs with a default, and compile-time parameters that are one of several names."""
+import numpy as np
+import pytest
+
+import tilec
+
+AFFINE = "function affine(X[B, N], G[N] = 1, Beta[N] = 0, S[] = 2) -> (Y) { Y[b, n: B, N] = =(X[b, n] * G[n] * S[] + Beta[n]); }"
+X = np.arange(6, dtype="f4").reshape(2, 3) - 2
+G = np.array([3, 0, -1], "f4")
+BETA = np.array([1, 2, 4], "f4")
+
+
+@pytest.fixture(scope="module")
+def affine():
+    return tilec.compile(AFFINE)
+
+
+@pytest.mark.parametrize("given", [{}, {"G": G}, {"Beta": BETA}, {"S": 5}, {"G": G, "Beta": BETA}, {"G": G, "Beta": BETA, "S": -1.5}])
+def test_what_is_not_given_is_its_default(affine, given):
+    expected = X * given.get("G", 1) * given.get("S", 2) + given.get("Beta", 0)
+    np.testing.assert_array_equal(affine(X, **given), expected)
+    np.testing.assert_array_equal(affine(X, *(given.get(name) for name in ("G", "Beta", "S"))), expected)  # None: not given
+
+
+def test_the_type_is_that_of_what_is_given(affine):
+    assert affine(X.astype("f2")).dtype == np.float16
+    assert affine(X.astype("f8"), G.astype("f8")).dtype == np.float64
+
+
+def test_a_bias_that_is_not_given_keeps_the_sign_of_zero():
+    line = tilec.compile("function line(X[N], Beta[N] = 0) -> (Y) { Y[n: N] = =(X[n] + Beta[n]); }")
+    zeros = np.array([-0.0, 0.0], "f4")
+    assert np.signbit(line(zeros)).tolist() == [True, False]
+    assert not np.signbit(line(zeros, np.zeros(2, "f4"))).any()
+
+
+def test_gradients_are_those_by_what_is_given(affine):
+    cotangent = np.arange(6, dtype="f4").reshape(2, 3)
+    np.testing.assert_array_equal(affine.grad(wrt="X")(X, dY=cotangent), 2 * cotangent)
+    dx, dg = affine.grad(wrt=["X", "G"])(X, G, dY=cotangent)
+    np.testing.assert_array_equal(dx, 2 * G * cotangent)
+    np.testing.assert_array_equal(dg, (2 * X * cotangent).sum(0))
+    _, backward = affine.vjp(X, G)
+    for mine, other in zip(backward(cotangent), (dx, dg)):
+        np.testing.assert_array_equal(mine, other)
+    with pytest.raises(tilec.ProgramError, match="E0308"):
+        affine.grad(wrt="G")(X, dY=cotangent)
+
+
+def test_derivatives_of_second_order():
+    square = tilec.compile("function square(X[N], G[N] = 3) -> (Y) { Y[n: N] = =(G[n] * X[n] * X[n]); }")
+    x, ones = np.arange(4, dtype="f4"), np.ones(4, "f4")
+    np.testing.assert_array_equal(square.grad(wrt="X").grad(wrt="X")(x, dY=ones, ddX=ones), np.full(4, 6))
+    np.testing.assert_array_equal(square.grad(wrt="X").grad(wrt="X")(x, G=2 * ones, dY=ones, ddX=ones), np.full(4, 4))
+
+
+def test_nothing_of_it_is_compiled(affine):
+    assert "Beta" not in affine.emit("reduced", X) and "+" not in affine.emit("reduced", X).split("\n")[1]
+    assert "Beta[n]" in affine.emit("reduced", X, Beta=BETA)
+
+
+def test_inputs_without_a_default_are_missed(affine):
+    with pytest.raises(TypeError, match="missing: X"):
+        affine(G=G)
+
+
+def test_a_choice_is_given_by_name():
+    text = "function pad<mode={zeros, ends}>(X[N]) -> (Y) { Y = mode == ends ? X : 2.0 * X; }"
+    np.testing.assert_array_equal(tilec.compile(text)(G), 2 * G)
+    np.testing.assert_array_equal(tilec.compile(text, define={"mode": "ends"})(G), G)
+    with pytest.raises(tilec.ProgramError, match="did you mean `ends`"):
+        tilec.compile(text, define={"mode": "end"})
