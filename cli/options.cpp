@@ -350,7 +350,8 @@ Parsed parse_options(int argc, char** argv) {
   if (first == "--version") return {options, "tilec " TILEC_VERSION "\n"};
   const bool named = std::find(std::begin(commands), std::end(commands), first) != std::end(commands);
   if (!named && first[0] != '-' && !names_program(first)) {
-    const std::optional<std::string> near = lang::nearest(first, {std::begin(commands), std::end(commands)});
+    std::optional<std::string> near = lang::nearest(first, {std::begin(commands), std::end(commands)});
+    if (const std::string word = standard_word(first); !near && !word.empty()) near = word;
     throw UsageError{fmt::format("`{}` is no command and no file of Tile", first), near ? fmt::format("did you mean `tilec {}`?", *near) : "`tilec --help` lists the commands"};
   }
   options.command = named ? first : "show";

@@ -84,14 +84,24 @@ codegen::Target target_of(const std::string& name) {
   throw runtime::argument_error(runtime::messages::unknown_target, name).hint(runtime::target_hint(name));
 }
 
-std::string text_of(const std::string& path) {
+std::string program_or_package(const std::string& path) {
   if (is_standard(path)) return std::string(standard_function(path).text);
-  std::string text = runtime::read_text(path);
+  try {
+    return with_near_file(path, [&] { return runtime::read_text(path); });
+  } catch (runtime::RuntimeError& fault) {
+    const std::string word = standard_word(path);
+    if (fault.diagnostic.code == runtime::messages::unreadable.code && fault.diagnostic.hints.empty() && !word.empty()) fault.hint(fmt::format("did you mean `{}`?", word));
+    throw;
+  }
+}
+
+std::string text_of(const std::string& path) {
+  std::string text = program_or_package(path);
   if (!runtime::is_package(text)) return text;
   throw UsageError{fmt::format("`{}` is a package, not a text", path), path == "-" ? "save it to a file, and write `tilec run FILE NAME=VALUE…`" : fmt::format("write `tilec run {} NAME=VALUE…`", path)};
 }
 
-Session::Session(const Options& given, const std::string& path) : Session(given, path, with_near_file(path, [&] { return text_of(path); })) {}
+Session::Session(const Options& given, const std::string& path) : Session(given, path, text_of(path)) {}
 
 Session::Session(const Options& given, const std::string& path, const std::string& text) : options(given) {
   const auto standard = is_standard(path) ? std::optional(standard_function(path)) : std::nullopt;

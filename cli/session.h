@@ -37,7 +37,8 @@ struct Session {
   void count_sizes(codegen::Request& request) const;
 };
 
-std::string text_of(const std::string& path);          // of a program, or of the file of std/ that `std:NAME` means; UsageError for a package
+std::string program_or_package(const std::string& path);  // what a file holds, or the file of std/ that `std:NAME` means
+std::string text_of(const std::string& path);          // the same of a program; UsageError for a package
 std::string only_file(const Options& options);         // the one file a command works on, or UsageError
 codegen::Target target_of(const std::string& name);    // UsageError with the nearest target
 void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options);

@@ -73,6 +73,12 @@ StandardFunction standard_function(const std::string& word) {
   return {fmt::format("std/{}.tile", file), text, function};
 }
 
+std::string standard_word(const std::string& function) {
+  const auto all = families();
+  const auto found = all.find(function);
+  return found != all.end() && found->second.size() == 1 ? words_of(function, found->second)[0] : std::string();
+}
+
 std::vector<std::string> standard_words() {
   std::vector<std::string> all;
   for (const auto& [function, files] : families())
