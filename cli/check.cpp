@@ -72,7 +72,7 @@ void build(Session& session, const lang::Function& function) {
 // The function asked for, or all of them.
 int check_one(const Options& options, const std::string& path) {
   Session session(options, path);
-  const bool one = options.function || !options.sizes.empty() || !options.ranks.empty() || !options.defines.empty();
+  const bool one = session.entry_name || !options.sizes.empty() || !options.ranks.empty() || !options.defines.empty();
   if (one && session.entry() != nullptr) build(session, *session.entry());
   if (!one && session.file) static_cast<void>(build_functions(*session.file, 0, session.request(), session.diagnostics, [](const lang::Function&, std::optional<codegen::Stages>) {}, [] { return true; }));
   return session.report();

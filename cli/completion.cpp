@@ -9,6 +9,7 @@
 
 #include "cli/options.h"
 #include "cli/session.h"
+#include "cli/standard.h"
 #include "runtime/emit.h"
 #include "runtime/target_hint.h"
 
@@ -58,18 +59,20 @@ std::string bash() {
   const auto first_end = cases.find('\n') + 1;
   cases = cases.substr(first_end) + cases.substr(0, first_end);
   std::string values;
-  for (const char* option : with_values) values += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$whole\")); COMPREPLY=(\"${{COMPREPLY[@]#\"${{whole%\"$word\"}}\"}}\"); return ;;\n", option, fmt::join(values_of(option), " "));
+  for (const char* option : with_values) values += fmt::format("    {}) offered=\"{}\" ;;\n", option, fmt::join(values_of(option), " "));
   return fmt::format(R"(# bash completion of tilec, made by `tilec completion bash`
 _tilec() {{
-  local at=$COMP_CWORD word=${{COMP_WORDS[COMP_CWORD]}} whole=${{COMP_WORDS[COMP_CWORD]}} before options words
+  local at=$COMP_CWORD word=${{COMP_WORDS[COMP_CWORD]}} whole=${{COMP_WORDS[COMP_CWORD]}} offered= before options words
   COMPREPLY=()
   # Bash divides a word at `:` and `=`: `cuda:math=tf32` is five, and what stands before the cursor stays as it is.
   while ((at > 1)) && [[ ${{COMP_WORDS[at-1]}} != -* && ( ${{COMP_WORDS[at]}} == [:=] || ${{COMP_WORDS[at-1]}} == [:=] && ${{COMP_WORDS[at-2]}} != -* ) ]]; do whole=${{COMP_WORDS[--at]}}$whole; done
   before=${{COMP_WORDS[at-1]}}
   if [[ $word == [:=] ]]; then word=; fi
   if [[ $whole == = ]]; then whole=; elif [[ $before == = ]]; then before=${{COMP_WORDS[at-2]}}; fi
+  if [[ $whole == std:* ]]; then offered="{}"; fi
   case $before in
 {}  esac
+  if [[ $offered ]]; then COMPREPLY=($(compgen -W "$offered" -- "$whole")); COMPREPLY=("${{COMPREPLY[@]#"${{whole%"$word"}}"}}"); return; fi
   case ${{COMP_WORDS[1]}} in
 {}  esac
   if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word")); return; fi
@@ -78,7 +81,7 @@ _tilec() {{
 }}
 complete -o filenames -F _tilec tilec
 )",
-                     values, cases, fmt::join(written_commands(), " "));
+                     fmt::join(standard_words(), " "), values, cases, fmt::join(written_commands(), " "));
 }
 
 // Within single quotes of zsh and fish; in a description zsh ends at `]` and divides at `:`.
@@ -106,16 +109,19 @@ std::string zsh() {
     for (const OptionHelp& option : command.options)
       for (const std::string& name : option.names) lines += fmt::format(" \\\n      '*{}{}[{}]{}'", name, option.takes_value && name.starts_with("--") ? "=" : "", quoted(option.description, true), option.takes_value ? zsh_values(name) : "");
     const std::vector<std::string> words = words_of(command.name);
-    const std::string rest = words.empty() ? "*:file:_files" : fmt::format("*:word:({})", fmt::join(words, " "));
+    const std::string rest = words.empty() ? "*:file:_tilec_program" : fmt::format("*:word:({})", fmt::join(words, " "));
     const std::string one = fmt::format("    {}) _arguments -s{} \\\n      '{}' ;;\n", command.name == "show" ? "*" : command.name, lines, rest);
     (command.name == "show" ? shown : cases) += one;
   }
   return fmt::format(R"(#compdef tilec
 # zsh completion of tilec, made by `tilec completion zsh`
+_tilec_program() {{
+  if [[ $PREFIX == std:* ]]; then compadd -- {}; else _files; fi
+}}
 _tilec() {{
   if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
     compadd -- {}
-    _files
+    _tilec_program
     return
   fi
   local command=$words[2]
@@ -125,12 +131,13 @@ _tilec() {{
 }}
 _tilec "$@"
 )",
-                     fmt::join(written_commands(), " "), fmt::join(written_commands(), " "), cases, shown);
+                     fmt::join(standard_words(), " "), fmt::join(written_commands(), " "), fmt::join(written_commands(), " "), cases, shown);
 }
 
 std::string fish() {
   const std::vector<std::string> names = written_commands();
   std::string lines = fmt::format("# fish completion of tilec, made by `tilec completion fish`\ncomplete -c tilec -n 'not __fish_seen_subcommand_from {}' -a '{}'\n", fmt::join(names, " "), fmt::join(names, " "));
+  lines += fmt::format("complete -c tilec -n 'string match -q \"std:*\" -- (commandline -ct)' -f -a '{}'\n", fmt::join(standard_words(), " "));
   for (const CommandHelp& command : all_help()) {
     const std::string when = command.name == "show" ? fmt::format("not __fish_seen_subcommand_from {}", fmt::join(names, " ")) : fmt::format("__fish_seen_subcommand_from {}", command.name);
     for (const OptionHelp& option : command.options) {

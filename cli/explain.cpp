@@ -7,14 +7,13 @@
 
 #include "cli/error_pages.h"
 #include "cli/session.h"
+#include "cli/standard.h"
 #include "codegen/explain.h"
 #include "lang/nearest.h"
 
 namespace tilec::cli {
 
 namespace {
-
-bool looks_like_file(const std::string& word) { return word == "-" || word.find_first_of("./") != std::string::npos; }
 
 void explain_code(const Options& options, const std::string& word) {
   std::vector<std::string> codes;
@@ -48,7 +47,7 @@ int explain_command(const Options& options) {
   if (to_file && options.words.size() > 1) throw UsageError{fmt::format("`-o {}` holds one explanation, and {} things are named", options.output, options.words.size()), "name one"};
   int worst = success;
   for (const std::string& word : options.words) {
-    if (looks_like_file(word)) worst = std::max(worst, explain_program(options, word));
+    if (names_program(word)) worst = std::max(worst, explain_program(options, word));
     else explain_code(options, word);
   }
   return worst;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/session.h"
+#include "cli/standard.h"
 #include "lang/parse.h"
 #include "lang/print.h"
 #include "runtime/file.h"
@@ -35,7 +36,10 @@ int fmt_command(const Options& options) {
   const bool one_file = !options.in_place && !options.check && !options.output.empty() && options.output != "-";
   if (one_file && options.words.size() > 1) throw UsageError{fmt::format("`-o {}` holds one file, and {} are named", options.output, options.words.size()), "write `--in-place`, or name one"};
   runtime::Files files;
-  for (const std::string& path : options.words) files.reads(path);
+  for (const std::string& path : options.words) {
+    if (is_standard(path)) throw UsageError{fmt::format("`{}` is no file, and `tilec fmt` formats files", path), fmt::format("`tilec {} --emit=source` shows its text", path)};
+    files.reads(path);
+  }
   if (one_file) files.writes(options.output);
   int worst = success;
   for (const std::string& path : options.words) worst = std::max(worst, format_one(options, path));

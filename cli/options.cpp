@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "cli/package.h"
+#include "cli/standard.h"
 #include "lang/lexis.h"
 #include "lang/nearest.h"
 #include "runtime/emit.h"
@@ -25,6 +26,7 @@ constexpr const char* overview_text = R"(tilec: compile tensor expressions to fa
 
 Examples:
   tilec run  conv.tile I=image.npy K=filter.npy O=out.npy       execute
+  tilec run  std:softmax X=random:4x10                          a function of the library in place of a file, in any command
   tilec grad conv.tile --of O --wrt I,K                         print the gradient, as Tile
   tilec run  conv.tile --grad --wrt I,K I=… K=… dO=… dI=di.npy  execute the gradient
   tilec build conv.tile --size N=1,H=224,W=224 -o conv.tilec    save what is compiled; `tilec run conv.tilec I=…` needs no compiler
@@ -284,8 +286,6 @@ void read_check(const Raw& raw, Options& options) {
   options.check_elements = number ? elements : std::numeric_limits<std::uint64_t>::max();
 }
 
-bool looks_like_file(std::string_view word) { return word == "-" || word.find_first_of("./") != std::string_view::npos; }
-
 // `X=2x3xf32` behind the file: what an input is, where nothing is run.
 void read_forms(Options& options) {
   const std::string& c = options.command;
@@ -293,7 +293,7 @@ void read_forms(Options& options) {
   std::vector<std::string> others;
   for (const std::string& word : options.words) {
     const auto equals = word.find('=');
-    if (others.empty() || equals == std::string::npos || equals == 0 || looks_like_file(word.substr(0, equals))) others.push_back(word);
+    if (others.empty() || equals == std::string::npos || equals == 0 || names_program(word.substr(0, equals))) others.push_back(word);
     else options.forms.emplace_back(word.substr(0, equals), word.substr(equals + 1));
   }
   options.words = std::move(others);
@@ -349,8 +349,9 @@ Parsed parse_options(int argc, char** argv) {
   if (first == "--help" || first == "-h" || first == "help") return {options, overview()};
   if (first == "--version") return {options, "tilec " TILEC_VERSION "\n"};
   const bool named = std::find(std::begin(commands), std::end(commands), first) != std::end(commands);
-  if (!named && first[0] != '-' && !looks_like_file(first)) {
-    const std::optional<std::string> near = lang::nearest(first, {std::begin(commands), std::end(commands)});
+  if (!named && first[0] != '-' && !names_program(first)) {
+    std::optional<std::string> near = lang::nearest(first, {std::begin(commands), std::end(commands)});
+    if (const std::string word = standard_word(first); !near && !word.empty()) near = word;
     throw UsageError{fmt::format("`{}` is no command and no file of Tile", first), near ? fmt::format("did you mean `tilec {}`?", *near) : "`tilec --help` lists the commands"};
   }
   options.command = named ? first : "show";

@@ -10,6 +10,7 @@
 #include "cli/call.h"
 #include "cli/results.h"
 #include "cli/show_stats.h"
+#include "cli/standard.h"
 #include "lang/nearest.h"
 #include "runtime/emit.h"
 #include "runtime/error.h"
@@ -120,7 +121,7 @@ int build_command(const Options& options) {
 
 bool is_package_file(const std::string& path) {
   try {
-    return path != "-" && runtime::is_package(runtime::DataFile(path).read(64));
+    return path != "-" && !is_standard(path) && runtime::is_package(runtime::DataFile(path).read(64));
   } catch (const runtime::RuntimeError&) {
     return false;                                        // who reads it as a text says why
   }

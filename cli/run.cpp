@@ -7,7 +7,6 @@
 #include "cli/arguments.h"
 #include "cli/call.h"
 #include "cli/compare.h"
-#include "cli/near_file.h"
 #include "cli/package.h"
 #include "cli/progress.h"
 #include "cli/results.h"
@@ -135,7 +134,7 @@ int run_command(const Options& given) {
   if (given.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec run FILE NAME=VALUE…`"};
   const std::string& path = given.words[0];
   if (is_package_file(path)) return run_package(given, split_words(given, nullptr));
-  const std::string text = with_near_file(path, [&] { return runtime::read_text(path); });  // once: a pipe has no second time
+  const std::string text = program_or_package(path);  // once: a pipe has no second time
   if (runtime::is_package(text)) return run_package(given, split_words(given, nullptr), text);
   if (text.empty() && path.ends_with(".tilec")) throw runtime::machine_error(lang::messages::bad_package, path, "it is empty");
   return call_program(given, text, given.time || given.check || given.grad_check || !given.dump_to.empty(), execute);

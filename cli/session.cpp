@@ -12,6 +12,7 @@
 
 #include "cli/arguments.h"
 #include "cli/near_file.h"
+#include "cli/standard.h"
 #include "lang/load.h"
 #include "lang/messages.h"
 #include "lang/pack.h"
@@ -83,17 +84,31 @@ codegen::Target target_of(const std::string& name) {
   throw runtime::argument_error(runtime::messages::unknown_target, name).hint(runtime::target_hint(name));
 }
 
+std::string program_or_package(const std::string& path) {
+  if (is_standard(path)) return std::string(standard_function(path).text);
+  try {
+    return with_near_file(path, [&] { return runtime::read_text(path); });
+  } catch (runtime::RuntimeError& fault) {
+    const std::string word = standard_word(path);
+    if (fault.diagnostic.code == runtime::messages::unreadable.code && fault.diagnostic.hints.empty() && !word.empty()) fault.hint(fmt::format("did you mean `{}`?", word));
+    throw;
+  }
+}
+
 std::string text_of(const std::string& path) {
-  std::string text = runtime::read_text(path);
+  std::string text = program_or_package(path);
   if (!runtime::is_package(text)) return text;
   throw UsageError{fmt::format("`{}` is a package, not a text", path), path == "-" ? "save it to a file, and write `tilec run FILE NAME=VALUE…`" : fmt::format("write `tilec run {} NAME=VALUE…`", path)};
 }
 
-Session::Session(const Options& given, const std::string& path) : Session(given, path, with_near_file(path, [&] { return text_of(path); })) {}
+Session::Session(const Options& given, const std::string& path) : Session(given, path, text_of(path)) {}
 
 Session::Session(const Options& given, const std::string& path, const std::string& text) : options(given) {
-  file = lang::load({path == "-" ? "<stdin>" : path, text}, runtime::find_in(options.include), sources, diagnostics);
-  files.reads(path);
+  const auto standard = is_standard(path) ? std::optional(standard_function(path)) : std::nullopt;
+  if (standard && options.function && *options.function != standard->function) throw UsageError{fmt::format("`{}` names a function, and --function {} another", path, *options.function), "leave --function out"};
+  entry_name = standard ? std::optional(standard->function) : options.function;
+  file = lang::load({standard ? standard->path : path == "-" ? "<stdin>" : path, text}, runtime::find_in(options.include), sources, diagnostics);
+  if (!standard) files.reads(path);
   for (std::size_t k = 1; k < sources.size(); ++k) files.reads(sources[k].name);
   if (!options.plan.empty()) {
     sources.push_back({options.plan == "-" ? "<stdin>" : options.plan, with_near_file(options.plan, [&] { return runtime::read_text(options.plan); })});
@@ -110,11 +125,11 @@ const lang::Function* Session::entry() const {
   for (const auto& item : file->items) {
     const auto* function = std::get_if<lang::Function>(&item);
     if (function == nullptr || function->role != lang::Function::Role::Function) continue;
-    if (options.function ? function->name && function->name->text == *options.function : !function->name) return function;
+    if (entry_name ? function->name && function->name->text == *entry_name : !function->name) return function;
     only = function;
     ++count;
   }
-  return count == 1 && !options.function ? only : nullptr;
+  return count == 1 && !entry_name ? only : nullptr;
 }
 
 // NAME=2x3xf32: what an input is; NAME=default: it is not given.
@@ -155,7 +170,7 @@ void Session::count_sizes(codegen::Request& request) const {
 
 codegen::Request Session::request() const {
   codegen::Request request;
-  request.signature.function = options.function;
+  request.signature.function = entry_name;
   for (const auto& [name, value] : options.defines) request.signature.defines.push_back({name, value});
   request.signature.ranks = options.ranks;
   count_sizes(request);

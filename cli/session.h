@@ -22,9 +22,10 @@ struct Session {
   std::vector<lang::Source> sources;                   // the file, then what it imports, then the plan: spans point into them
   lang::Diagnostics diagnostics;
   runtime::Files files;                                // the sources, and what is to be written
+  std::optional<std::string> entry_name;               // that --function or `std:NAME` names
   std::optional<lang::File> file;                      // none when it did not parse or check, or a warning of it is an error by -W
 
-  Session(const Options& given, const std::string& path);  // RuntimeError when the file cannot be read
+  Session(const Options& given, const std::string& path);  // a file, or `std:NAME`; RuntimeError when it cannot be read
   Session(const Options& given, const std::string& path, const std::string& text);  // that was read
   const lang::Function* entry() const;                 // the function asked for; null when it cannot be decided (build says why)
   codegen::Request request() const;                    // function, sizes, defines, gradient and target of the options
@@ -36,7 +37,8 @@ struct Session {
   void count_sizes(codegen::Request& request) const;
 };
 
-std::string text_of(const std::string& path);          // of a program; UsageError for a package
+std::string program_or_package(const std::string& path);  // what a file holds, or the file of std/ that `std:NAME` means
+std::string text_of(const std::string& path);          // the same of a program; UsageError for a package
 std::string only_file(const Options& options);         // the one file a command works on, or UsageError
 codegen::Target target_of(const std::string& name);    // UsageError with the nearest target
 void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options);

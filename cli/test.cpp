@@ -44,6 +44,7 @@ Collected collect(const Options& options) {
     CaseFile& file = all.files.emplace_back(CaseFile{session.sources, session.file, session.diagnostics});
     lang::Diagnostics malformed;
     std::vector<Case> cases = read_cases(file.sources[0], file.file ? &*file.file : nullptr, malformed);
+    std::erase_if(cases, [&](const Case& one) { return session.entry_name && one.function != session.entry_name; });
     show(malformed, file.sources, options);
     all.malformed += malformed.all().size();
     all.seen += cases.size() + malformed.all().size();

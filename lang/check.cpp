@@ -808,8 +808,9 @@ class Checker {
   }
 
   void no_function(const Name& name, const std::optional<std::string>& otherwise = std::nullopt) {
-    std::vector<std::string> own, all;
+    std::vector<std::string> own, all, standard;
     if (may_search()) {
+      for (const StandardName& each : standard_names()) standard.emplace_back(each.name);
       own = function_names(file_);
       all = builtin_names();
       all.insert(all.end(), own.begin(), own.end());
@@ -820,6 +821,7 @@ class Checker {
     else if (const auto near = nearest(name.text, own); near && near->size() == name.text.size()) entry.hint(fmt::format("did you mean `{}`?", *near));
     else if (const auto idiom = hint_for(Idiom::Kind::Function, name.text)) entry.hint(*idiom);
     else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    else if (const auto near = nearest(name.text, standard)) entry.hint(fmt::format("did you mean `{}`? {}", *near, hint_for(Idiom::Kind::Function, *near).value()));
     else entry.hint(otherwise && name.upper ? *otherwise : "`tilec explain E0116` says which there are");
   }
 

@@ -646,10 +646,10 @@ class _File:
         _check(_c.lib.tilec_file_texts(self._handle, _ctypes.byref(handle)))
         return _taken(handle)
 
-    def compile(self, recipe: _Recipe, heard: "tuple[Diagnostic, ...]") -> Program:
+    def compile(self, recipe: _Recipe, heard: "tuple[Diagnostic, ...]", kind: "type[Program]" = Program) -> Program:
         handle, options = _ctypes.c_void_p(), recipe.as_c()
         _check(_c.lib.tilec_file_compile(self._handle, _ctypes.byref(options), _ctypes.byref(handle)))
-        return Program(_c.made(handle), recipe, heard=heard)
+        return kind(_c.made(handle), recipe, heard=heard)
 
 
 class Module:

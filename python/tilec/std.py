@@ -1,17 +1,21 @@
 """The functions of std/ as attributes, compiled when first used: `Y = tilec.std.layer_norm(X, GAMMA, BETA)`.
 
-dir(tilec.std) lists them, and std/README.md says what they are. Each is a Program, one for the whole process: tilec.options() does not change it. Where a function has compile-time parameters they are the usual ones;
-`tilec.std.load("conv2d", define={"S": 2}, target="opencl")` gives it with others, and takes all options of tilec.compile(), and what tilec.options() says.
+dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the arrays, `tilec.std.conv2d(I, K, S=2, P=1)`; those that are
+not have their usual value. Each function is a Program, one for the whole process: tilec.options() does not change it. One whose parameters have no usual value, such as `pad`, can only be called.
+`tilec.std.load("conv2d", define={"S": 2}, target="opencl")` is a Program with these parameters, and takes all options of tilec.compile(), and what tilec.options() says.
 """
 from __future__ import annotations
 
 import contextvars
 import functools
+import inspect
 import itertools
 import re
 import typing
 
-from . import Module, Program, ProgramError, _library as _c, _nearest, compile as _compile
+from . import Program, _File, _library as _c, _nearest, _Recipe, compile as _compile
+from ._arguments import define_value as _define_value
+from ._options import chosen as _chosen
 
 __all__ = ["load"]
 
@@ -23,37 +27,144 @@ def _texts() -> "dict[str, str]":
     return {name.decode(): _c.lib.tilec_standard_file_text(k).decode() for k, name in enumerate(names)}
 
 
+class _Written(str):
+    """A default as the text has it, which a signature shows so."""
+    __repr__ = str.__str__
+
+
+def _parts(text: str) -> "list[str]":
+    """Of `A[M, N], B = 1`, the two: what stands between commas outside of brackets."""
+    return [part.strip() for part in re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|[^,\[{])+", text) if part.strip()]
+
+
+class _Heading(typing.NamedTuple):
+    """What is written of a function in front of its `{`."""
+    family: str
+    name: str
+    text: str                                                 # "softmax(X[B..., N]) -> (Y)"
+    comment: str
+    inputs: "dict[str, str | None]"                           # with the default as text
+    parameters: "dict[str, str | None]"
+
+    def describe(self, function: typing.Any) -> typing.Any:
+        """What help() and inspect.signature() say of it."""
+        function.__doc__ = "%s\n\n%s\n\nA function of std/%s.tile." % (self.text, self.comment, self.family)
+        function.__signature__ = self._signature()
+        return function
+
+    def _signature(self) -> inspect.Signature:
+        def parameter(name: str, kind: typing.Any, default: "str | None") -> inspect.Parameter:
+            return inspect.Parameter(name, kind, default=inspect.Parameter.empty if default is None else _Written(default))
+
+        given = [parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default) for name, default in self.inputs.items()]
+        given += [parameter(name, inspect.Parameter.KEYWORD_ONLY, default) for name, default in self.parameters.items()]
+        return inspect.Signature(given + list(_OF_CALLS.values()), __validate_parameters__=False)
+
+    def with_parameters(self, named: dict) -> "tuple[Program, dict]":
+        """The program for a call with these names, and the inputs among them."""
+        values = {name: named[name] for name in self.parameters if name in named}
+        inputs = {name: value for name, value in named.items() if name not in self.parameters}
+        for name in inputs:
+            if name not in self.inputs and name not in _OF_CALLS:
+                near = _nearest(name, (*self.inputs, *self.parameters))
+                known = ", ".join(parameter if default is None else "%s=%s" % (parameter, default) for parameter, default in self.parameters.items())
+                raise TypeError("%s has no input and no compile-time parameter %s; %sinputs are %s, parameters %s" % (
+                    self.name, name, "did you mean %s? " % near if near else "", ", ".join(self.inputs), known))
+        missing = [name for name, default in self.parameters.items() if default is None and name not in values]
+        if missing:
+            raise TypeError("%s needs its compile-time parameters by name: tilec.std.%s(%s, %s)" % (
+                self.name, self.name, ", ".join(self.inputs), ", ".join("%s=…" % name for name in missing)))
+        return _with_parameters(self.family, self.name, tuple((name, _define_value(name, value)) for name, value in values.items())), inputs
+
+
+_OF_CALLS = {name: each.replace(annotation=inspect.Parameter.empty) for name, each in inspect.signature(Program.__call__).parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
+_HEADING = re.compile(r"^((?://.*\n)*)function\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->[^{]*?)\s*\{", re.M)
+
+
+def _defaults(text: "str | None") -> "dict[str, str | None]":
+    """Of `S = 1, f32 A[M], B[N] = 0` {"S": "1", "A": None, "B": "0"}."""
+    divided = [re.split(r"\s*=\s*", part, maxsplit=1) for part in _parts(text or "")]
+    return {re.findall(r"\w+", left.partition("[")[0])[-1]: (right[0] if right else None) for left, *right in divided}
+
+
 @functools.cache
-def _families() -> "dict[str, list[str]]":
-    """The files that have a function: two for `mean`, one for most."""
-    found: "dict[str, list[str]]" = {}
+def _headings() -> "dict[str, dict[str, _Heading]]":
+    """Of each function, by file: two for `mean`, one for most."""
+    found: "dict[str, dict[str, _Heading]]" = {}
     for family, text in _texts().items():
-        for function in re.findall(r"^function (\w+)", text, re.M):
-            found.setdefault(function, []).append(family)
+        for comment, heading, name, parameters, inputs in _HEADING.findall(text):
+            lines = [line[2:].removeprefix(" ") for line in comment.splitlines()]
+            said = "\n".join(itertools.takewhile(lambda line: line != "==", lines)).strip()
+            found.setdefault(name, {})[family] = _Heading(family, name, " ".join(heading.split()), said, _defaults(inputs), _defaults(parameters))
     return found
 
 
+class Function(Program):
+    """A function of std/ with compile-time parameters, which a call may give by name: `tilec.std.conv2d(I, K, S=2)`. Each set of values is compiled once, and 128 are kept.
+    Derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d", define={"S": 2}).grad()` has others.
+    """
+    _heading: _Heading
+
+    def __call__(self, /, *arguments: typing.Any, **named: typing.Any) -> typing.Any:
+        if all(name in self.inputs or name in _OF_CALLS for name in named):
+            return super().__call__(*arguments, **named)
+        program, inputs = self._heading.with_parameters(named)
+        return program(*arguments, **inputs)
+
+    __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # as Program's
+    __call__._torchdynamo_disable_msg = Program.__call__._torchdynamo_disable_msg  # type: ignore[attr-defined]
+
+
+class Incomplete:
+    """A function of std/ whose compile-time parameters have no usual value: a call gives them by name, `tilec.std.pad(X, A=1, B=2)`."""
+
+    def __init__(self, heading: _Heading):
+        self._heading, self.name = heading, heading.name
+
+    def __repr__(self) -> str:
+        return "<tilec.std function %s>" % self._heading.text
+
+    def __call__(self, /, *arguments: typing.Any, **named: typing.Any) -> typing.Any:
+        program, inputs = self._heading.with_parameters(named)
+        return program(*arguments, **inputs)
+
+    def __getattr__(self, name: str) -> typing.NoReturn:
+        if hasattr(Program, name) and not name.startswith("_"):
+            raise AttributeError("`%s` has compile-time parameters that need a value: tilec.std.load(\"%s\", define={…}).%s" % (self.name, self.name, name))
+        raise AttributeError("a function of std/ has no attribute %r" % name)
+
+
+def _source(family: str) -> "tuple[str, str]":
+    """The text and its name. Beside `<std/…>` lies nothing, so the imports are of the library, whatever the working folder holds."""
+    return re.sub(r'^import "(?!std/)', 'import "std/', _texts()[family], flags=re.M), "<std/%s.tile>" % family
+
+
 @functools.cache
-def _module(family: str) -> "Module | Program":
-    return contextvars.Context().run(_compiled, family, {})   # it is one for all, so tilec.options() is none of it
+def _file(family: str) -> _File:
+    return _File.parsed(*_source(family), ())
 
 
-def _compiled(family: str, options: dict):
-    # Beside `<std/…>` lies nothing, so the imports are of the library, whatever the working folder holds.
-    text = re.sub(r'^import "(?!std/)', 'import "std/', _texts()[family], flags=re.M)
-    return _compile(text, name="<std/%s.tile>" % family, **options)
+def _usual(family: str, function: str, define: "dict[str, typing.Any]", kind: "type[Program]") -> Program:
+    """One for all, so tilec.options() is none of it."""
+    options = contextvars.Context().run(_chosen, target=None, threads=None, checked=None, kernels=None, room=None, cache=None)
+    return _file(family).compile(_Recipe.given(function, define, None, None, options), (), kind)
 
 
-def _place(name: str) -> "tuple[str, str]":
-    """The file of a function and its name there; `statistics.mean` says both."""
+@functools.lru_cache(128)
+def _with_parameters(family: str, function: str, values: "tuple[tuple[str, typing.Any], ...]") -> Program:
+    return _usual(family, function, dict(values), Program)
+
+
+def _heading(name: str) -> _Heading:
+    """That of a function; `statistics.mean` says its file too."""
     family, _, function = name.rpartition(".")
-    families = _families().get(function, [])
+    families = _headings().get(function, {})
     if family in families or (not family and len(families) == 1):
-        return family or families[0], function
+        return families[family or next(iter(families))]
     if families:
         raise AttributeError("std/ has `%s` in several files: write %s" % (function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families)))
-    near = _nearest(function, tuple(_families()))
-    parts = [other for other in sorted(_families()) if function.lower() in other and other != near][:5] if len(function) > 2 else []
+    near = _nearest(function, tuple(_headings()))
+    parts = [other for other in sorted(_headings()) if function.lower() in other and other != near][:5] if len(function) > 2 else []
     meant = " or ".join("`%s`" % other for other in ([near] if near else []) + parts)
     raise AttributeError("std/ has no function `%s`; %sdir(tilec.std) lists them" % (name, "did you mean %s? " % meant if meant else ""))
 
@@ -66,22 +177,22 @@ def load(name: str, **options: typing.Any) -> Program:
         raise TypeError("the name of a function is a str, not a %s" % type(name).__name__)
     if "function" in options or "name" in options:
         raise TypeError("function= and name= are said by the first argument")
-    family, function = _place(name)
-    return _compiled(family, {**options, "function": function})
+    heading = _heading(name)
+    text, title = _source(heading.family)
+    return heading.describe(_compile(text, name=title, **{**options, "function": heading.name}))
 
 
-def __getattr__(name: str) -> Program:
+def __getattr__(name: str) -> "Program | Incomplete":
     if name.startswith("_"):
         raise AttributeError("module 'tilec.std' has no attribute %r" % name)
-    module = _module(_place(name)[0])
-    try:
-        found = getattr(module, name) if isinstance(module, Module) else module
-    except ProgramError as fault:
-        if fault.code != "E0126":
-            raise
-        raise AttributeError("`%s` has compile-time parameters that need a value: tilec.std.load(\"%s\", define={…})\n%s" % (name, name, fault)) from None
-    return globals().setdefault(name, found)
+    heading = _heading(name)
+    if None in heading.parameters.values():
+        return globals().setdefault(name, heading.describe(Incomplete(heading)))
+    found = _usual(heading.family, heading.name, {}, Function if heading.parameters else Program)
+    if isinstance(found, Function):
+        found._heading = heading
+    return globals().setdefault(name, heading.describe(found))
 
 
 def __dir__() -> "list[str]":
-    return sorted(name for name, families in _families().items() if len(families) == 1)
+    return sorted(name for name, families in _headings().items() if len(families) == 1)

@@ -34,6 +34,8 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert bash(tmp_path, "tilec", "bench", "--vs", "to") == ["torch"]
     assert bash(tmp_path, "tilec", "tu") == ["tune"] and bash(tmp_path, "tilec", "tune", "--bu") == ["--budget"]
     assert bash(tmp_path, "tilec", "cache", "")[0] == "clear"
+    assert bash(tmp_path, "tilec", "run", "std", ":", "log_softm")[0] == bash(tmp_path, "tilec", "std", ":", "log_softm")[0] == "log_softmax"
+    assert "softmax" in bash(tmp_path, "tilec", "explain", "std", ":")
 
 
 def test_zsh_reads_it(tmp_path):
@@ -56,6 +58,7 @@ def test_fish_completes_commands_options_and_values(tmp_path):
     assert offered("tilec ru") == ["run"]
     assert offered("tilec run --grad") == ["--grad", "--grad-check"]
     assert offered("tilec f.tile --emit=lo") == ["--emit=loops"]
+    assert "std:log_softmax" in offered("tilec run std:log_softm")
 
 
 def test_the_manual_has_every_option_of_every_command():
