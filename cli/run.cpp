@@ -37,6 +37,7 @@ std::vector<Word> split_words(const Options& options, const lang::Function* func
     if (std::ranges::count(words, word.name, &Word::name) > 0) throw UsageError{fmt::format("`{}` is given twice", word.name), {}};
     words.push_back(word);
   }
+  std::erase_if(words, [&](const Word& word) { return word.value == "default" && is_input(function, word.name); });  // not given
   for (const auto& [name, value] : options.defines)      // `--define S=2` of a scalar input is `S=2`
     if (is_input(function, name) && std::ranges::count(words, name, &Word::name) == 0) words.push_back({name, std::visit([](const auto& v) { return fmt::format("{}", v); }, value)});
   return words;

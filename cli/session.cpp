@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "cli/arguments.h"
 #include "cli/near_file.h"
@@ -157,14 +158,22 @@ void Session::give_forms(codegen::Request& request) const {
   }
 }
 
-// Where no input is given, `--size B0=2,B1=3` says that `B...` stands for two dimensions.
+// Where no input that is given has the pack, `--size B0=2,B1=3` says that `B...` stands for two dimensions.
 void Session::count_sizes(codegen::Request& request) const {
   const lang::Function* function = entry();
-  const bool given = !options.forms.empty() || std::ranges::any_of(options.words, [](const std::string& word) { return word.find('=') != std::string::npos; });
-  for (const lang::Name& pack : function && !given ? lang::packs_of(*function) : std::vector<lang::Name>()) {
+  if (function == nullptr) return;
+  const auto given = [&](const std::string& name) {
+    const auto is_value = [&](const std::string& word) { return word.starts_with(name + "=") && word != name + "=default"; };
+    return std::ranges::any_of(options.words, is_value) || std::ranges::any_of(options.forms, [&](const auto& form) { return is_value(form.first + "=" + form.second); });
+  };
+  std::set<std::string> told;
+  for (const lang::Input& input : function->inputs)
+    for (const lang::Expr& size : input.sizes && given(input.target.name.text) ? *input.sizes : std::vector<lang::Expr>())
+      if (const auto* variable = size.as<lang::Variable>(); variable != nullptr && variable->pack) told.insert(variable->name.text);
+  for (const lang::Name& pack : lang::packs_of(*function)) {
     std::int64_t rank = 0;
     while (options.sizes.contains(lang::dimension(pack, static_cast<std::size_t>(rank)).text)) ++rank;
-    if (rank > 0) request.signature.ranks.emplace(pack.text, rank);
+    if (rank > 0 && !told.contains(pack.text)) request.signature.ranks.emplace(pack.text, rank);
   }
 }
 

@@ -40,6 +40,10 @@ bool is_scalar_input(const lang::Function& function, std::string_view name) {
   return std::ranges::any_of(function.inputs, [&](const lang::Input& input) { return input.target.name.text == name && (!input.sizes || input.sizes->empty()); });
 }
 
+bool is_parameter(const lang::Function& function, std::string_view name) {
+  return std::ranges::any_of(function.parameters, [&](const lang::Parameter& parameter) { return parameter.name.text == name; });
+}
+
 class Fit {
  public:
   Fit(const lang::Function& function, const Request& request, lang::Diagnostics& diagnostics) : function_(function), request_(request), diagnostics_(diagnostics) {}
@@ -47,13 +51,19 @@ class Fit {
   bool holds(const std::vector<std::string>& names) {
     for (const std::string& asked : request_.asked_sizes) {
       const std::string name = autodiff::without_mark(asked);
-      if (std::ranges::count(names, name) == 0 && !is_scalar_input(function_, name)) unknown(asked, names);
+      if (is_parameter(function_, name)) is_no_size(asked);
+      else if (std::ranges::count(names, name) == 0 && !is_scalar_input(function_, name)) unknown(asked, names);
       else compare(name, request_.sizes.at(asked));
     }
     return !failed_;
   }
 
  private:
+  void is_no_size(const std::string& parameter) {
+    failed_ = true;
+    diagnostics_.report({}, messages::unknown_size, parameter, "this function").hint(fmt::format("it is a compile-time parameter: `--define {}={}`", parameter, request_.sizes.at(parameter)));
+  }
+
   void unknown(const std::string& asked, const std::vector<std::string>& names) {
     failed_ = true;
     const std::optional<std::string> near = lang::nearest(asked, names);
@@ -69,6 +79,7 @@ class Fit {
 
   void compare(const std::string& name, std::int64_t asked) {
     for (const lang::Input& input : function_.inputs) {
+      if (input.target.name.text == name && std::ranges::count(request_.signature.omitted, name) > 0) not_given(input.span, name, asked);
       const poly::Given* given = given_for(request_, input);
       if (given == nullptr) continue;
       if (given->integer && input.target.name.text == name) differ(input.span, name, *given->integer, fmt::format("{}={}", name, *given->integer), asked);
@@ -77,6 +88,11 @@ class Fit {
         if (const auto* variable = (*shown)[d].as<lang::Variable>(); variable != nullptr && variable->name.text == name && (*given->shape)[d].value())
           differ((*shown)[d].span(), name, *(*given->shape)[d].value(), input.target.name.text, asked);
     }
+  }
+
+  void not_given(lang::Span span, const std::string& name, std::int64_t asked) {
+    failed_ = true;
+    diagnostics_.report(span, messages::given_twice, "input", name).hint(fmt::format("it is its default, and {} in `{}`: leave out one of the two", asked, request_.sizes_from));
   }
 
   void differ(lang::Span span, const std::string& name, std::int64_t is, const std::string& where, std::int64_t asked) {

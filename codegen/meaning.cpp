@@ -93,7 +93,8 @@ bool are_given(const lang::File& file, const Request& request, const Derivative&
   for (const std::string& name : derivative.wrt) {
     if (std::ranges::count(request.signature.omitted, name) == 0) continue;
     const auto input = std::ranges::find(function->inputs, name, [](const lang::Input& i) { return i.target.name.text; });
-    diagnostics.report(input->span, lang::messages::not_given, name).hint(fmt::format("give `{}` a value, or do not ask for its derivative", name));
+    if (derivative.batch) diagnostics.report(input->span, lang::messages::input_missing, name, function->name ? function->name->text : "the function").hint(fmt::format("give `{}` a value for each element of the batch, or leave it out of `--wrt`", name));
+    else diagnostics.report(input->span, lang::messages::not_given, name).hint(fmt::format("give `{}` a value, or do not ask for its derivative", name));
     all = false;
   }
   return all;

@@ -247,7 +247,8 @@ std::optional<Aggregation> aggregation_of(Scope& scope, const lang::Contraction&
 
 // The fill.
 
-// A number as an element of `type`. It is not cast: an element that the type does not have is not what was written.
+}  // namespace
+
 std::optional<Expr> exactly(const Scalar& value, DType type) {
   const auto* real = value.weak == Scalar::Weak::Float && !lang::is_float(type) ? value.expr.as<Number>() : nullptr;
   if (real) {
@@ -258,6 +259,8 @@ std::optional<Expr> exactly(const Scalar& value, DType type) {
   lang::Diagnostics ignored;
   return resolve(value, type, {}, ignored);
 }
+
+namespace {
 
 // The first type of those that programs compute in that has the number.
 std::optional<Number> in_a_type_of_its_own(const Scalar& value) {

@@ -11,7 +11,9 @@
 
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "poly/contraction.h"
 #include "poly/elementwise.h"
+#include "poly/print_value.h"
 
 namespace tilec::poly {
 namespace {
@@ -145,6 +147,11 @@ Given given_of(const lang::Input& input, const Named& argument, const Scope& sco
 std::optional<Named> typed_argument(const lang::Input& input, const Named& argument, Scope& scope) {
   const auto type = declared_type(input.target);
   if (!type || (argument.kind != Named::Kind::Weak && argument.kind != Named::Kind::Size)) return argument;
+  const auto* number = argument.scalar && argument.scalar->weak == Scalar::Weak::Float ? argument.scalar->expr.as<Number>() : nullptr;
+  if (number != nullptr && !lang::is_float(*type) && !exactly(*argument.scalar, *type)) {
+    scope.diagnostics.report(argument.span, messages::does_not_fit, print_number(*number), lang::name(*type)).label(input.span, "declared here").hint("an input is what it is given, not cast: declare it as a float, or give a number of its type");
+    return std::nullopt;
+  }
   const auto id = stored(scope, argument, {.name = fresh(scope, input.target.name.spelled()), .dtype = type, .span = input.span});
   return id ? std::optional(Named::of_tensor(*id, input.span)) : std::nullopt;
 }

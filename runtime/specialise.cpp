@@ -243,7 +243,8 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   std::vector<std::size_t> plain;                        // numbers of undeclared scalars
   for (const lang::Input& input : function_ == nullptr ? std::vector<lang::Input>{} : function_->inputs) {
     const Argument* given = find(arguments, input.target.name.text);
-    if (given == nullptr && input.value && !whole) request.signature.omitted.push_back(input.target.name.text);
+    const bool is_size = std::ranges::count(request.asked_sizes, input.target.name.text) > 0;  // given by name, as a size
+    if (given == nullptr && input.value && !whole && !is_size) request.signature.omitted.push_back(input.target.name.text);
     if (given == nullptr) continue;
     const Argument one = without_leading(*given, *leading);
     const Argument* argument = &one;

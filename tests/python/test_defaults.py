@@ -70,3 +70,18 @@ def test_a_choice_is_given_by_name():
     np.testing.assert_array_equal(tilec.compile(text, define={"mode": "ends"})(G), G)
     with pytest.raises(tilec.ProgramError, match="did you mean `ends`"):
         tilec.compile(text, define={"mode": "end"})
+
+
+def test_a_size_by_name_gives_a_number_that_has_a_default_and_no_parameter():
+    pool = "function pool(X[N], K = 2) -> (Y) { Y[n: N/K] = +(X[K*n + k]), k < K; }"
+    x = np.arange(8, dtype="f4")
+    np.testing.assert_array_equal(tilec.compile(pool)(x), x.reshape(4, 2).sum(1))
+    np.testing.assert_array_equal(tilec.compile(pool, size={"K": 4})(x), x.reshape(2, 4).sum(1))
+    with pytest.raises(ValueError, match="`K` is no size"):
+        tilec.compile(pool.replace("pool(X[N], K = 2)", "pool<K=2>(X[N])"), size={"K": 4})(x)
+
+
+def test_a_batch_of_what_is_not_given(affine):
+    np.testing.assert_array_equal(affine.vmap("G")(X, np.stack([G, 2 * G])), np.stack([2 * X * G, 4 * X * G]))
+    with pytest.raises(tilec.ProgramError, match="E0148"):
+        affine.vmap("G")(X)
