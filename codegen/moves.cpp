@@ -9,6 +9,7 @@
 #include "codegen/leaf_choice.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/orders.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/rewriting.h"
@@ -38,21 +39,6 @@ std::vector<std::int64_t> near(std::int64_t number) {
   std::vector<std::int64_t> all;
   if (number > 1) all.push_back(number / 2);
   if (number > 0) all.push_back(2 * number);
-  return all;
-}
-
-template <class T> std::vector<T> with_at(std::vector<T> all, std::size_t from, std::size_t to) {
-  T one = std::move(all[from]);
-  all.erase(all.begin() + static_cast<std::ptrdiff_t>(from));
-  all.insert(all.begin() + static_cast<std::ptrdiff_t>(to), std::move(one));
-  return all;
-}
-
-// Each of a list innermost, each outermost.
-template <class T> std::vector<std::vector<T>> other_orders(const std::vector<T>& list) {
-  std::vector<std::vector<T>> all;
-  for (std::size_t k = 0; k + 1 < list.size(); ++k) all.push_back(with_at(list, k, list.size() - 1));
-  for (std::size_t k = 1; k < list.size(); ++k) all.push_back(with_at(list, k, 0));
   return all;
 }
 

@@ -17,6 +17,7 @@
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/orders.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
@@ -270,19 +271,6 @@ Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts bes
   return best;
 }
 
-// The order with each dimension innermost, and with each outermost.
-std::vector<std::vector<std::size_t>> orders_near(const std::vector<std::size_t>& order) {
-  std::vector<std::vector<std::size_t>> all;
-  for (std::size_t d = 0; d < order.size(); ++d) {
-    std::vector<std::size_t> inner = order, outer = order;
-    std::rotate(inner.begin() + static_cast<std::ptrdiff_t>(d), inner.begin() + static_cast<std::ptrdiff_t>(d) + 1, inner.end());
-    std::rotate(outer.begin(), outer.begin() + static_cast<std::ptrdiff_t>(d), outer.begin() + static_cast<std::ptrdiff_t>(d) + 1);
-    for (auto* other : {&inner, &outer})
-      if (*other != order && std::ranges::find(all, *other) == all.end()) all.push_back(std::move(*other));
-  }
-  return all;
-}
-
 // Layouts one step from these: a dimension of a copy or of a staged result lies elsewhere, or there is one copy more, or one less.
 std::vector<Layouts> layouts_near(const Statement& s, const Layouts& layouts, bool stages) {
   std::vector<Layouts> all;
@@ -290,13 +278,13 @@ std::vector<Layouts> layouts_near(const Statement& s, const Layouts& layouts, bo
   const auto with_target = [&](std::vector<std::size_t> order) { all.push_back(layouts), all.back().target = std::move(order); };
   for (std::size_t read = 0; read < s.reads.size(); ++read) {
     const std::vector<std::size_t>& now = layouts.reads[read];
-    for (auto& order : orders_near(now.empty() ? in_order(s.reads[read].element.size()) : now)) with_read(read, std::move(order));
+    for (auto& order : other_orders(now.empty() ? in_order(s.reads[read].element.size()) : now)) with_read(read, std::move(order));
     with_read(read, now.empty() ? in_order(s.reads[read].element.size()) : std::vector<std::size_t>());
   }
   if (!stages) return all;
   std::vector<std::size_t> outputs;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) outputs.push_back(k);
-  for (auto& order : orders_near(layouts.target.empty() ? outputs : layouts.target)) with_target(std::move(order));
+  for (auto& order : other_orders(layouts.target.empty() ? outputs : layouts.target)) with_target(std::move(order));
   if (!layouts.target.empty()) with_target({});
   return all;
 }

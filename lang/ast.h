@@ -155,7 +155,7 @@ struct Function {
   Span span_of_head() const { return name ? name->span : Span{span.begin, span.begin, span.source}; }
 };
 struct File;
-struct Import { std::string path; Span span; std::shared_ptr<const File> file; std::optional<Name> alias = {}; };  // file: what `load` found under the path
+struct Import { std::string path; Span span; std::shared_ptr<const File> file; };  // file: what `load` found under the path
 struct Dim { std::vector<Name> names; Span span; };
 // What stands between the tokens and a formatter must keep: a comment, or (empty text) one or more blank lines.
 struct Trivia { std::string text; Span span; bool own_line = false; };  // own_line: nothing but blanks before it on its line

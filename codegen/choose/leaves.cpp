@@ -30,10 +30,9 @@ std::int64_t lanes_apart(const Nest& nest, const Compute& leaf) {
 void choose_leaf(const poly::Program& program, Group& group, std::size_t at, double now, Why::Leaf& why, const Strides& strides, const Target& target) {
   const auto predicted = [&] { return model::predict(program, group, strides, target).leaves[at].milliseconds; };
   const Nest nest = nest_to_choose(program, group, group.body[at], strides);
-  const Facts all = facts(nest, loops_of_turn(group), target);
   double least = model::faster_leaf * now;
-  const auto consider = [&](Compute leaf) {
-    if (lanes_apart(nest, leaf) > lanes_apart(nest, group.body[at])) return;
+  for (Compute& leaf : other_leaves(facts(nest, loops_of_turn(group), target), group.body[at].node, model::leaves_asked_about)) {
+    if (lanes_apart(nest, leaf) > lanes_apart(nest, group.body[at])) continue;
     std::swap(group.body[at], leaf);
     if (const double with = predicted(); with < least) {
       least = with;
@@ -41,8 +40,7 @@ void choose_leaf(const poly::Program& program, Group& group, std::size_t at, dou
     } else {
       std::swap(group.body[at], leaf);
     }
-  };
-  for (Compute& leaf : other_leaves(all, group.body[at].node, model::leaves_asked_about)) consider(std::move(leaf));
+  }
 }
 
 // Whether the turns of a group of one statement are others now. Folds have theirs since `schedule`: layouts are weighed with them.

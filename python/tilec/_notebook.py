@@ -62,7 +62,7 @@ def _steps(program: "Program") -> str:
 
 def program_html(program: "Program") -> str:
     options = program._recipe.options
-    said = ["target %s" % options["target"]] + ["%s %s" % (name, options[name]) for name in ("define", "size", "threads", "checked", "room") if options[name]]
+    said = ["target %s" % options["target"]] + ["%s %s" % (name, options[name]) for name in ("define", "size", "rank", "threads", "checked", "room") if options[name]]
     title = "%s%s (%s) → (%s)" % (program.name or "function", _steps(program), ", ".join(program.inputs), ", ".join(program.outputs))
     return "<div><b>%s</b> <small>%s</small>%s</div>" % (html.escape(title), html.escape(", ".join(said)), coloured(_own_text(program).rstrip("\n")))
 
@@ -98,7 +98,7 @@ def options_of(line: str) -> "tuple[str | None, dict[str, typing.Any]]":
             variable = word
         elif name in options:
             raise ValueError("%%%%tile: %s= is given twice" % name)
-        elif name in ("define", "size"):
+        elif name in ("define", "size", "rank"):
             pairs = [pair.partition("=") for pair in text.split(",") if pair]
             if not all(parts[1] for parts in pairs):
                 raise ValueError("%%%%tile: %s=%s is no list NAME=VALUE,…" % (name, text))

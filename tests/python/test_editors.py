@@ -73,6 +73,7 @@ dim Batch, Channel;
   Z[i: N] =
       >(f32(X[i]) + conv<3>(O, #a, A'));
   R[] = AGG(X[i] == 2 ? nan : 0);
+  P[b...: B...] = +(I[b..., n]);
 }
 gradient conv(X, DY) -> (DX) { DX = div(DY, 2) & 3; }
 """
@@ -83,7 +84,7 @@ gradient conv(X, DY) -> (DX) { DX = div(DY, 2) & 3; }
                 ("#a", "variable.other.tensor"), ("N", "variable.other.constant.size"), ("KH", "variable.other.constant.size"), ("n", "variable.parameter.index"), ("j", "variable.parameter.index"), ("+", "keyword.operator.aggregation"),
                 (">", "keyword.operator.aggregation"), ("AGG", "keyword.operator.aggregation"), ("=", "keyword.operator.assignment"), ("1.5e-3", "constant.numeric.float"), ("3", "constant.numeric.integer"), ("default", "keyword.other.clause"),
                 ("no_defract", "keyword.other.clause"), ("inf", "constant.language"), ("nan", "constant.language"), ("->", "keyword.operator.arrow"), ("*", "keyword.operator.arithmetic"), ("<", "keyword.operator.comparison"),
-                ("==", "keyword.operator.comparison"), ("&", "keyword.operator.bitwise"), ("?", "keyword.operator.conditional"), (";", "punctuation.terminator"), ("[", "punctuation.section.brackets"), ("[[", "punctuation.definition.attribute")]:
+                ("==", "keyword.operator.comparison"), ("&", "keyword.operator.bitwise"), ("?", "keyword.operator.conditional"), ("...", "keyword.operator.pack"), (";", "punctuation.terminator"), ("[", "punctuation.section.brackets"), ("[[", "punctuation.definition.attribute")]:
         assert one in found, one
     assert ("lines */", "comment.block") in found or any(scope == "comment.block" for _, scope in found)
     assert ("N", "variable.other.tensor") not in found and ("I", "variable.other.constant.size") not in found

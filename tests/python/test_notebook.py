@@ -84,9 +84,9 @@ def test_a_cell_defines_a_variable(shell):
     assert shell.names["total"]._recipe.options["target"] == "reference"
     tile("", TEXT)
     assert shell.names["rows"].name == "rows"
-    tile("f define=S=2,G=tanh,H=0.5 size=N=4 checked=on cache=off kernels=3 room=100 function=f", "function f<S=1, G=abs, H=1>(X[N]) -> (Y) { Y = G(X) * S * H; } function g(X) -> (Y) { Y = X; }")
+    tile("f define=S=2,G=tanh,H=0.5 size=N=4 rank=B=2 checked=on cache=off kernels=3 room=100 function=f", "function f<S=1, G=abs, H=1>(X[B..., N]) -> (Y) { Y = G(X) * S * H; } function g(X) -> (Y) { Y = X; }")
     recipe = shell.names["f"]._recipe
-    assert recipe.options == {"target": "cpu", "define": {"S": 2, "G": "tanh", "H": 0.5}, "size": {"N": 4}, "checked": True, "cache": False, "kernels": 3, "room": 100, "threads": 0}
+    assert recipe.options == {"target": "cpu", "define": {"S": 2, "G": "tanh", "H": 0.5}, "size": {"N": 4}, "rank": {"B": 2}, "checked": True, "cache": False, "kernels": 3, "room": 100, "threads": 0}
     tile("both", "function a(X) -> (Y) { Y = X; } function b(X) -> (Y) { Y = X; }")
     assert isinstance(shell.names["both"], tilec.Module)
     with tilec.options(target="opencl"):
