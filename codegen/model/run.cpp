@@ -19,6 +19,12 @@ class Streams {
   bool turn(double step, double count) {
     if (step == 0 || count <= 1) return true;
     if (step <= std::max(reach_, span_)) {
+      if (step < apart_ && !turn_rows(step * (count - 1))) return false;
+      if (step - span_ >= line) {
+        if (apart_ == 0) row_ = span_;
+        apart_ = std::max(apart_, step);
+        rows_ *= count;
+      }
       lines_ = step <= std::max(line, span_) ? (span_ + step * (count - 1)) / line : std::max(1.0, lines_) * count;
       span_ += step * (count - 1);
       return true;
@@ -29,8 +35,18 @@ class Streams {
   double lines() const { return std::max(1.0, lines_); }
 
  private:
+  // Rows with lines between them, of which a loop around them reads what comes next, so far: each row is a stream, and not one behind the other.
+  bool turn_rows(double further) {
+    side_by_side_ *= rows_;
+    rows_ = 1;
+    lines_ = std::min(apart_, row_ + further) / line;
+    apart_ = 0;
+    return side_by_side_ <= streams;
+  }
+
   double reach_;
   double span_, lines_ = 0, side_by_side_ = 1;         // bytes from the first to the last of a stream; its lines; how many streams
+  double apart_ = 0, row_ = 0, rows_ = 1;              // bytes from one row to the next, and of a row so far; how many rows
 };
 
 }  // namespace

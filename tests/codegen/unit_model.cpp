@@ -101,6 +101,17 @@ TEST_CASE("lines that come one behind the other, in the order of the loops") {
   CHECK(run({turns(0, 40), turns(1, 128)}, {all, {25, 4096}, {25, 32}}) == 2);
 }
 
+TEST_CASE("rows near each other, of which the loops read an element each before the next") {
+  // Rows of 57 f32, so many to a piece, one piece behind the other.
+  const auto run = [](std::int64_t rows) {
+    const std::vector<std::int64_t> all{100, 57, rows};
+    const auto turns = [&](std::size_t d) { return model::Walk::Turns{{d}, static_cast<double>(all[d]), static_cast<double>(all[d])}; };
+    return model::run_of({0, {{57 * rows, 1, 57}, 0}}, {{turns(0), turns(1), turns(2)}, {all, {1, 57, rows}, {1, 1, rows}, {1, 1, 1}}, 0, 1}, 4);
+  };
+  CHECK(run(26) == 3.5625);                            // 228 bytes each
+  CHECK(run(16) > 50);                                 // as many streams as a core follows
+}
+
 TEST_CASE("lines from another page each take longer than a stream") {
   const Predicted far = predicted("function (D[N, Q, M], B[Q, N, K]) -> (A) { A[m, k: M, K] = +(D[n, q, m] * B[q, n, k]); }", {{"N", 1991}, {"Q", 7}, {"M", 891}, {"K", 7}}, "cpu:x86-64-v4",
                                   "no copy\nno stage\nno tile\ngroup A\n  parallel m by 128\n    contract A  m k  n m  k n q  block 7x2  lanes 16  chunk 1\n");
