@@ -634,7 +634,7 @@ class Leaf {
   Body asked_by_step(std::size_t d, const Expr& u, const Expr& index) const {
     Body body;
     if (ahead_.empty()) return body;
-    const auto asks = [&](std::size_t r) { return by_stream_[r] || (asks_ + 1 == k_.size() && waits_for(nest_, nest_.reads[r], d, bytes_of(r))); };
+    const auto asks = [&](std::size_t r) { return by_stream_[r] || (asks_ + 1 == k_.size() && asks_for(nest_, leaf_, nest_.reads[r], d, bytes_of(r))); };
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       if (!first_of_view(r)) continue;
       const Expr moved = u * Expr(nest_.reads[r].offset.coefficients[d]);
@@ -656,7 +656,7 @@ class Leaf {
     Body body;
     if (ahead_.empty() || asks_ != level) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
-      if (!by_stream_[r] && waits_for(nest_, nest_.reads[r], k_[level], bytes_of(r)) && !in_turn(r)) append(body, asked_from_corner(r, level + 1));
+      if (!by_stream_[r] && asks_for(nest_, leaf_, nest_.reads[r], k_[level], bytes_of(r)) && !in_turn(r)) append(body, asked_from_corner(r, level + 1));
     return body;
   }
   // By a block without a reduction, or a step of one whose lanes run over the sum.

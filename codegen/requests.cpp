@@ -21,10 +21,23 @@ model::Footprint of_whole(const Nest& nest, const FlatAccess& access, std::int64
   return model::footprint(access, extents, bytes);
 }
 
+// How often the leaf's blocks read the same: by blocks of m and by loops around the blocks.
+double readings(const Nest& nest, const Compute& leaf, const FlatAccess& read) {
+  const auto again = [&](const std::string& index) { return read.offset.coefficients[*nest.dim(index)] == 0; };
+  const auto extent = [&](const std::string& index) { return static_cast<double>(nest.dims[*nest.dim(index)].extent); };
+  double count = !leaf.m().empty() && again(leaf.m()) ? std::ceil(extent(leaf.m()) / static_cast<double>(leaf.rows)) : 1;
+  for (const std::string& index : leaf.outer) if (again(index)) count *= extent(index);
+  return count;
+}
+
 }  // namespace
 
 bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
   return static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::followed && leaves_cache(nest, read, bytes);
+}
+
+bool asks_for(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
+  return waits_for(nest, read, d, bytes) && readings(nest, leaf, read) <= model::ahead::ever_readings;
 }
 
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf) {
@@ -36,7 +49,7 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
   for (std::size_t level = leaf.k.size(); level-- > 0 && inside <= model::ahead::most_inside;) {
     const std::size_t d = *nest.dim(leaf.k[level]);
     for (const FlatAccess& read : nest.reads) {
-      if (!waits_for(nest, read, d, bytes) || model::footprint(read, extents, bytes).lines > model::ahead::short_run) continue;
+      if (!asks_for(nest, leaf, read, d, bytes) || model::footprint(read, extents, bytes).lines > model::ahead::short_run) continue;
       if (!near) near = level;
       if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::apart) continue;
       if (const double elements = of_whole(nest, read, bytes).elements; !far || elements > model::ahead::much_more * waits) far = level, waits = elements;
@@ -52,10 +65,7 @@ bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess
   const auto step = [&](const std::string& index) { return std::abs(read.offset.coefficients[*nest.dim(index)]); };
   const auto extent = [&](const std::string& index) { return nest.dims[*nest.dim(index)].extent; };
   if (step(leaf.n) != 1 || extent(leaf.n) >= leaf.lanes || step(leaf.k.back()) == 0 || static_cast<double>(step(leaf.k.back()) * bytes) >= model::ahead::followed) return false;
-  double readings = 1;
-  if (!leaf.m().empty() && step(leaf.m()) == 0) readings *= std::ceil(static_cast<double>(extent(leaf.m())) / static_cast<double>(leaf.rows));
-  for (const std::string& index : leaf.outer) if (step(index) == 0) readings *= static_cast<double>(extent(index));
-  return readings <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
+  return readings(nest, leaf, read) <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
 }
 
 bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {

@@ -115,7 +115,7 @@ class Steps {
 
   // Nor does a step read all that lies between it and the next.
   bool waits(const FlatAccess& read) const {
-    if (!waits_for(f_.nest, read, asking_, bytes_) || kept(read)) return false;
+    if (!asks_for(f_.nest, leaf_, read, asking_, bytes_) || kept(read)) return false;
     const auto step = static_cast<double>(coefficient(read, asking_) * bytes_);
     const bool apart = m_ >= 0 && static_cast<double>(coefficient(read, static_cast<std::size_t>(m_)) * bytes_) >= model::ahead::apart;
     return step >= std::min(model::page, 2 * lines_of(read, apart ? 1 : leaf_.rows) * model::line);

@@ -22,10 +22,14 @@ class Search {
     const bool folds = chosen_.is<forms::Reduce>();
     if (!folds && today.milliseconds < model::worth_asking) return false;
     if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_)) return false;
+    double points = 1;
+    for (const Dim& dim : nest_.dims) points *= static_cast<double>(dim.extent);
+    const double least = model::least_milliseconds(model::arithmetic(points, nest_.value->type(), target_), today.bytes.must, target_);
+    far_ = !folds && today.milliseconds >= model::worth_other_orders && today.milliseconds > model::far_from_orders * least;
     const std::vector<Loop> loops = group_.loops;
     best_ = (folds ? model::clearly_faster : model::faster_by_parts) * today.milliseconds;
     if (!folds) {
-      for (std::vector<Loop>& parts : parts_of_first(loops)) consider(std::move(parts));
+      for (const std::vector<Loop>& parts : parts_of_first(loops)) consider(parts);
       best_ = std::min(best_, model::faster_by_turns * today.milliseconds);
     }
     for (const Loop& loop : one_loop()) {
@@ -79,9 +83,11 @@ class Search {
     return made;
   }
 
-  void consider(std::vector<Loop> loops) {
-    Choice choice = choose_leaf(facts(nest_, loops, target_), chosen_.node);
-    consider(std::move(loops), std::move(choice));
+  void consider(const std::vector<Loop>& loops) {
+    const Facts turn = facts(nest_, loops, target_);
+    consider(loops, choose_leaf(turn, chosen_.node));
+    if (!far_) return;
+    for (Compute& leaf : other_leaves(turn, chosen_.node, model::leaves_asked_about)) consider(loops, Choice{std::move(leaf), 0, {}});
   }
   void consider(std::vector<Loop> loops, Choice choice) {
     Group group = group_;
@@ -106,6 +112,7 @@ class Search {
   const Compute chosen_;
   const double turns_;
   double best_ = 0;
+  bool far_ = false;                                   // from what would be enough: leaves that cost more by counts are predicted too
 };
 
 }  // namespace

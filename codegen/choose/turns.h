@@ -7,7 +7,7 @@
 //                                                                the blocks, whose next turns they ask memory for
 //
 // The leaf's own estimate counts loads and folds. What a cache has lost between two blocks is known of loops in their order only, so a few
-// orders are predicted.
+// orders are predicted; far from what would be enough, each with the leaves that cost little more by counts (33 of 1,800 rows, 1.02 times as fast, 0.6 to 2.0).
 #pragma once
 
 #include "codegen/leaf_choice.h"

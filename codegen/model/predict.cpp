@@ -87,7 +87,7 @@ class Predictor {
         asked[r] = Asked::Steps;
         continue;
       }
-      if (level ? !waits_for(nest, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes)) continue;
+      if (level ? !asks_for(nest, leaf, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes)) continue;
       const auto by = std::ranges::find_if(leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
       if (by == leaf.ahead.end()) continue;
       const auto step = static_cast<double>(std::abs(read.offset.coefficients[*nest.dim(by->index)]) * bytes);
