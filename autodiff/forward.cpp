@@ -7,6 +7,7 @@
 
 #include "autodiff/companion.h"
 #include "autodiff/graph.h"
+#include "autodiff/invariant.h"
 #include "autodiff/request.h"
 #include "autodiff/share.h"
 #include "autodiff/splice.h"
@@ -122,6 +123,8 @@ std::optional<Program> forward(const Program& program, const std::vector<std::st
 
   Sweep sweep{program, std::vector<std::optional<TensorId>>(program.tensors.size()), tensors_behind(program, wanted->of), {}, {}, {}};
   if (!program.name.empty()) sweep.program.name = program.name + "_tangent";
+  const std::vector<bool> idle = without_effect(program, wanted->of);
+  for (std::size_t id = 0; id < idle.size(); ++id) if (idle[id]) sweep.behind[id] = false;
   add_parameters(sweep, wanted->wrt);
   const std::size_t errors_before = diagnostics.all().size();
   forwards(sweep, program, diagnostics);

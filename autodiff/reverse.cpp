@@ -11,6 +11,7 @@
 #include "autodiff/adjoint.h"
 #include "autodiff/companion.h"
 #include "autodiff/graph.h"
+#include "autodiff/invariant.h"
 #include "autodiff/request.h"
 #include "autodiff/share.h"
 #include "autodiff/splice.h"
@@ -139,6 +140,8 @@ std::optional<Program> reverse(const Program& program, const std::vector<std::st
 
   Sweep sweep{program, active_tensors(program, wanted->wrt), std::vector<std::vector<Part>>(program.tensors.size()), {}, {}, {}, {}};
   if (!program.name.empty()) sweep.gradient.name = program.name + "_grad";
+  const std::vector<bool> idle = without_effect(program, wanted->of);
+  for (std::size_t id = 0; id < idle.size(); ++id) if (idle[id]) sweep.active[id] = false;
   add_parameters(sweep, wanted->of);
   const std::size_t errors_before = diagnostics.all().size();
   backwards(sweep, program, diagnostics);

@@ -11,7 +11,7 @@
 // For attention with 64 features, P = exp(Scaled - Mx) costs 9 operations an element against 40 for its 4 bytes twice, so it is
 // made again; the scores cost 128, so they are saved. With 16 features they are made again as well.
 //
-// Where a gradient asks which element was the maximum, it compares with the stored one. A product summed by another kernel may
+// Where a gradient asks which element was the maximum (invariant.h says when it does not), it compares with the stored one. A product summed by another kernel may
 // round otherwise and miss it; hence r_u → r_M, infinite, for each u whose bits depend on how it was computed (Exact below).
 #include "autodiff/split.h"
 
@@ -25,6 +25,7 @@
 #include "autodiff/graph.h"
 #include "lang/messages.h"
 #include "poly/count.h"
+#include "poly/intern.h"
 
 namespace tilec::autodiff {
 namespace {
@@ -129,12 +130,39 @@ void add_compared(const Program& joint, const Facts& facts, TensorId id, std::se
   for (const TensorId operand : operands(*node)) add_compared(joint, facts, operand, seen, found);
 }
 
+// Whether something asks how this compares with another value, or what is computed from it: then its bits decide.
+bool decides(const Program& joint, TensorId extreme) {
+  std::set<TensorId> behind{extreme};
+  const auto of = [&](const Statement& s, const Expr& e) {
+    return std::ranges::any_of(poly::parts(e), [&](const Expr& part) { const auto* read = part.as<poly::Read>(); return read && behind.contains(s.reads[at(read->read)].tensor); });
+  };
+  const auto jumps = [&](const Statement& s, const Expr& e) {
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply || !of(s, e)) return false;
+    using enum lang::Op;
+    switch (apply->op) {
+      case Eq: case Ne: case Lt: case Le: case Gt: case Ge: return !apply->operands[0].as<poly::Number>() && !apply->operands[1].as<poly::Number>();
+      case Sign: case Ceil: case Floor: case Round: case Trunc: case Mod: return true;
+      default: return false;
+    }
+  };
+  for (const Node& node : joint.nodes) {
+    const auto reads = operands(node);
+    if (std::ranges::none_of(reads, [&](TensorId id) { return behind.contains(id); })) continue;
+    const auto* s = std::get_if<Statement>(&node);
+    if (!s && std::get<Intrinsic>(node).op == poly::IntrinsicOp::Sort) return true;
+    if (s && std::ranges::any_of(poly::parts(s->value), [&](const Expr& e) { return jumps(*s, e); })) return true;
+    for (const TensorId id : targets(node)) behind.insert(id);
+  }
+  return false;
+}
+
 struct Pair { TensorId value, extreme; };
 std::vector<Pair> compared(const Program& joint, const Facts& facts) {
   std::vector<Pair> pairs;
   for (const Node& node : joint.nodes) {
     const auto* s = std::get_if<Statement>(&node);
-    if (!s || (s->aggregation != Aggregation::Max && s->aggregation != Aggregation::Min) || facts.from_cotangents[at(s->target.tensor)]) continue;
+    if (!s || (s->aggregation != Aggregation::Max && s->aggregation != Aggregation::Min) || facts.from_cotangents[at(s->target.tensor)] || !decides(joint, s->target.tensor)) continue;
     std::set<TensorId> seen;
     std::vector<TensorId> found;
     for (const auto& read : s->reads) add_compared(joint, facts, read.tensor, seen, found);

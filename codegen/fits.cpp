@@ -218,7 +218,8 @@ class LeafFit {
     const auto *own = leaf_.as<forms::Online>(), *first = group_.body.front().as<forms::Online>();
     if (!chosen_.is<forms::Online>()) return fmt::format("`{}` belongs to no pass: that is said by the directive `online`", name());
     if (!own || !first || leaf_.outer != chosen_.outer || leaf_.n != chosen_.n || leaf_.k != chosen_.k || own->m != chosen_.m()) return fmt::format("`{}` belongs to a pass, which says its form and indices", name());
-    if (!leaf_.ahead.empty() || own->depth != first->depth || own->instruction != first->instruction || own->depth < 1 || own->depth > most_staged) return fmt::format("the leaves of a pass have one stage, of {} at most, and one instruction", most_staged);
+    const std::int64_t most = first->instruction.empty() ? most_staged : 2 * most_staged;
+    if (!leaf_.ahead.empty() || own->depth != first->depth || own->instruction != first->instruction || own->depth < 1 || own->depth > most) return fmt::format("the leaves of a pass have one stage, of {} at most, and one instruction", most);
     if (group_.threads % leaf_.lanes || group_.threads % group_.body.front().lanes) return fmt::format("{} threads are no rows of {}", group_.threads, leaf_.lanes);
     const std::int64_t rows = online_rows(leaf_, group_.threads), threads = group_.threads / std::max<std::int64_t>(1, rows);
     if (rows != online_rows(group_.body.front(), group_.threads) || group_.threads % rows || own->depth % threads) return fmt::format("a block of {} rows and {} columns is no tile of {} threads, or not that of the other leaves", rows, own->depth, group_.threads);

@@ -478,7 +478,7 @@ class Verifier {
   void statement(const Pack& x, Inside inside) {
     expr(x.low), expr(x.high);
     const Memory_& array = memory(x.name);
-    require(x.low.type() == DType::F32 && x.high.type() == DType::F32 && lang::bytes(x.type) == 2 && (x.parts == 1 || (x.parts == 3 && x.type == DType::BF16)), "{} parts of {} are packed in `{}`", x.parts, lang::name(x.type), x.name);
+    require(x.low.type() == DType::F32 && x.high.type() == DType::F32 && lang::bytes(x.type) == 2 && (x.parts == 1 || ((x.parts == 2 || x.parts == 3) && x.type == DType::BF16)), "{} parts of {} are packed in `{}`", x.parts, lang::name(x.type), x.name);
     require(!inside.vector && array.is_register && array.type == DType::U32 && x.at >= 0 && x.at + (x.parts - 1) * x.step < array.count, "`{}` has no registers for {} parts from {} on", x.name, x.parts, x.at);
   }
 

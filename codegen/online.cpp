@@ -280,7 +280,7 @@ class Online : public OnlinePass {
       const Expr a = let(adds, "a", Load{m.tile, var(k) * i64(pitch_of(height_)) + row, type_});
       for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
         adds.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j), Operation{Op::Fma, {a, Load{m.by_column.shared, at.column + var(k) * i64(pitch_of(m.by_column.side)) + i64(step(j, m.leaf.vectors, at.column_step)), type_}, Load{m.registers, i64(i * m.leaf.vectors + j), type_}}, type_}}));
-      one.push_back(stmt(If{*is_point(l, i0_ + row, j0_ + var(k), true), std::move(adds), {}}));
+      one.push_back(at_point(l, i0_ + row, j0_ + var(k), std::move(adds)));
     }
     body.push_back(stmt(For{k, Kind::Serial, i64(depth_), {}, std::move(one)}));
     return body;

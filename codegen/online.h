@@ -30,6 +30,9 @@ struct OnlinePart {
   std::size_t column = 0;                              // Product: over; Sum: e
   std::size_t depth = 0;                               // Product: d; Sum: over
   std::optional<poly::Expr> by_row = {}, by_column = {};  // of a Product and a Sum: the factors
+  std::vector<poly::Expr> times = {}, divisors = {};   // Product: of the whole sum, which do not depend on d
+  struct When { poly::Expr condition; bool holds; };
+  std::vector<When> when = {};                         // where one of these is not so, a product or a point of a sum is 0, whatever its factors are
 };
 // Its indices stay dimensions of their own.
 Nest online_nest(const poly::Statement& s, const Strides& strides);

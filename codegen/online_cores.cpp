@@ -17,11 +17,33 @@ constexpr std::int64_t held_fragments = 32;            // registers of rows that
 
 std::int64_t padded(std::int64_t extent, const MatrixInstruction& i) { return (extent + i.k - 1) / i.k * i.k; }
 
+// A read of the instruction's type, or a cast of one that keeps every value.
+bool is_operand(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const poly::Expr& factor) {
+  const poly::Read* read = read_of(factor);
+  return read && program.tensor(nest.reads[static_cast<std::size_t>(read->read)].tensor).dtype == instruction.operand && keeps_values(factor, instruction.operand);
+}
+
+// The dimension along which rows of an operand of columns lie.
+std::size_t wide_dim(const OnlinePart& part) { return part.role == OnlinePart::Product ? part.depth : part.column; }
+
+// Whether both read the same elements of columns.
+bool same_columns(const Nest& a, const OnlinePart& p, const Nest& b, const OnlinePart& q) {
+  const FlatAccess &x = a.reads[static_cast<std::size_t>(read_of(*p.by_column)->read)], &y = b.reads[static_cast<std::size_t>(read_of(*q.by_column)->read)];
+  const std::size_t wide = wide_dim(p), other = wide_dim(q);
+  if (x.tensor != y.tensor || x.offset.constant != y.offset.constant || x.offset.coefficients[wide] != y.offset.coefficients[other] || a.dims[wide].extent != b.dims[other].extent) return false;
+  for (std::size_t d = 0; d < a.dims.size(); ++d) {
+    if (d == wide) continue;
+    const auto own = b.dim(a.dims[d].name);
+    if (!own || *own == other || x.offset.coefficients[d] != y.offset.coefficients[*own]) return false;
+  }
+  return true;
+}
+
 class OnCores : public OnlinePass {
  public:
   OnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads)
       : OnlinePass(nests, leaves, storage, names, threads), instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)), of_piece_(widest / lang::bytes(instruction_.operand)),
-        tall_(height_ / (threads / warp * instruction_.m)) {
+        tall_(height_ / (threads / warp * instruction_.m)), tf32_(target_named(storage.plan.target)->tf32) {
     each_ = depth_ / of_quad;
   }
 
@@ -50,17 +72,17 @@ class OnCores : public OnlinePass {
   Body shared_memory() override {
     Body body;
     for (PassMember& m : members_) {
-      if (m.part.role == OnlinePart::Product) {
-        of_rows_boxes_.push_back(box(body, m, *m.part.by_row, m.part.row, height_, rows_, m.part.depth, 1));
-        of_columns_.push_back(box(body, m, *m.part.by_column, m.part.over, depth_, over_, m.part.depth, 2));
-      }
-      if (m.part.role == OnlinePart::Sum) {
-        of_columns_.push_back(box(body, m, *m.part.by_column, m.part.over, depth_, over_, m.part.column, 2));
-        m.shared = allocate(body, "again", depth_ * height_, Memory::Shared);
-      }
+      if (m.part.role == OnlinePart::Product) of_rows_boxes_.push_back(box(body, m, *m.part.by_row, m.part.row, height_, rows_, m.part.depth, 1));
+      if (m.part.role != OnlinePart::Product && m.part.role != OnlinePart::Sum) continue;
+      const auto alike = std::ranges::find_if(of_columns_, [&](const Box& b) { return same_columns(b.member->nest, b.member->part, m.nest, m.part); });
+      box_of_[&m] = static_cast<std::size_t>(alike - of_columns_.begin());
+      if (alike == of_columns_.end()) of_columns_.push_back(box(body, m, *m.part.by_column, m.part.over, depth_, over_, wide_dim(m.part), 2));
+      if (m.part.role == OnlinePart::Sum) m.shared = allocate(body, "again", depth_ * height_, Memory::Shared);
     }
     return body;
   }
+
+  const Box& columns_of(const PassMember& m) const { return of_columns_[box_of_.at(&m)]; }
 
   // Piece c of 16 bytes of row r lies where the 8 rows that a Fragment reads together meet different banks.
   Expr piece(const Box& b, const Expr& row, const Expr& number) const {
@@ -202,18 +224,13 @@ class OnCores : public OnlinePass {
     body.push_back(stmt(If{less(next, turns_), columns(j0_ + i64(depth_), remainder(next, 2)), {}}));
     body.push_back(stmt(Commit{}));
     const Expr buffer = let(body, "buffer", remainder(number, 2));
-    std::size_t rows = 0, column = 0;
-    for (const PassMember& m : members_) {
-      if (m.part.role == OnlinePart::Product) append(body, product(m, rows, of_columns_[column], buffer)), ++rows;
-      if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum) ++column;
-    }
+    std::size_t rows = 0;
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Product) append(body, product(m, rows++, columns_of(m), buffer));
     append(body, elements(again));
     if (again) body.push_back(stmt(Barrier{}));
-    column = 0;
-    for (const PassMember& m : members_) {
-      if (m.part.role == OnlinePart::Sum) append(body, again ? sum_of_points(m, of_columns_[column], buffer) : sum(m, of_columns_[column], buffer));
-      if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum) ++column;
-    }
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Sum) append(body, again ? sum_of_points(m, columns_of(m), buffer) : sum(m, columns_of(m), buffer));
     return body;
   }
 
@@ -243,7 +260,7 @@ class OnCores : public OnlinePass {
   Body sum(const PassMember& m, const Box& b, const Expr& buffer) {
     Body body;
     const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(), blocks = sum_blocks(m);
-    const std::int64_t parts = parts_of_factor(instruction_, storage_.plan.program, m.nest, m.part);
+    const SplitFactors split = split_factors(instruction_, tf32_, storage_.plan.program, m.nest, m.part);
     if (m.rescaled)
       for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot)
         for (std::int64_t j = 0; j < blocks; ++j)
@@ -253,18 +270,24 @@ class OnCores : public OnlinePass {
           }
     const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
     for (std::int64_t s = 0; s < depth_ / instruction_.k; ++s) {
-      const std::string a = allocate(body, "a", parts * tall_ * regs_a, Memory::Register, DType::U32), y = allocate(body, "b", blocks * regs_b, Memory::Register, DType::U32);
+      const std::string a = allocate(body, "a", split.of_row * tall_ * regs_a, Memory::Register, DType::U32);
+      const std::string y = allocate(body, "b", split.of_column * blocks * regs_b, Memory::Register, DType::U32);
       for (std::int64_t i = 0; i < tall_; ++i)
         for (std::int64_t r = 0; r < regs_a; ++r) {
           const auto value = [&](std::int64_t one) { return Expr(Load{m.tile, i64(result(i * 2 + r % 2, tile_blocks(), s * 2 + r / 2, one)), type_}); };
-          body.push_back(stmt(Pack{a, i * regs_a + r, instruction_.operand, value(0), value(1), parts, tall_ * regs_a}));
+          body.push_back(stmt(Pack{a, i * regs_a + r, split.instruction->operand, value(0), value(1), split.of_row, tall_ * regs_a}));
         }
-      for (std::int64_t j = 0; j < blocks; j += 2)
+      for (std::int64_t j = 0; j < blocks && split.of_column == 1; j += 2)
         body.push_back(stmt(Fragment{y, j * regs_b, b.shared, at + piece(b, i64(s * instruction_.k) + low_ * i64(8) + r_, i64(j) + high_), true}));
-      for (std::int64_t p = 0; p < parts; ++p)
-        for (std::int64_t i = 0; i < tall_; ++i)
-          for (std::int64_t j = 0; j < blocks; ++j)
-            body.push_back(stmt(Multiply{&instruction_, m.registers, (i * blocks + j) * instruction_.registers_of_c(), a, (p * tall_ + i) * regs_a, y, j * regs_b}));
+      for (std::int64_t r = 0; r < blocks * regs_b && split.of_column > 1; ++r) {
+        const auto value = [&](std::int64_t one) { return convert(Load{b.shared, at + place(b, i64(s * instruction_.k + r % regs_b * 8 + one) + t_ * i64(2), i64(r / regs_b * instruction_.n) + g_), instruction_.operand}, type_); };
+        body.push_back(stmt(Pack{y, r, split.instruction->operand, value(0), value(1), split.of_column, blocks * regs_b}));
+      }
+      for (std::int64_t p = 0; p < split.of_row; ++p)
+        for (std::int64_t q = 0; q < split.of_column && split.multiplied(p, q); ++q)
+          for (std::int64_t i = 0; i < tall_; ++i)
+            for (std::int64_t j = 0; j < blocks; ++j)
+              body.push_back(stmt(Multiply{split.instruction, m.registers, (i * blocks + j) * instruction_.registers_of_c(), a, (p * tall_ + i) * regs_a, y, (q * blocks + j) * regs_b}));
     }
     return body;
   }
@@ -283,7 +306,7 @@ class OnCores : public OnlinePass {
           const Expr y = convert(Load{b.shared, buffer * i64(b.rows * b.width) + place(b, var(k), t_ * i64(2) + i64(j * instruction_.n + c)), instruction_.operand}, type_);
           adds.push_back(stmt(Store{m.registers, slot, Operation{Op::Fma, {a, y, Load{m.registers, slot, type_}}, type_}}));
         }
-      return Body{stmt(If{*is_point(l, row_value_, j0_ + var(k), true), std::move(adds), {}})};
+      return Body{at_point(l, row_value_, j0_ + var(k), std::move(adds))};
     }));
     return {stmt(For{k, Kind::Serial, i64(depth_), {}, std::move(one)})};
   }
@@ -330,7 +353,9 @@ class OnCores : public OnlinePass {
 
   const MatrixInstruction& instruction_;
   std::int64_t of_piece_, tall_;                       // elements of 16 bytes; results of a warp above one another
-  std::vector<Box> of_rows_boxes_, of_columns_;        // of products; of products and sums, in the order of members
+  bool tf32_;                                          // factors may be rounded to 11 bits
+  std::vector<Box> of_rows_boxes_, of_columns_;        // of products; of products and sums
+  std::map<const PassMember*, std::size_t> box_of_;    // of columns: several may read one
   std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
   bool again_ = false;
   std::string scale_;
@@ -339,19 +364,22 @@ class OnCores : public OnlinePass {
 
 }  // namespace
 
-std::int64_t parts_of_factor(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const OnlinePart& part) {
-  const poly::Read* read = read_of(*part.by_row);
-  const bool rounded = read && program.tensor(nest.reads[static_cast<std::size_t>(read->read)].tensor).dtype == instruction.operand && keeps_values(*part.by_row, instruction.operand);
-  return rounded ? 1 : 3;
+std::int64_t SplitFactors::products() const {
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < of_row; ++row)
+    for (std::int64_t column = 0; column < of_column; ++column) count += multiplied(row, column);
+  return count;
+}
+
+SplitFactors split_factors(const MatrixInstruction& instruction, bool tf32, const poly::Program& program, const Nest& nest, const OnlinePart& part) {
+  if (is_operand(instruction, program, nest, *part.by_row)) return {&instruction};
+  const auto bf16 = std::ranges::find_if(matrix_instructions(), [&](const MatrixInstruction& i) { return i.operand == DType::BF16 && i.m == instruction.m && i.k == instruction.k && i.warps == instruction.warps; });
+  return {&*bf16, tf32 ? 2 : 3, instruction.operand == DType::BF16 ? 1 : 2};
 }
 
 std::string refuses_cores(const MatrixInstruction& instruction, const poly::Program& program, const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts) {
   if (instruction.from_shared() || lang::bytes(instruction.operand) != 2) return std::string("a pass has instructions of one warp, for f16 or bf16");
   if (compares_computed(program)) return std::string("something asks whether computed values are equal, and other passes add up in another order");
-  const auto operand = [&](const Nest& nest, const poly::Expr& factor) {
-    const poly::Read* read = read_of(factor);
-    return read && program.tensor(nest.reads[static_cast<std::size_t>(read->read)].tensor).dtype == instruction.operand && keeps_values(factor, instruction.operand);
-  };
   bool any = false;
   for (std::size_t l = 0; l < nests.size(); ++l) {
     const OnlinePart& part = parts[l];
@@ -360,8 +388,7 @@ std::string refuses_cores(const MatrixInstruction& instruction, const poly::Prog
     if (compute_type(nests[l].value->type()) != DType::F32) return fmt::format("`{}` is not computed as f32", name);
     if (part.role == OnlinePart::Tile) continue;
     any = true;
-    if (!operand(nests[l], *part.by_column) || (part.role == OnlinePart::Product && !operand(nests[l], *part.by_row))) return fmt::format("the factors of `{}` are no reads of {}", name, lang::name(instruction.operand));
-    if (part.role == OnlinePart::Sum && instruction.operand != DType::BF16 && parts_of_factor(instruction, program, nests[l], part) > 1) return fmt::format("a factor of `{}` is f32, which three {} do not hold", name, lang::name(instruction.operand));
+    if (!is_operand(instruction, program, nests[l], *part.by_column) || (part.role == OnlinePart::Product && !is_operand(instruction, program, nests[l], *part.by_row))) return fmt::format("the factors of `{}` are no reads of {}", name, lang::name(instruction.operand));
   }
   return any ? std::string() : std::string("nothing is multiplied");
 }
@@ -370,9 +397,14 @@ std::int64_t cores_bytes(const std::vector<Nest>& nests, const std::vector<Onlin
   constexpr std::int64_t bytes = 2, of_width = 16;
   const auto width = [&](const Nest& nest, std::size_t d) { return (nest.dims[d].extent + of_width - 1) / of_width * of_width; };
   std::int64_t all = 0;
+  std::vector<std::size_t> columns;                    // that bring their own
   for (std::size_t l = 0; l < nests.size(); ++l) {
-    if (parts[l].role == OnlinePart::Product) all += width(nests[l], parts[l].depth) * (rows + 2 * depth) * bytes;
-    if (parts[l].role == OnlinePart::Sum) all += width(nests[l], parts[l].column) * 2 * depth * bytes + depth * rows * 4;
+    if (parts[l].role == OnlinePart::Product) all += width(nests[l], parts[l].depth) * rows * bytes;
+    if (parts[l].role == OnlinePart::Sum) all += depth * rows * 4;
+    if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
+    if (std::ranges::any_of(columns, [&](std::size_t c) { return same_columns(nests[c], parts[c], nests[l], parts[l]); })) continue;
+    all += width(nests[l], wide_dim(parts[l])) * 2 * depth * bytes;
+    columns.push_back(l);
   }
   return all;
 }

@@ -7,8 +7,8 @@
 //        four threads have a row; E in their place; packed by twos, they are the first operand of the next product
 //
 // Factors of columns, and both of a product, are reads of the instruction's type or casts of them that keep every value. What a sum takes of
-// its row is computed as f32: it is packed as it is where the text rounded it to that type, and beside bf16 as three bf16 whose sum it is, so no
-// bit is lost. Results that are not finite are computed again, element by element (docs/decisions/online.md).
+// its row is computed as f32: it is packed as it is where the text rounded it to that type, else as three bf16 whose sum it is, so no bit is
+// lost; f16 beside it are two bf16 then. Results that are not finite are computed again, element by element (docs/decisions/online.md).
 #pragma once
 
 #include <string>
@@ -21,8 +21,16 @@ namespace tilec::codegen {
 
 // Why these statements are no pass of that instruction; empty: they are.
 std::string refuses_cores(const MatrixInstruction& instruction, const poly::Program& program, const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts);
-// How many operands of the instruction hold what a sum takes of its row.
-std::int64_t parts_of_factor(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const OnlinePart& part);
+
+// A sum x y of these statements: x is the sum of `of_row` operands of the instruction, y of `of_column`, each about 2^-8 of the one before it.
+struct SplitFactors {
+  const MatrixInstruction* instruction;
+  std::int64_t of_row = 1, of_column = 1;
+  // What is left out is less than 2^-23 of a product, or, where factors may be rounded to TF32, than 2^-14.
+  bool multiplied(std::int64_t row, std::int64_t column) const { return row + column < of_row; }
+  std::int64_t products() const;
+};
+SplitFactors split_factors(const MatrixInstruction& instruction, bool tf32, const poly::Program& program, const Nest& nest, const OnlinePart& part);
 // Bytes of shared memory of a block.
 std::int64_t cores_bytes(const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth);
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "codegen/online_cores.h"
 #include "codegen/online_pass.h"
@@ -32,15 +33,57 @@ bool in_rows(const Nest& nest, std::size_t d) {
   return std::ranges::any_of(nest.rows, [&](const Row& row) { return row.form.coefficients[d] != 0; });
 }
 
-// A product of two factors, of which one does not depend on `column` and the other not on `row`.
+bool is_zero(const poly::Expr& e) {
+  const auto* n = e.as<poly::Number>();
+  return n && n->real == 0 && n->integer == 0;
+}
+
+// Factors and divisors of a product, as it is written, and when it is not 0.
+struct Factors { std::vector<poly::Expr> times, over; std::vector<OnlinePart::When> when = {}; };
+// `may_wait`: whether a condition of this factor may be one of the product.
+void take_apart(const poly::Expr& e, bool divides, const std::function<bool(const poly::Expr&, const poly::Expr&)>& may_wait, Factors& all) {
+  const auto* apply = e.as<poly::Apply>();
+  if (apply && apply->op == Op::Select && !divides && lang::is_float(apply->type) && may_wait(e, apply->operands[0]))
+    for (const std::size_t zero : {std::size_t{1}, std::size_t{2}})
+      if (is_zero(apply->operands[zero])) {
+        all.when.push_back({apply->operands[0], zero == 2});
+        return take_apart(apply->operands[3 - zero], divides, may_wait, all);
+      }
+  if (!apply || !lang::is_float(apply->type) || (apply->op != Op::Mul && apply->op != Op::Div)) return (divides ? all.over : all.times).push_back(e);
+  take_apart(apply->operands[0], divides, may_wait, all);
+  take_apart(apply->operands[1], divides != (apply->op == Op::Div), may_wait, all);
+}
+// None where nothing is multiplied.
+std::optional<poly::Expr> product_of(const Factors& all) {
+  if (all.times.empty()) return std::nullopt;
+  poly::Expr product = all.times.front();
+  for (std::size_t k = 1; k < all.times.size(); ++k) product = poly::Apply{Op::Mul, {product, all.times[k]}, product.type()};
+  for (const poly::Expr& divisor : all.over) product = poly::Apply{Op::Div, {product, divisor}, product.type()};
+  return product;
+}
+
+// A product of two factors, of which one does not depend on `column` and the other not on `row`. What depends on neither belongs to the first one:
+// P (dO / Z) is (P / Z) dO, where rows go on over what Z has, and dO stays as narrow as it is. What does not depend on what a Product sums over
+// waits for the sum.
 bool take_factors(const Nest& nest, OnlinePart& part) {
   const auto* product = nest.value->as<poly::Apply>();
-  if (nest.aggregation != Aggregation::Sum || !product || product->op != Op::Mul || !lang::is_float(product->type) || in_rows(nest, part.depth == part.over ? part.column : part.depth)) return false;
-  poly::Expr x = product->operands[0], y = product->operands[1];
-  if (depends(nest, x, part.column)) std::swap(x, y);
-  if (depends(nest, x, part.column) || depends(nest, y, part.row) || !depends(nest, y, part.column) || has_index(y)) return false;
-  if (part.role == OnlinePart::Product && has_index(x)) return false;
-  part.by_row = x, part.by_column = y;
+  if (nest.aggregation != Aggregation::Sum || !product || !lang::is_float(product->type) || in_rows(nest, part.depth == part.over ? part.column : part.depth)) return false;
+  Factors all, of_row, of_column, of_sum;
+  const bool sums_points = part.role == OnlinePart::Sum;
+  const std::size_t wide = sums_points ? part.column : part.depth;
+  take_apart(*nest.value, false, [&](const poly::Expr& e, const poly::Expr& condition) {
+    return depends(nest, e, wide) && !depends(nest, condition, wide) && !has_index(condition) && (!sums_points || (!depends(nest, condition, part.row) && depends(nest, condition, part.over)));
+  }, all);
+  for (const bool divides : {false, true})
+    for (const poly::Expr& factor : divides ? all.over : all.times) {
+      const bool waits = part.role == OnlinePart::Product && !depends(nest, factor, part.depth);
+      Factors& own = waits ? of_sum : depends(nest, factor, part.column) ? of_column : of_row;
+      (divides ? own.over : own.times).push_back(factor);
+    }
+  const auto x = product_of(of_row), y = product_of(of_column);
+  if (!x || !y || depends(nest, *y, part.row) || has_index(*y)) return false;
+  if (part.role == OnlinePart::Product && has_index(*x)) return false;
+  part.by_row = x, part.by_column = y, part.times = of_sum.times, part.divisors = of_sum.over, part.when = all.when;
   return true;
 }
 

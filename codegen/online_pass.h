@@ -235,7 +235,13 @@ class OnlinePass {
 
   bool bounded(const PassMember& m) const { return std::ranges::any_of(m.nest.rows, [&](const Row& row) { return row.form.coefficients[m.part.over] != 0 || row.form.coefficients[m.part.row] != 0; }); }
   bool may_begin_again() const {
-    return maximum_ || begins_again() || std::ranges::any_of(members_, [&](const PassMember& m) { return m.part.role == OnlinePart::Sum && bounded(m); });
+    return maximum_ || begins_again() || std::ranges::any_of(members_, [&](const PassMember& m) { return m.part.role == OnlinePart::Sum && (bounded(m) || !m.part.when.empty()); });
+  }
+  // What a sum adds of its own point alone.
+  Stmt at_point(std::size_t l, const Expr& row, const Expr& column, Body adds) {
+    Element at{0, column - j0_, column, true, {}};
+    if (const auto condition = conditions(l, at)) adds = {stmt(If{*condition, std::move(adds), {}})};
+    return stmt(If{*is_point(l, row, column, true), std::move(adds), {}});
   }
 
   // Which values of what is passed over have a point for some row of the block, by the rows over both.
@@ -276,10 +282,9 @@ class OnlinePass {
     Body body;
     for (std::size_t l = 0; l < members_.size(); ++l) {
       const PassMember& m = members_[l];
-      if (m.part.role == OnlinePart::Product) continue;
       for (std::size_t r = 0; r < m.nest.reads.size(); ++r) {
         const FlatAccess& read = m.nest.reads[r];
-        if (by_tensor_.contains(read.tensor) || of_column(m, r) || read.offset.coefficients[m.part.over] != 0) continue;
+        if (by_tensor_.contains(read.tensor) || staged(m, r) || read.offset.coefficients[m.part.over] != 0) continue;
         const DType type = storage_.plan.program.tensor(read.tensor).dtype;
         if (slot_ == 0) of_rows_.emplace(std::pair(l, r), allocate(body, "of_row", rows_of_thread(), Memory::Register, compute_type(type)));
         const std::string& name = of_rows_.at({l, r});
@@ -295,8 +300,10 @@ class OnlinePass {
     }
     return body;
   }
-  bool of_column(const PassMember& m, std::size_t r) const {
-    return m.part.role == OnlinePart::Sum && std::ranges::any_of(poly::parts(*m.part.by_column), [&](const poly::Expr& e) { const auto* read = e.as<poly::Read>(); return read && static_cast<std::size_t>(read->read) == r; });
+  // Whether it is read as an operand.
+  bool staged(const PassMember& m, std::size_t r) const {
+    const auto in = [&](const poly::Expr& factor) { const std::vector<std::size_t> all = reads_of(factor); return std::ranges::find(all, r) != all.end(); };
+    return (m.part.by_column && in(*m.part.by_column)) || (m.part.role == OnlinePart::Product && in(*m.part.by_row));
   }
 
   // ---- operands
@@ -455,15 +462,45 @@ class OnlinePass {
     return result;
   }
 
+  std::optional<Expr> conditions(std::size_t l, Element& at) {
+    std::optional<Expr> all;
+    for (const auto& [condition, holds] : members_[l].part.when) {
+      const Expr own = value(l, condition, at), as_said = holds ? own : Expr(Operation{Op::Not, {own}, DType::Bool});
+      all = all ? both(*all, as_said) : as_said;
+    }
+    return all;
+  }
+  Expr where_not_0(std::size_t l, Element& at, const Expr& product) {
+    const auto condition = conditions(l, at);
+    return condition ? choose(*condition, product, zero()) : product;
+  }
+
+  // A product with what waits for it.
+  Expr scaled(std::size_t l, Element& at) {
+    Expr product = product_at(members_[l], at);
+    for (const poly::Expr& factor : members_[l].part.times) product = Operation{Op::Mul, {product, value(l, factor, at)}, type_};
+    for (const poly::Expr& divisor : members_[l].part.divisors) product = Operation{Op::Div, {product, value(l, divisor, at)}, type_};
+    return where_not_0(l, at, product);
+  }
+
   // Tiles in order, up to where the maximum is wanted, or from there on.
   void tiles(Body& body, Element& at, bool before, bool after) {
     for (std::size_t l = 0; l < members_.size(); ++l) {
       const PassMember& m = members_[l];
       if (m.part.role == OnlinePart::Product) {
-        Expr value = rounded(m, product_at(m, at));
+        if (!before && !held_.empty() && !wanted_behind(l)) continue;
         const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
-        if (point && m.nest.fill && m.nest.rows.size() > 0) value = choose(*point, value, convert(constant_of(*m.nest.fill), value.type()));
-        if (before || held_.empty() || wanted_behind(l)) at.values.insert_or_assign(l, let(body, "s", value));
+        const bool reads = !m.part.times.empty() || !m.part.divisors.empty() || !m.part.when.empty();  // what may not exist where there is no point
+        const Expr fill = point && m.nest.fill ? convert(constant_of(*m.nest.fill), type_) : zero();
+        if (point && reads) {
+          const std::string name = allocate(body, "s", 1, Memory::Register);
+          body.push_back(stmt(Store{name, i64(0), fill}));
+          body.push_back(stmt(If{*point, {stmt(Store{name, i64(0), convert(rounded(m, scaled(l, at)), type_)})}, {}}));
+          at.values.insert_or_assign(l, let(body, "s", Load{name, i64(0), type_}));
+        } else {
+          const Expr value = rounded(m, scaled(l, at));
+          at.values.insert_or_assign(l, let(body, "s", point && m.nest.fill && m.nest.rows.size() > 0 ? choose(*point, value, convert(fill, value.type())) : value));
+        }
         continue;
       }
       if (m.part.role != OnlinePart::Tile) continue;
@@ -539,7 +576,7 @@ class OnlinePass {
         const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
         const std::string name = point ? allocate(body, "f", 1, Memory::Register) : std::string();
         Body there;
-        const Expr own = let(there, "f", convert(value(l, m.late ? m.late->numerator : *m.part.by_row, at), type_));
+        const Expr own = let(there, "f", where_not_0(l, at, convert(value(l, m.late ? m.late->numerator : *m.part.by_row, at), type_)));
         if (!point) {
           append(body, std::move(there));
           factors.emplace_back(l, own);

@@ -15,6 +15,7 @@ namespace tilec::codegen {
 namespace {
 
 constexpr std::int64_t warp = model::threads::warp;
+constexpr std::int64_t most_registers = 255;           // of a thread: CUDA C++ Programming Guide, "Compute Capabilities"
 
 std::int64_t extent(const Nest& nest, std::size_t d) { return nest.dims[d].extent; }
 
@@ -116,17 +117,18 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
     const bool product = parts[l].role == OnlinePart::Product;
     const double width = static_cast<double>(product ? (extent(nests[l], parts[l].depth) + i.k - 1) / i.k * i.k : leaf.vectors * i.n);
-    const double times = product ? 1 : static_cast<double>(parts_of_factor(i, program, nests[l], parts[l]));
+    const SplitFactors split = product ? SplitFactors{&i} : split_factors(i, target.tf32, program, nests[l], parts[l]);
+    const double times = static_cast<double>(split.products());
     const double tall = static_cast<double>(leaf.rows);
     multiplied += width * times;
-    issued += width * times / static_cast<double>(i.n * i.k) + (times > 1 ? model::pass::of_parts : 0);
+    issued += width * times / static_cast<double>(i.n * i.k) + (split.of_row > 1 ? model::pass::of_parts : 0) + (split.of_column > 1 ? width / static_cast<double>(i.m) / tall * model::pass::of_parts : 0);
     accesses += width * 2 / (128 * static_cast<double>(i.m) * tall);
     const double results = static_cast<double>(leaf.rows * leaf.vectors * i.registers_of_c());
     registers += product ? 2 * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall : results;
   }
   const double shared = static_cast<double>(cores_bytes(nests, parts, static_cast<std::int64_t>(height), depth)) + model::pass::shared_of_block;
   const double resident = std::floor(std::min({static_cast<double>(target.shared_bytes) / shared, model::threads::registers / (registers * static_cast<double>(threads)), model::pass::threads / static_cast<double>(threads)}));
-  if (resident < 1) return std::numeric_limits<double>::infinity();
+  if (resident < 1 || registers > static_cast<double>(most_registers)) return std::numeric_limits<double>::infinity();
   const double elements = height * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
   const double tensor = multiplied / model::pass::multiplied_by_warps, issue = (issued + model::pass::of_element_on_cores) / (model::threads::issues * static_cast<double>(warp));
   const double most = std::max({tensor, issue, accesses}), one = elements * (most + model::pass::beside * (tensor + issue + accesses - most));

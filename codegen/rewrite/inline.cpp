@@ -14,6 +14,7 @@
 #include "codegen/tensor_cores.h"
 #include "codegen/rewrite/share.h"
 #include "poly/fold.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -108,10 +109,47 @@ bool worth_inlining(const Program& program, const Statement& producer, const Sta
 }
 
 // Whether it is a tensor of 16 bits in a type that holds all its values: tensor cores multiply what is read as it lies.
-bool widens(const Program& program, const Statement& producer) {
-  if (producer.reads.size() != 1) return false;
-  const lang::DType type = program.tensor(producer.reads.front().tensor).dtype;
-  return lang::is_float(type) && lang::bytes(type) == 2 && keeps_values(producer.value, type);
+bool widened(const Expr& e, const Statement& producer, const Program& program) {
+  const poly::Read* read = read_of(e);
+  if (!read) return false;
+  const lang::DType type = program.tensor(producer.reads[static_cast<std::size_t>(read->read)].tensor).dtype;
+  return lang::is_float(type) && lang::bytes(type) == 2 && keeps_values(e, type);
+}
+bool widens(const Program& program, const Statement& producer) { return producer.reads.size() == 1 && widened(producer.value, producer, program); }
+
+// Whether it is one of these times, or by, what has fewer dimensions, as dO[t, e] / Z[t], and all that read it are sums of its multiples: what is
+// multiplied stays narrow, and the others, and a condition of them, leave the sum or join its other factor (factor.h, online.h).
+bool scales_narrow(const Program& program, const Statement& producer) {
+  int narrow = 0;
+  const auto is_zero = [](const Expr& e) { const auto* n = e.as<poly::Number>(); return n && n->real == 0 && n->integer == 0; };
+  const auto smaller = [&](const Expr& e) {
+    return std::ranges::all_of(poly::parts(e), [&](const Expr& part) {
+      const auto* read = part.as<poly::Read>();
+      if (part.as<poly::Index>()) return false;
+      return !read || elements(program, producer.reads[static_cast<std::size_t>(read->read)].tensor) < elements(program, producer.target.tensor);
+    });
+  };
+  const std::function<bool(const Expr&)> fits = [&](const Expr& e) -> bool {
+    const auto* apply = e.as<poly::Apply>();
+    if (apply && (apply->op == lang::Op::Mul || apply->op == lang::Op::Div) && lang::is_float(apply->type)) return fits(apply->operands[0]) && (apply->op == lang::Op::Mul || !widened(apply->operands[1], producer, program)) && fits(apply->operands[1]);
+    if (widened(e, producer, program)) return ++narrow, true;
+    if (apply && apply->op == lang::Op::Select)
+      for (const std::size_t zero : {std::size_t{1}, std::size_t{2}})
+        if (is_zero(apply->operands[zero])) return smaller(apply->operands[0]) && fits(apply->operands[3 - zero]);
+    return smaller(e);
+  };
+  return fits(producer.value) && narrow == 1;
+}
+bool sums_multiples(const Statement& consumer, TensorId id) {
+  if (consumer.aggregation != poly::Aggregation::Sum || !reduces(consumer)) return false;
+  const std::function<int(const Expr&)> factors = [&](const Expr& e) -> int {
+    const auto* apply = e.as<poly::Apply>();
+    if (apply && apply->op == lang::Op::Mul) return factors(apply->operands[0]) + factors(apply->operands[1]);
+    if (apply && apply->op == lang::Op::Div) return factors(apply->operands[0]);
+    const auto* read = e.as<poly::Read>();
+    return read && consumer.reads[static_cast<std::size_t>(read->read)].tensor == id;
+  };
+  return factors(consumer.value) == std::ranges::count(consumer.reads, id, &Access::tensor);
 }
 
 constexpr int most_operations = 4096;                  // of a value that a plan makes
@@ -170,16 +208,16 @@ void inline_elementwise(Rewriting& r) {
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* producer = std::get_if<Statement>(&program.nodes[n]);
     if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer)) continue;
-    const bool again = too_long.contains(producer->target.tensor), narrow = r.target.capability >= 80 && widens(program, *producer);
+    const bool again = too_long.contains(producer->target.tensor), cores = r.target.capability >= 80, narrow = cores && widens(program, *producer), scaled = cores && scales_narrow(program, *producer);
     std::set<std::size_t> users;
     bool possible = true;
     for (const std::size_t u : readers[static_cast<std::size_t>(producer->target.tensor)]) {
       if (gone[u] || !reads(program.nodes[u], producer->target.tensor)) continue;
       const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
-      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && (again ? fits_inlined(*producer, *consumer) && points(*consumer) <= elements(program, producer->target.tensor) : (narrow && fits_inlined(*producer, *consumer)) || worth_inlining(program, *producer, *consumer));
+      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && (again ? fits_inlined(*producer, *consumer) && points(*consumer) <= elements(program, producer->target.tensor) : ((narrow || (scaled && sums_multiples(*consumer, producer->target.tensor))) && fits_inlined(*producer, *consumer)) || worth_inlining(program, *producer, *consumer));
       users.insert(u);
     }
-    if (!possible || users.empty() || (!again && users.size() > 1 && weight(producer->value) > model::light)) continue;
+    if (!possible || users.empty() || (!again && !scaled && users.size() > 1 && weight(producer->value) > model::light)) continue;
     const Statement taken = *producer;
     for (const std::size_t u : users) {
       program.nodes[u] = inlined(program, taken, std::get<Statement>(program.nodes[u]));

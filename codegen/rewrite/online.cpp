@@ -231,6 +231,8 @@ class Passing {
       const auto* made = at == maker_.end() ? nullptr : member_of(at->second);
       if (!made) continue;
       const bool staged = part.role == OnlinePart::Product || (part.by_column && mentions_read(*part.by_column, r));
+      const bool decides = std::ranges::any_of(part.when, [&](const OnlinePart::When& when) { return mentions_read(when.condition, r); });
+      if (decides) return fmt::format("a condition of `{}` depends on what the pass makes", name(m));
       if (staged) return fmt::format("`{}` multiplies what the pass makes by columns", name(m));
       const Labels& labels = tensors_.at(s.reads[r].tensor);
       for (std::size_t d = 0; d < s.reads[r].element.size(); ++d) {

@@ -211,10 +211,15 @@ std::string Scalars::fragment(DType registers, bool transposed) {
                             transposed ? ".trans" : ""));
 }
 
-// Three bf16 hold the 24 bits of an f32: each is what lies above the 16 lowest bits of what the ones before it leave.
+// Three bf16 hold the 24 bits of an f32: each is what lies above the 16 lowest bits of what the ones before it leave. Of two, which hold an f16, each
+// is what the one before it leaves, rounded.
 std::string Scalars::pack(DType type, std::int64_t parts) {
   const std::string name = fmt::format("tc_pack_{}_{}", parts, tag(type)), parameters = "unsigned int* r, int step, float low, float high";
   if (parts == 1) return helper(name, "void", parameters, fmt::format("asm(\"cvt.rn.{}x2.f32 %0, %1, %2;\" : \"=r\"(r[0]) : \"f\"(high), \"f\"(low));", ptx(type)));
+  if (parts == 2) {
+    const std::string one = pack(type, 1);
+    return helper(name, "void", parameters, fmt::format("{0}(&r[0], 0, low, high); {0}(&r[step], 0, low - __uint_as_float(r[0] << 16), high - __uint_as_float(r[0] & 0xffff0000u));", one));
+  }
   std::string body;
   for (std::int64_t p = 0; p < parts; ++p)
     body += fmt::format("r[{0} * step] = (__float_as_uint(low) >> 16) | (__float_as_uint(high) & 0xffff0000u); low -= __uint_as_float(__float_as_uint(low) & 0xffff0000u); high -= __uint_as_float(__float_as_uint(high) & 0xffff0000u); ", p);

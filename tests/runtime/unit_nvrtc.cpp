@@ -122,18 +122,20 @@ TEST_CASE("passes over the scores of attention do not spill") {
     }
 }
 
-TEST_CASE("passes over the scores of attention on tensor cores do not spill") {
-  struct Shape { std::string bounds; std::int64_t positions, width; };
-  for (const auto& [bounds, positions, width] : {Shape{"", 1024, 64}, Shape{"", 1021, 40}, Shape{", s <= t", 1024, 128}}) {
-    const std::string attention = "function f(bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (O) { Score[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d]))" + bounds +
+TEST_CASE("passes over the scores of attention on tensor cores do not spill, nor do those of its gradients") {
+  struct Shape { std::string type, bounds; std::int64_t positions, width; bool gradient; };
+  for (const auto& [type, bounds, positions, width, gradient] : {Shape{"bf16", "", 1024, 64, false}, Shape{"bf16", "", 1021, 40, false}, Shape{"bf16", ", s <= t", 1024, 128, false}, Shape{"f16", ", s <= t", 1024, 64, false},
+                                                                 Shape{"bf16", ", s <= t", 1024, 64, true}, Shape{"f16", "", 1021, 40, true}}) {
+    const std::string attention = "function f(" + type + " Q[H, T, D], " + type + " K[H, S, D], " + type + " V[H, S, E]) -> (" + type + " O) { Score[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d]))" + bounds +
                                   "; X[h, t, s: H, T, S] = =(Score[h, t, s] / sqrt(f32(D)))" + bounds + "; Mx[h, t: H, T] = >(X[h, t, s])" + bounds + "; P[h, t, s: H, T, S] = =(exp(X[h, t, s] - Mx[h, t]))" + bounds +
-                                  "; Z[h, t: H, T] = +(P[h, t, s])" + bounds + "; U[h, t, e: H, T, E] = +(P[h, t, s] * f32(V[h, s, e]))" + bounds + "; O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]); }";
+                                  "; Z[h, t: H, T] = +(P[h, t, s])" + bounds + "; U[h, t, e: H, T, E] = +(P[h, t, s] * f32(V[h, s, e]))" + bounds + "; O[h, t, e: H, T, E] = =(" + type + "(U[h, t, e] / Z[h, t])); }";
     for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
       CAPTURE(architecture);
+      CAPTURE(type);
       CAPTURE(width);
-      const codegen::Lowered lowered = chosen(attention, {{"H", 16}, {"T", positions}, {"S", positions}, {"D", width}, {"E", width}}, false, architecture);
-      CHECK(lowered.steps.size() == 2);
-      CHECK(print(lowered.steps.front().loops).find("multiply m16n8k16.bf16") != std::string::npos);
+      const codegen::Lowered lowered = chosen(attention, {{"H", 16}, {"T", positions}, {"S", positions}, {"D", width}, {"E", width}}, gradient, architecture);
+      const auto cores = std::ranges::count_if(lowered.steps, [&](const codegen::Step& step) { return print(step.loops).find("multiply m16n8k16." + type) != std::string::npos; });
+      CHECK(cores == (gradient ? 3 : 1));
       compiled(kernels_of(lowered), architecture);
     }
   }

@@ -1,0 +1,105 @@
+// Attention and its gradients in passes on tensor cores: what is chosen for long rows, run for short ones on a simulated GPU, against the
+// interpreter. Of f16 and bf16; whole, causal, with a bias; elements that the text rounds, and f32 that may be.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/pipeline.h"
+#include "lang/parse.h"
+#include "lang/render.h"
+#include "poly/interpret.h"
+#include "runtime/assemble.h"
+#include "runtime/device.h"
+#include "runtime/module.h"
+#include "tests/backends/case.h"
+
+namespace tilec::test {
+namespace {
+
+using namespace codegen;
+using lang::DType;
+using backends::Random;
+
+struct Kind { const char* name; std::string type, bounds, bias, weight; const char* target; };
+
+std::string attention(const Kind& k) {
+  const std::string product = k.weight.empty() ? "P[h, t, s]" : "f32(W[h, t, s])";
+  std::string text = fmt::format("function f({0} Q[H, T, D], {0} K[H, S, D], {0} V[H, S, E]{1}) -> ({0} O) {{\n", k.type, k.bias.empty() ? "" : ", B[T, S]");
+  text += fmt::format("  X[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d])){};\n", k.bounds);
+  text += fmt::format("  Y[h, t, s: H, T, S] = =(X[h, t, s] / 4{}){};\n", k.bias, k.bounds);
+  text += fmt::format("  M[h, t: H, T] = >(Y[h, t, s]){0};\n  P[h, t, s: H, T, S] = =(exp(Y[h, t, s] - M[h, t])){0};\n  Z[h, t: H, T] = +(P[h, t, s]){0};\n", k.bounds);
+  if (!k.weight.empty()) text += fmt::format("  W[h, t, s: H, T, S] = =({}(P[h, t, s])){};\n", k.weight, k.bounds);
+  text += fmt::format("  U[h, t, e: H, T, E] = +({} * f32(V[h, s, e])){};\n  O[h, t, e: H, T, E] = =({}(U[h, t, e] / Z[h, t]));\n}}\n", product, k.bounds, k.type);
+  return text;
+}
+
+Stages compiled(const std::string& text, std::int64_t rows, std::int64_t columns, bool gradient, Until until, const std::string& plan, const Kind& kind, Request& request) {
+  lang::Diagnostics diagnostics;
+  const lang::Source source{"test.tile", text};
+  const auto file = lang::parse(source, diagnostics);
+  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
+  request.sizes = {{"H", 2}, {"T", rows}, {"S", columns}, {"D", 24}, {"E", 40}};
+  request.target = *runtime::target_here(kind.target);
+  if (gradient) request.derivatives.emplace_back();
+  if (!plan.empty()) request.plan = PlanText{plan};
+  auto stages = codegen::compile(*file, request, until, diagnostics);
+  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}), plan);
+  return std::move(*stages);
+}
+
+// Products and sums in passes, and how many of them are on tensor cores.
+std::pair<int, int> passes(const Plan& plan) {
+  int all = 0, cores = 0;
+  for (const Group& group : plan.groups)
+    for (const Compute& leaf : group.body)
+      if (const auto* online = leaf.as<forms::Online>(); online && !leaf.k.empty()) ++all, cores += !online->instruction.empty();
+  return {all, cores};
+}
+
+void check(const Kind& kind, bool gradient, int wanted, Random& random) {
+  CAPTURE(kind.name);
+  CAPTURE(gradient);
+  const std::string text = attention(kind);
+  Request large, small;
+  const std::string plan = print(*compiled(text, 2048, 2048, gradient, Until::Plan, "", kind, large).plan);
+  CAPTURE(plan);
+  const Stages stages = compiled(text, 70, 50, gradient, Until::Lowered, plan, kind, small);
+  CHECK(passes(*stages.plan) == std::pair(wanted, wanted));
+  const auto module = runtime::load_device(runtime::assemble(*stages.lowered, small));
+  const poly::Program& program = *stages.bounded;
+  std::vector<poly::Array> inputs;
+  std::vector<runtime::Tensor> in, out;
+  std::vector<void*> from, to;
+  for (const poly::TensorId id : program.inputs) {
+    backends::Shape shape;
+    for (const poly::Size& n : program.tensor(id).shape) shape.push_back(n.get());
+    inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, true));
+    in.push_back(runtime::allocate("input", inputs.back().dtype, inputs.back().shape));
+    runtime::from_array(inputs.back(), in.back());
+    from.push_back(in.back().data);
+  }
+  const poly::Interpretation right = poly::interpret(program, inputs);
+  for (const poly::Array& a : right.outputs) out.push_back(runtime::allocate("output", a.dtype, a.shape)), to.push_back(out.back().data);
+  module->run(from.data(), to.data());
+  for (std::size_t o = 0; o < out.size(); ++o) CHECK(backends::compare(runtime::to_array(out[o]), right.outputs[o], right.magnitudes[o]) == "");
+}
+
+}  // namespace
+
+TEST_CASE("attention and its gradients are passes on tensor cores, and right") {
+  Random random(3);
+  const std::string causal = ", s <= t";
+  const Kind kinds[] = {{"bf16", "bf16", "", "", "", "cuda"},
+                        {"f16, causal", "f16", causal, "", "", "cuda"},
+                        {"bf16, causal, bias", "bf16", causal, " + B[t, s]", "", "cuda"},
+                        {"f16, may be rounded", "f16", "", "", "", "cuda:math=tf32"},
+                        {"bf16, rounded", "bf16", causal, "", "bf16", "cuda"},
+                        {"f16, rounded", "f16", "", "", "f16", "cuda"}};
+  for (const Kind& kind : kinds) {
+    check(kind, false, kind.weight.empty() ? 2 : 3, random);
+    if (kind.weight.empty()) check(kind, true, 9, random);
+  }
+}
+
+}  // namespace tilec::test
