@@ -122,7 +122,7 @@ def targets():
     """What the table of targets has stands where users read of them. CPUs are many: one stands for them."""
     table = re.search(r"constexpr std::string_view names\[\] = \{(.*?)\};", (ROOT / "runtime/target_hint.cpp").read_text(), re.S)[1]
     names = [name for name in re.findall(r'"([^"]+)"', table) if not name.startswith("cpu:")]
-    places = ["include/tilec/tilec.h", "python/tilec/__init__.py", "docs/errors/E0514.md"]
+    places = ["include/tilec/tilec.h", "python/tilec/_source.py", "docs/errors/E0514.md"]
     return ["%s does not say that there is the target %s" % (place, name) for place in places for name in names if not re.search(r"(?<![\w:])%s(?![\w:=])" % re.escape(name), (ROOT / place).read_text())]
 
 
