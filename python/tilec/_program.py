@@ -31,7 +31,7 @@ def _name_list(names: Names) -> list[str]:
         raise TypeError("names of tensors are a str or a sequence of them, not %r" % (names,)) from None
 
 
-def _derivative_names(of: Names, wrt: Names) -> tuple:
+def derivative_names(of: Names, wrt: Names) -> tuple:
     """The C parameters of, of_count, wrt, wrt_count."""
     parameters = []
     for what, names in (("of=", _name_list(of)), ("wrt=", _name_list(wrt))):
@@ -134,7 +134,7 @@ class Program(Runnable):
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> Pair:
         block = Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
         forward, backward = ctypes.c_void_p(), ctypes.c_void_p()
-        check(_c.lib.tilec_vjp(self._handle, *_derivative_names(of, wrt), block.structs, block.count, None, 0, ctypes.byref(forward), ctypes.byref(backward)), self._heard())
+        check(_c.lib.tilec_vjp(self._handle, *derivative_names(of, wrt), block.structs, block.count, None, 0, ctypes.byref(forward), ctypes.byref(backward)), self._heard())
         said = last_said()
         pair = Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
         settle_sizes(self.inputs, values, pair.sizes)
@@ -155,7 +155,7 @@ class Program(Runnable):
     def _derivative(self, method: str, function, of: Names, wrt: Names) -> "Program":
         self._check_differentiable()
         handle = ctypes.c_void_p()
-        check(function(self._handle, *_derivative_names(of, wrt), ctypes.byref(handle)), self._heard())
+        check(function(self._handle, *derivative_names(of, wrt), ctypes.byref(handle)), self._heard())
         return Program(_c.made(handle), self._recipe.then(method, _name_list(wrt), _name_list(of)), self)
 
     def vmap(self, inputs: Names = None) -> "Program":
@@ -246,7 +246,7 @@ class Program(Runnable):
         self._refuse_beyond(given, (lambda values, out: self._prepare_pair(values, _name_list(of), _name_list(wrt)).forward) if vjp else self._prepare)
         block = Block([(n, v) for n, v in zip(self.inputs, given) if v is not None], stand_in=True)
         if vjp:
-            of_names, of_count, wrt_names, wrt_count = _derivative_names(of, wrt)
+            of_names, of_count, wrt_names, wrt_count = derivative_names(of, wrt)
             check(_c.lib.tilec_save_vjp(self._handle, of_names, of_count, wrt_names, wrt_count, os.fsencode(path), block.structs, block.count), self._heard())
         else:
             add = self._named_outputs(accumulate)
