@@ -30,7 +30,7 @@ std::int64_t valid_points(const poly::Program& bounded) {
   return sum;
 }
 
-struct Convolution { std::int64_t stride, dilation, taps, padding, extent, useful; };  // useful: points of one dimension, from polyhedral.md
+struct Convolution { std::int64_t stride, dilation, taps, padding, extent, useful; };  // useful: points of one dimension that lie inside
 
 // O[x] = sum over k of I[s x + d k - p] K[k], over `rank` spatial dimensions, 8 channels to 20.
 std::string text_of(const Convolution& c, int rank) {

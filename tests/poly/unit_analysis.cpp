@@ -1,4 +1,4 @@
-// The summary that `tilec explain` shows: its numbers on the design's examples.
+// The summary that `tilec explain` shows: its numbers, where they are known by hand.
 #include <doctest/doctest.h>
 
 #include <filesystem>
