@@ -1,4 +1,4 @@
-// Going backwards through O[F i + f] ⊕= e(T₁[A₁ i + b₁], …) over a domain D (polyhedral.md, the table).
+// Going backwards through O[F i + f] ⊕= e(T₁[A₁ i + b₁], …) over a domain D.
 //
 // The whole idea: the statement that computes dT_j runs over the same points, reads dO where the forward statement wrote O and
 // writes where it read T_j. Points that share an element of T_j are summed, points outside D never existed; so a broadcast

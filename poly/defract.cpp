@@ -12,7 +12,7 @@
 //   dI[3*q + 2: 224]   = +(dO[q] * K[2]) default dI_1          74: together 223 points, the other two fell off the border
 //
 // Why not substitute and keep the fractions (PlaidML): a gather then tests `%` per tap, runs 46 % useful points on average
-// and loses terms on carry chains such as 4x + 2p + k. See polyhedral.md; H. Cohen 2.4; M. Wolf, M. Lam (unimodular loops).
+// and loses terms on carry chains such as 4x + 2p + k. See H. Cohen 2.4 (lattice.cpp); M. Wolf, M. Lam (unimodular loops).
 //
 // classes.cpp makes the classes of one statement; here they become nodes, each starting from the one before.
 #include "poly/defract.h"

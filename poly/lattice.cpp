@@ -1,4 +1,4 @@
-// One primitive, the column Hermite normal form with its unimodular U, and everything polyhedral.md builds from it.
+// One primitive, the column Hermite normal form with its unimodular U, and what residue classes are built from.
 //
 // Example: the gradient of a stride 3, dilation 2 convolution writes I[3x + 2k - 2]; k has 3 values. Stacking the output map
 // on the tap k gives
@@ -218,8 +218,8 @@ template <class T> void pop(Elimination<T>& elimination) {
 
 struct Choice { double taps, determinant; std::vector<std::size_t> rows; };
 
-// Every independent set of k rows with its taps per output, ∏ R_S / |det(C_S N)| (polyhedral.md's estimate, since
-// classes · [Z^k : C_S Z^n] is that determinant).
+// Every independent set S of k rows with its taps per output, estimated as ∏ R_S / |det(C_S N)|: that determinant is
+// classes · [Z^k : C_S Z^n].
 template <class T> void enumerate(const std::vector<std::vector<T>>& on_kernel, const std::vector<Candidate>& candidates, std::size_t k, std::size_t from,
                                   double range, Elimination<T>& elimination, std::vector<std::size_t>& chosen, std::vector<Choice>& choices) {
   if (chosen.size() == k) {

@@ -1,5 +1,5 @@
 // Integer lattices: the column Hermite normal form and what follows from it. Exact (GMP inside), plain data outside;
-// a result that does not fit 64 bits throws Overflow (|entries| stay below 6,000 on the ranges of claim C1).
+// a result that does not fit 64 bits throws Overflow. With coefficients of at most 8, four dimensions and six indices, entries stay below 6,000.
 //
 //   F = (3 2)    ⇒    H = (1 0),  U = [[1, -2], [-1, 3]],  F U = H
 //
@@ -29,7 +29,7 @@ Vector apply(const Matrix& a, const Vector& x);
 struct Sublattice { Matrix l; Vector start; };
 std::optional<Sublattice> sublattice(const Matrix& a, const Vector& b, const Vector& d, std::size_t columns);
 
-// Steps 1 and 2 (polyhedral.md) for the output map F and the tap rows C, both over `columns` indices:
+// Steps 1 and 2. The output map F stacked on the tap rows C, both over `columns` indices:
 //   [F; C] U = [H 0; G T]     M = { y : G y in T Z^k } = V Z^r     W = -T^-1 G V     B = U [V 0; W I]
 // i = U (y_rho; 0) + B (q; z) for 0 <= y_rho < diag V meets every integer point once; classes = det V. Where a number of V, W or B
 // leaves 64 bits all three are empty and the classes INT64_MAX: nobody enumerates so many.

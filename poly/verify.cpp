@@ -1,4 +1,4 @@
-// The invariants of ir.md ("verify()"), each a rule with a name; a breach says the statement, the rule and what was seen.
+// The invariants of a Program, each a rule with a name; a breach says the statement, the rule and what was seen.
 //
 // What is known depends on the stage. Symbolic: an access is inside its tensor because its range rows are in the domain, by
 // equality of Affines. Bound: or because intervals imply them, as after `bounds` drops what the hull implies. Whether every

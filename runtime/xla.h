@@ -13,7 +13,7 @@
 
 namespace tilec::runtime {
 
-// In capi.cpp: a handle for a module, and the module of one that is not ports only.
+// In capi/handles.cpp: a handle for a module, and the module of one that is not ports only.
 tilec_kernel* handle_of(const std::shared_ptr<const Module>& module);
 const std::shared_ptr<const Module>& module_of(const tilec_kernel& kernel);
 

@@ -5,6 +5,7 @@ vendors  Spirit X3, isl, GMP, LLVM, CUDA, NVRTC, OpenCL, CLI11, nlohmann_json, z
 codes    every code declared in the sources has a golden test that shows it and a page in docs/errors
 costs    what something costs, or must save, is a number in codegen/model: no other choice of codegen has a fraction or a constant of its own
 types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
+links    a link of a page of Markdown leads to a file, and to a heading that it has
 reference  the pages of docs/reference are what tests/reference.py writes
 """
 import pathlib
@@ -122,12 +123,34 @@ def targets():
     """What the table of targets has stands where users read of them. CPUs are many: one stands for them."""
     table = re.search(r"constexpr std::string_view names\[\] = \{(.*?)\};", (ROOT / "runtime/target_hint.cpp").read_text(), re.S)[1]
     names = [name for name in re.findall(r'"([^"]+)"', table) if not name.startswith("cpu:")]
-    places = ["include/tilec/tilec.h", "python/tilec/__init__.py", "docs/errors/E0514.md"]
+    places = ["include/tilec/tilec.h", "python/tilec/_source.py", "docs/errors/E0514.md"]
     return ["%s does not say that there is the target %s" % (place, name) for place in places for name in names if not re.search(r"(?<![\w:])%s(?![\w:=])" % re.escape(name), (ROOT / place).read_text())]
 
 
+def anchors(page):
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links():
+    faults = []
+    rooms = [ROOT / name for name in (*FOLDERS, "bench", "docs", "include", "packaging", "python", "samples", "std", "tests")]
+    for page in [*ROOT.glob("*.md"), *(page for room in rooms for page in sorted(room.rglob("*.md")))]:
+        prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+        for link in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", prose):
+            path, _, anchor = link.partition("#")
+            to = page.parent / path if path else page
+            if re.match(r"\w+:", link):
+                continue
+            if not to.exists():
+                faults.append("%s links to %s, which is not there" % (page.relative_to(ROOT), path))
+            elif anchor and to.suffix == ".md" and anchor not in anchors(to):
+                faults.append("%s links to %s, which has no such heading" % (page.relative_to(ROOT), link))
+    return faults
+
+
 def main() -> int:
-    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets}
+    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:

@@ -94,7 +94,7 @@ def signature(node, name):
     elif arguments.args and arguments.args[0].arg in ("self", "cls"):
         arguments.args = arguments.args[1:]
     returns = " -> %s" % ast.unparse(node.returns).strip("'\"") if node.returns else ""
-    return "%s(%s)%s" % (name, re.sub(r"^/, ", "", ast.unparse(arguments)).replace("_typing.", "").replace("_os.", "os.").replace("_np.", "np."), returns.replace("_typing.", ""))
+    return "%s(%s)%s" % (name, re.sub(r"^/, ", "", ast.unparse(arguments)).replace("_typing.", "").replace("typing.", ""), returns.replace("typing.", "").replace("_Any", "Any"))
 
 
 def python_entries(path, names=None):
@@ -115,9 +115,14 @@ def python_entries(path, names=None):
                 yield 4, called, called if is_property else signature(inner, called), ast.get_docstring(inner)
 
 
+def shown_by_package():
+    assigned = next(node for node in ast.parse((PACKAGE / "__init__.py").read_text()).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
+    return [*ast.literal_eval(assigned.value), "load_ipython_extension"]
+
+
 MODULES = (  # heading, files, names: None is all
-    ("tilec", ("__init__.py", "_package.py", "_pair.py"), None),
-    ("Errors", ("errors.py",), None),
+    ("tilec", ("__init__.py", "_source.py", "_program.py", "_run.py", "_stages.py", "_package.py", "_pair.py"), shown_by_package()),
+    ("Errors", ("errors.py",), shown_by_package()),
     ("tilec.std", ("std.py",), None),
     ("tilec.torch", ("torch.py", "_torch_function.py", "_torch_op.py"), ("function", "Function", "op", "Op", "module", "Module", "replace", "Report")),
     ("tilec.jax", ("jax.py",), ("op", "Op")),
@@ -129,9 +134,11 @@ def python_page():
     for title, files, names in MODULES:
         first = ast.get_docstring(ast.parse((PACKAGE / files[0]).read_text()), clean=False) or ""
         lines += ["", "## %s" % title, "", as_prose(first).replace("```c", "```py")]
-        for file in files:
-            for level, name, called, said in python_entries(PACKAGE / file, names):
-                lines += ["", "%s %s" % ("#" * level, name), "", "```py", called, "```", "", as_prose(said).replace("```c", "```py")]
+        entries = [entry for file in files for entry in python_entries(PACKAGE / file, names)]
+        if names is not None:                              # in their order, methods behind their class
+            entries.sort(key=lambda entry: names.index(entry[1].partition(".")[0]))
+        for level, name, called, said in entries:
+            lines += ["", "%s %s" % ("#" * level, name), "", "```py", called, "```", "", as_prose(said).replace("```c", "```py")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 

@@ -195,3 +195,11 @@ def made(handle: c.c_void_p) -> int:
     """The handle that a call wrote, which it does where it says that all is well."""
     assert handle.value is not None
     return handle.value
+
+
+def taken(buffer: c.c_void_p) -> bytes:
+    """What C made, as bytes of ours."""
+    try:
+        return c.string_at(lib.tilec_buffer_data(buffer), lib.tilec_buffer_size(buffer))
+    finally:
+        lib.tilec_buffer_destroy(buffer)

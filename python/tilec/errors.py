@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import sys
 import typing
+import warnings
 
 from . import _library as _c
 
@@ -99,3 +101,23 @@ def check(status: int, heard: "typing.Container[tuple]" = ()) -> None:
     if any(d.code in _OPTIONS for d in diagnostics):
         kind = OptionError
     raise kind(text, diagnostics)
+
+
+def hear(heard: "tuple[Diagnostic, ...]", said: "list[tuple[Diagnostic, str]]") -> "tuple[Diagnostic, ...]":
+    """What was heard and what is new, whose warnings are raised."""
+    places = {diagnostic.place() for diagnostic in heard}
+    for diagnostic, text in said:
+        if diagnostic.place() not in places:
+            places.add(diagnostic.place())
+            if diagnostic.severity == "warning":
+                warnings.warn(text, ProgramWarning, stacklevel=_caller())
+            heard += (diagnostic,)
+    return heard
+
+
+def _caller() -> int:
+    """The stack level of who called this package, for warnings."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    return level

@@ -156,11 +156,11 @@ class _Function:
         return self.once(("kernel", specs), make)
 
     def pair(self, specs: _Specs, of: "tuple[str, ...]", wrt: "tuple[str, ...]") -> "tuple[_Ports, _Ports]":
-        from . import _derivative_names
+        from ._program import derivative_names
         def make():
             self.program._check_differentiable()
             block, forward, backward = self.block(specs), ctypes.c_void_p(), ctypes.c_void_p()
-            self.ask(_c.lib.tilec_vjp, *_derivative_names(list(of), list(wrt)), block.structs, block.count, None, 0, ctypes.byref(forward), ctypes.byref(backward))
+            self.ask(_c.lib.tilec_vjp, *derivative_names(list(of), list(wrt)), block.structs, block.count, None, 0, ctypes.byref(forward), ctypes.byref(backward))
             return self._checked(_Ports(forward.value)), _Ports(backward.value)
         return self.once(("pair", specs, of, wrt), make)
 

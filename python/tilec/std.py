@@ -13,9 +13,12 @@ import itertools
 import re
 import typing
 
-from . import Program, _File, _library as _c, _nearest, _Recipe, compile as _compile
+from . import Program, _library as _c, compile as _compile
 from ._arguments import define_value as _define_value
+from ._grouped import nearest as _nearest
 from ._options import chosen as _chosen
+from ._recipe import Recipe as _Recipe
+from ._source import File as _File
 
 __all__ = ["load"]
 

@@ -9,13 +9,11 @@
 
 #include "autodiff/forward.h"
 #include "autodiff/reverse.h"
-#include "lang/check.h"
-#include "lang/parse.h"
 #include "poly/bind.h"
-#include "poly/build.h"
 #include "poly/interpret.h"
 #include "poly/simplify.h"
 #include "poly/verify.h"
+#include "tests/poly/built.h"
 
 namespace tilec::test {
 
@@ -31,15 +29,6 @@ inline std::string messages(const lang::Diagnostics& diagnostics) {
     for (const auto& hint : d.hints) text += "hint: " + hint + "\n";
   }
   return text;
-}
-
-inline Program built(const std::string& text) {
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"<text>", text}, diagnostics);
-  REQUIRE_MESSAGE((file && lang::check(*file, diagnostics)), messages(diagnostics) << text);
-  const auto program = build(*file, {}, diagnostics);
-  REQUIRE_MESSAGE(program, messages(diagnostics) << text);
-  return *program;
 }
 
 inline Program gradient_of(const Program& program, const Names& of = {}, const Names& wrt = {}) {

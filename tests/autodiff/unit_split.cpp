@@ -10,30 +10,18 @@
 #include "autodiff/reverse.h"
 #include "autodiff/split.h"
 #include "differences.h"
-#include "lang/check.h"
-#include "lang/parse.h"
 #include "poly/bind.h"
 #include "poly/bounds.h"
-#include "poly/build.h"
 #include "poly/simplify.h"
 #include "poly/verify.h"
+#include "tests/poly/built.h"
 
 using namespace tilec;
 using namespace tilec::autodiff;
 using namespace tilec::poly;
+using test::built;
 
 namespace {
-
-Program built(const std::string& text) {
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"test.tile", text}, diagnostics);
-  std::optional<Program> program;
-  if (file && lang::check(*file, diagnostics)) program = build(*file, {}, diagnostics);
-  for (const auto& d : diagnostics.all())
-    if (d.severity == lang::Severity::Error) FAIL(text, d.code, ": ", d.message);
-  REQUIRE(program);
-  return *program;
-}
 
 std::optional<Split> split_of(const std::string& text, const std::map<std::string, std::int64_t>& sizes, std::string* error = nullptr) {
   const auto forward = built(text);

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -10,30 +9,21 @@
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/run.h"
-#include "codegen/pipeline.h"
-#include "lang/parse.h"
-#include "lang/render.h"
+#include "tests/codegen/compiled.h"
 
 using namespace tilec;
+using test::Sizes;
 namespace model = codegen::model;
 
 namespace {
 
 struct Predicted { codegen::Plan plan; model::PlanPrediction of; };
 
-Predicted predicted(const std::string& text, const std::map<std::string, std::int64_t>& sizes, const char* target = "cpu:x86-64-v4", const std::string& plan = "", bool gradient = false) {
-  lang::Diagnostics diagnostics;
-  const lang::Source source{"test.tile", text};
-  const auto file = lang::parse(source, diagnostics);
-  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
-  codegen::Request request;
-  request.sizes = sizes;
-  request.target = *codegen::target_named(target);
-  if (gradient) request.derivatives.emplace_back();
+Predicted predicted(const std::string& text, const Sizes& sizes, const char* target = "cpu:x86-64-v4", const std::string& plan = "", bool gradient = false) {
+  codegen::Request request = test::request_for(sizes, target, gradient ? 1 : 0);
   if (!plan.empty()) request.plan = codegen::PlanText{plan, 0};
-  const auto stages = codegen::compile(*file, request, codegen::Until::Plan, diagnostics);
-  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
-  return {*stages->plan, model::predict(*stages->plan, stages->strides, request.target)};
+  const codegen::Stages stages = test::compiled(text, request, codegen::Until::Plan);
+  return {*stages.plan, model::predict(*stages.plan, stages.strides, request.target)};
 }
 
 model::Footprint touched(std::vector<std::int64_t> strides, const std::vector<std::int64_t>& extents) { return model::footprint({0, {std::move(strides), 0}}, extents, 4); }
@@ -205,7 +195,7 @@ TEST_CASE("what a turn keeps in cache is not moved") {
 TEST_CASE("nothing moves less than it must, and inner levels move no less than outer ones") {
   for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:aarch64", "cpu:znver5", "cpu:icelake-server", "cpu:x86-64"})
     for (const bool gradient : {false, true})
-      for (const auto& [text, sizes] : std::vector<std::pair<const char*, std::map<std::string, std::int64_t>>>{
+      for (const auto& [text, sizes] : std::vector<std::pair<const char*, Sizes>>{
                {doubled, {{"N", 30000}}}, {matmul, {{"M", 130}, {"N", 170}, {"K", 150}}}, {matmul, {{"M", 1300}, {"N", 1700}, {"K", 1500}}}, {transposed, {{"M", 500}, {"N", 700}}},
                {softmax, {{"M", 400}, {"N", 1000}}}, {triangle, {{"T", 100}, {"D", 40}}}, {convolution, {{"N", 2}, {"H", 20}, {"W", 20}, {"C", 16}, {"R", 3}, {"S", 3}, {"O", 32}}}, {running, {{"M", 30}, {"N", 500}}}}) {
         CAPTURE(target);
@@ -240,7 +230,7 @@ TEST_CASE("more points take longer, and move no less") {
 }
 
 TEST_CASE("a block that reuses what it loads is faster than none") {
-  const std::map<std::string, std::int64_t> sizes{{"M", 256}, {"N", 256}, {"K", 256}};
+  const Sizes sizes{{"M", 256}, {"N", 256}, {"K", 256}};
   const double chosen = predicted(matmul, sizes).of.sum.milliseconds;
   const double single = predicted(matmul, sizes, "cpu:x86-64-v4", "group C\n  contract C  m i  n j  k k  block 1x1  lanes 16\n").of.sum.milliseconds;
   const double apart = predicted(matmul, sizes, "cpu:x86-64-v4", "group C\n  contract C  m j  n i  k k  block 4x1  lanes 16\n").of.sum.milliseconds;
@@ -250,7 +240,7 @@ TEST_CASE("a block that reuses what it loads is faster than none") {
 
 TEST_CASE("wider vectors take no longer") {
   for (const char* text : {matmul, softmax, doubled}) {
-    const std::map<std::string, std::int64_t> sizes{{"M", 200}, {"N", 200}, {"K", 200}};
+    const Sizes sizes{{"M", 200}, {"N", 200}, {"K", 200}};
     CHECK(predicted(text, sizes, "cpu:x86-64-v4").of.sum.core <= predicted(text, sizes, "cpu:x86-64-v3").of.sum.core);
     CHECK(predicted(text, sizes, "cpu:x86-64-v3").of.sum.core <= predicted(text, sizes, "cpu:x86-64").of.sum.core);
   }

@@ -8,26 +8,15 @@
 #include <vector>
 
 #include "codegen/moves.h"
-#include "codegen/pipeline.h"
-#include "lang/parse.h"
-#include "lang/render.h"
+#include "tests/codegen/compiled.h"
 
 using namespace tilec;
+using test::Sizes;
 
 namespace {
 
-codegen::Plan plan_of(const std::string& text, const std::map<std::string, std::int64_t>& sizes, bool gradient = false, const char* target = "cpu:x86-64-v4") {
-  lang::Diagnostics diagnostics;
-  const lang::Source source{"test.tile", text};
-  const auto file = lang::parse(source, diagnostics);
-  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
-  codegen::Request request;
-  request.sizes = sizes;
-  if (gradient) request.derivatives.emplace_back();
-  request.target = *codegen::target_named(target);
-  auto stages = codegen::compile(*file, request, codegen::Until::Plan, diagnostics);
-  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
-  return *stages->plan;
+codegen::Plan plan_of(const std::string& text, const Sizes& sizes, bool gradient = false, const char* target = "cpu:x86-64-v4") {
+  return *test::compiled(text, test::request_for(sizes, target, gradient ? 1 : 0), codegen::Until::Plan).plan;
 }
 
 const char* const matmul = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
@@ -173,7 +162,7 @@ TEST_CASE("on a GPU sums over rows are taken where the rows are read, and their 
 TEST_CASE("attention that reads bf16 is a pass on tensor cores, also where the text widens its queries first") {
   const std::string text = "function (bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (O) { W = f32(Q); X[h, t, s: H, T, S] = +(W[h, t, d] * K[h, s, d]); M[h, t: H, T] = >(X[h, t, s]);"
                            " P[h, t, s: H, T, S] = =(exp(X[h, t, s] - M[h, t])); Z[h, t: H, T] = +(P[h, t, s]); U[h, t, e: H, T, E] = +(P[h, t, s] * V[h, s, e]); O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]); }";
-  const std::map<std::string, std::int64_t> sizes{{"H", 8}, {"T", 2048}, {"S", 2048}, {"D", 64}, {"E", 64}};
+  const Sizes sizes{{"H", 8}, {"T", 2048}, {"S", 2048}, {"D", 64}, {"E", 64}};
   const std::string ampere = print(plan_of(text, sizes, false, "cuda:sm_80")), before = print(plan_of(text, sizes, false, "cuda:sm_75"));
   CHECK(ampere.find("inline W\n") != std::string::npos);
   CHECK(ampere.find("mma m16n8k16.bf16") != std::string::npos);
@@ -183,7 +172,7 @@ TEST_CASE("attention that reads bf16 is a pass on tensor cores, also where the t
 TEST_CASE("a long sum into one element has two stages") { CHECK(plan_of(total, {{"N", 1000003}}).groups.size() == 2); }
 
 TEST_CASE("on a GPU a map is turned where it reads across what it writes") {
-  const auto turned = [](const char* text, const std::map<std::string, std::int64_t>& sizes) {
+  const auto turned = [](const char* text, const Sizes& sizes) {
     const codegen::Plan plan = plan_of(text, sizes, false, "cuda:sm_90a");
     const auto* map = plan.groups.back().body.front().as<codegen::forms::Map>();
     return map && map->turned;
@@ -198,7 +187,7 @@ TEST_CASE("on a GPU a map is turned where it reads across what it writes") {
 }
 
 TEST_CASE("rows of a thread run along the window of a convolution that does not mix channels") {
-  const auto leaf = [](const char* text, const std::map<std::string, std::int64_t>& sizes) { return plan_of(text, sizes, false, "cuda:sm_90a").groups.back().body.front(); };
+  const auto leaf = [](const char* text, const Sizes& sizes) { return plan_of(text, sizes, false, "cuda:sm_90a").groups.back().body.front(); };
   const codegen::Compute depthwise = leaf("function (I[N, H, W, C], K[KH, KW, C]) -> (O) { O[n, y, x, c: N, H, W, C] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c]); }",
                                           {{"N", 32}, {"H", 57}, {"W", 55}, {"C", 100}, {"KH", 3}, {"KW", 5}});
   CHECK(depthwise.m() == "x");                         // five taps share more than three
@@ -209,12 +198,10 @@ TEST_CASE("rows of a thread run along the window of a convolution that does not 
 }
 
 TEST_CASE("one step from a contraction on tensor cores lie its other warps, depths and buffers, and the staged one") {
+  const lang::File file = test::parsed("function (bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }");
+  codegen::Request request = test::request_for({{"M", 2000}, {"N", 2100}, {"K", 520}}, "cuda:sm_80");
   lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"test.tile", "function (bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }"}, diagnostics);
-  codegen::Request request;
-  request.sizes = {{"M", 2000}, {"N", 2100}, {"K", 520}};
-  request.target = *codegen::target_named("cuda:sm_80");
-  const auto stages = codegen::compile(*file, request, codegen::Until::Plan, diagnostics);
+  const auto stages = codegen::compile(file, request, codegen::Until::Plan, diagnostics);
   REQUIRE(stages);
   const auto cores = [](const codegen::Stages& s) { return s.plan->groups.back().body.front().as<codegen::forms::TensorCores>(); };
   REQUIRE(cores(*stages));
@@ -223,7 +210,7 @@ TEST_CASE("one step from a contraction on tensor cores lie its other warps, dept
     CAPTURE(text);
     request.plan = codegen::PlanText{text, 0};
     lang::Diagnostics of_it;
-    const auto other = codegen::compile(*file, request, codegen::Until::Plan, of_it);
+    const auto other = codegen::compile(file, request, codegen::Until::Plan, of_it);
     if (!other || other->plan->groups.size() != stages->plan->groups.size()) continue;
     const auto* now = cores(*other);
     staged += other->plan->groups.back().body.front().is<codegen::forms::Staged>();

@@ -6,30 +6,21 @@
 
 #include <tuple>
 
-#include "codegen/pipeline.h"
-#include "lang/parse.h"
-#include "lang/render.h"
 #include "poly/count.h"
+#include "tests/codegen/compiled.h"
 #include "tests/codegen/points.h"
 
 using namespace tilec;
 using namespace tilec::codegen;
+using test::Sizes;
 
 namespace {
 
-Stages compiled(const std::string& text, const std::map<std::string, std::int64_t>& sizes, const char* target, const std::vector<std::string>& wrt = {}, const std::string& plan = "") {
-  lang::Diagnostics diagnostics;
-  const lang::Source source{"test.tile", text};
-  const auto file = lang::parse(source, diagnostics);
-  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
-  Request request;
-  request.sizes = sizes;
+Stages lowered(const std::string& text, const Sizes& sizes, const char* target, const std::vector<std::string>& wrt = {}, const std::string& plan = "") {
+  Request request = test::request_for(sizes, target);
   if (!wrt.empty()) request.derivatives.push_back({false, {}, wrt});
-  request.target = *target_named(target);
   if (!plan.empty()) request.plan = PlanText{plan, 0};
-  auto stages = compile(*file, request, Until::Lowered, diagnostics);
-  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
-  return std::move(*stages);
+  return test::compiled(text, request, Until::Lowered);
 }
 
 std::int64_t valid_points(const poly::Program& bounded) {
@@ -39,7 +30,7 @@ std::int64_t valid_points(const poly::Program& bounded) {
   return sum;
 }
 
-struct Convolution { std::int64_t stride, dilation, taps, padding, extent, useful; };  // useful: points of one dimension, from polyhedral.md
+struct Convolution { std::int64_t stride, dilation, taps, padding, extent, useful; };  // useful: points of one dimension that lie inside
 
 // O[x] = sum over k of I[s x + d k - p] K[k], over `rank` spatial dimensions, 8 channels to 20.
 std::string text_of(const Convolution& c, int rank) {
@@ -62,10 +53,10 @@ std::string with(std::string text, std::int64_t stride, std::int64_t dilation) {
 // Forward and filter gradient: their valid points, at most a hundredth over (a sum in parts adds a step per part and element), without a
 // branch innermost. Channels fill vectors here: the last vector of 20 channels overlaps the one before, by choice of the schedule.
 void check_contraction(const Convolution& c, int rank, const char* target, const std::vector<std::string>& wrt) {
-  std::map<std::string, std::int64_t> sizes{{"CI", 8}, {"CO", 32}};
+  Sizes sizes{{"CI", 8}, {"CO", 32}};
   for (int r = 0; r < rank; ++r) sizes[fmt::format("X{}", r)] = c.extent, sizes[fmt::format("K{}", r)] = c.taps;
   CAPTURE(wrt.size());
-  const Stages stages = compiled(text_of(c, rank), sizes, target, wrt);
+  const Stages stages = lowered(text_of(c, rank), sizes, target, wrt);
   const std::int64_t valid = valid_points(*stages.bounded);
   const auto [executed, idle] = fold_steps(*stages.lowered);
   CHECK(valid == 8 * 32 * (rank == 1 ? c.useful : c.useful * c.useful));
@@ -76,9 +67,9 @@ void check_contraction(const Convolution& c, int rank, const char* target, const
 }
 
 void check_gradient(const Convolution& c, int rank, const char* target) {
-  std::map<std::string, std::int64_t> sizes{{"CI", 8}, {"CO", 20}};
+  Sizes sizes{{"CI", 8}, {"CO", 20}};
   for (int r = 0; r < rank; ++r) sizes[fmt::format("X{}", r)] = c.extent, sizes[fmt::format("K{}", r)] = c.taps;
-  const Stages stages = compiled(text_of(c, rank), sizes, target, {"I"});
+  const Stages stages = lowered(text_of(c, rank), sizes, target, {"I"});
   const std::int64_t valid = valid_points(*stages.bounded);
   const auto [executed, idle] = fold_steps(*stages.lowered);
   CHECK(valid == 8 * 20 * (rank == 1 ? c.useful : c.useful * c.useful));
@@ -119,9 +110,9 @@ TEST_CASE("steps are counted as the loops turn, lanes as masks let them") {
 
 TEST_CASE("contractions run their points and no more") {
   for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3"}) {
-    const Stages product = compiled("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 101}, {"N", 53}, {"K", 37}}, target);
+    const Stages product = lowered("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 101}, {"N", 53}, {"K", 37}}, target);
     CHECK(fold_steps(*product.lowered).steps == 101 * 53 * 37);
-    const Stages padded = compiled("function (I[X, Y], K[3, 3]) -> (O) { O[x, y: X, Y] = +(I[x + i - 1, y + j - 1] * K[i, j]); }", {{"X", 50}, {"Y", 70}}, target);
+    const Stages padded = lowered("function (I[X, Y], K[3, 3]) -> (O) { O[x, y: X, Y] = +(I[x + i - 1, y + j - 1] * K[i, j]); }", {{"X", 50}, {"Y", 70}}, target);
     CHECK(fold_steps(*padded.lowered).steps == valid_points(*padded.bounded));
     CHECK(valid_points(*padded.bounded) == 148 * 208);
   }
@@ -135,7 +126,7 @@ TEST_CASE("rows of a window at the border of an image go together on a GPU, and 
       CAPTURE(stride);
       CAPTURE(dilation);
       CAPTURE(taps);
-      const Stages stages = compiled(with(text, stride, dilation), {{"N", 2}, {"H", height}, {"C", 32}, {"KH", taps}}, "cuda:sm_90a", {}, "group O  threads 128\n  contract O  over n  m y  n c  k j  block 8x1  lanes 128\n");
+      const Stages stages = lowered(with(text, stride, dilation), {{"N", 2}, {"H", height}, {"C", 32}, {"KH", taps}}, "cuda:sm_90a", {}, "group O  threads 128\n  contract O  over n  m y  n c  k j  block 8x1  lanes 128\n");
       const Steps steps = fold_steps(*stages.lowered);
       CHECK(steps.steps == valid_points(*stages.bounded));
       CHECK(steps.idle == 0);

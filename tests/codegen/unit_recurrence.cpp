@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <map>
 #include <new>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "codegen/pipeline.h"
-#include "lang/parse.h"
-#include "lang/render.h"
+#include "tests/codegen/compiled.h"
 
 // Allocations are counted: passes that visit each statement once make as many for each.
 static long allocations = 0;
@@ -29,24 +26,14 @@ static long allocations = 0;
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 using namespace tilec;
+using test::Sizes;
 
 namespace {
 
-using Sizes = std::map<std::string, std::int64_t>;
-
 codegen::Stages stages_of(const std::string& text, const Sizes& sizes, int derivatives, codegen::Until until, const char* target = "cpu:x86-64-v4") {
-  lang::Diagnostics diagnostics;
-  const lang::Source source{"test.tile", text};
-  const auto file = lang::parse(source, diagnostics);
-  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
-  codegen::Request request;
+  codegen::Request request = test::request_for(sizes, target, derivatives);
   request.signature.function = "f";
-  request.sizes = sizes;
-  for (int n = 0; n < derivatives; ++n) request.derivatives.emplace_back();
-  request.target = *codegen::target_named(target);
-  auto stages = codegen::compile(*file, request, until, diagnostics);
-  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
-  return *stages;
+  return test::compiled(text, request, until);
 }
 
 codegen::Plan plan_of(const std::string& text, const Sizes& sizes, int derivatives = 1) { return *stages_of(text, sizes, derivatives, codegen::Until::Plan).plan; }

@@ -3,35 +3,22 @@
 
 #include <fmt/core.h>
 
-#include "codegen/pipeline.h"
 #include "codegen/rewrite.h"
 #include "codegen/scan.h"
-#include "lang/parse.h"
-#include "lang/render.h"
 #include "poly/interpret.h"
+#include "tests/codegen/compiled.h"
 #include "tests/codegen/points.h"
 
 using namespace tilec;
 using namespace tilec::codegen;
+using test::Sizes;
 
 namespace {
 
-using Sizes = std::map<std::string, std::int64_t>;
-
-Stages compiled(const std::string& text, const Sizes& sizes, const Target& target, int derivatives = 0) {
-  lang::Diagnostics diagnostics;
-  const lang::Source source{"test.tile", text};
-  const auto file = lang::parse(source, diagnostics);
-  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
-  Request request;
-  request.sizes = sizes;
-  request.target = target;
-  for (int n = 0; n < derivatives; ++n) request.derivatives.emplace_back();
-  auto stages = compile(*file, request, Until::Lowered, diagnostics);
-  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}));
-  return std::move(*stages);
+Stages lowered(const std::string& text, const Sizes& sizes, const Target& target, int derivatives = 0) {
+  return test::compiled(text, test::request_for(sizes, target, derivatives), Until::Lowered);
 }
-Stages compiled(const std::string& text, const Sizes& sizes, const char* target = "cpu:x86-64-v4") { return compiled(text, sizes, *target_named(target)); }
+Stages lowered(const std::string& text, const Sizes& sizes, const char* target = "cpu:x86-64-v4") { return lowered(text, sizes, *target_named(target)); }
 
 int scans(const Plan& plan) {
   int count = 0;
@@ -39,7 +26,7 @@ int scans(const Plan& plan) {
   return count;
 }
 int scans(const std::string& statement) {
-  return scans(*compiled("function (X[N], A[R, N], B[N, R], D[N]) -> (Y) { " + statement + " }", {{"N", 50}, {"R", 7}}).plan);
+  return scans(*lowered("function (X[N], A[R, N], B[N, R], D[N]) -> (Y) { " + statement + " }", {{"N", 50}, {"R", 7}}).plan);
 }
 
 poly::Array whole_numbers(const poly::Tensor& tensor) {
@@ -91,7 +78,7 @@ TEST_CASE("plans with scans read back from their print") {
     for (const auto& [text, sizes] : {std::pair<const char*, Sizes>{"function (X[M, N]) -> (Y) { Y[i, j: M, N] = +(X[i, k]), k <= j; }", {{"M", 200}, {"N", 300}}},
                                       {"function (X[M, N]) -> (Y) { Y[j, i: M, N] = +(X[k, i]), k <= j; }", {{"M", 200}, {"N", 3000}}},
                                       {"function (X[N]) -> (Y) { Y[j: N] = +(X[k]), k <= j; }", {{"N", 1000000}}}}) {
-      const Stages stages = compiled(text, sizes, target);
+      const Stages stages = lowered(text, sizes, target);
       CHECK(scans(*stages.plan) >= 1);
       CHECK(print(*stages.plan).find("scan Y") != std::string::npos);
       std::string message;
@@ -107,7 +94,7 @@ TEST_CASE("the work of a scan is linear") {
     for (const std::string statement : {"Y[i, j: M, N] = +(X[i, k]), k <= j;", "Y[j, i: N, M] = +(X[i, k]), k <= j;", "Y[i, j: M, N] = >(X[i, k]), k >= j + 1;", "Y[i, j: M, N] = +(X[i, k]), k <= j + 100;",
                                   "Y[i, j: M, N] = +(X[i, k]), 2*k <= 3*j;", "Y[i, j: M, N] = +(X[i, k]), k >= 2*j;"}) {
       CAPTURE(statement);
-      const Stages stages = compiled(fmt::format("function (X[M, N]) -> (Y) {{ {} }}", statement), {{"M", rows}, {"N", n}}, target);
+      const Stages stages = lowered(fmt::format("function (X[M, N]) -> (Y) {{ {} }}", statement), {{"M", rows}, {"N", n}}, target);
       const Steps steps = fold_steps(*stages.lowered);
       CHECK(steps.steps > 0);
       CHECK(steps.steps + steps.idle <= 16 * n * rows);      // as written: n / 2 each
@@ -127,7 +114,7 @@ TEST_CASE("factors leave the sum over a prefix, so that its work is linear, howe
     for (const char* target : {"cpu:x86-64-v4", "opencl"}) {
       CAPTURE(statement);
       CAPTURE(target);
-      const Stages stages = compiled(fmt::format("function (Q[T, D], K[T, D], V[T, E], S[T, D, E], F[T, E], X[T]) -> (O) {{ {} }}", statement), sizes, target);
+      const Stages stages = lowered(fmt::format("function (Q[T, D], K[T, D], V[T, E], S[T, D, E], F[T, E], X[T]) -> (O) {{ {} }}", statement), sizes, target);
       CHECK(scans(*stages.plan) == 1);
       double points = 0;
       for (const auto& node : stages.plan->program.nodes) points += codegen::points(std::get<poly::Statement>(node));
@@ -143,7 +130,7 @@ TEST_CASE("a factor that only reads the output index leaves a scan") {
 
 TEST_CASE("equal sums of a gradient are made once") {
   const std::string text = "function (K[T, D], V[T, E], dS[T, D, E]) -> (dK, dV) { dK[s, d: T, D] = +(dS[t, d, e] * V[s, e]), t >= s; dV[s, e: T, E] = +(K[s, d] * dS[t, d, e]), t >= s; }";
-  CHECK(scans(*compiled(text, {{"T", 500}, {"D", 8}, {"E", 16}}).plan) == 1);
+  CHECK(scans(*lowered(text, {{"T", 500}, {"D", 8}, {"E", 16}}).plan) == 1);
 }
 
 TEST_CASE("what does not distribute, or would not pay, stays as it is") {
@@ -151,7 +138,7 @@ TEST_CASE("what does not distribute, or would not pay, stays as it is") {
   for (const std::string statement : {"O[t: T] = +(K[s, d] * (Q[t, d] + K[s, d])), s <= t;", "O[t: T] = >(Q[t, d] * K[s, d]), s <= t;", "O[t: T] = >(Q[t, d] + K[s, d]), s <= t;", "O[t: T] = *(Q[t, d] * K[s, d]), s <= t;",
                                       "O[t, s: T, T] = +(Q[t, d] * K[s, d]), s <= t;", "O[t: T] = +(K[s, d] * Q[t, d]), 0 <= t - s < 3;"}) {
     CAPTURE(statement);
-    const Stages stages = compiled("function (Q[T, D], K[T, D]) -> (O) { " + statement + " }", sizes);
+    const Stages stages = lowered("function (Q[T, D], K[T, D]) -> (O) { " + statement + " }", sizes);
     for (const auto& tensor : stages.plan->program.tensors) CHECK(tensor.name.find("_sums") == std::string::npos);
   }
 }
@@ -177,7 +164,7 @@ void leave_out_mending(Body& body) {
 struct Work { double points; std::int64_t steps; };
 
 Work work_of(const std::string& text, const Sizes& sizes, const char* target, int derivatives) {
-  Stages stages = compiled(text, sizes, *target_named(target), derivatives);
+  Stages stages = lowered(text, sizes, *target_named(target), derivatives);
   Work work{0, 0};
   for (const auto& node : stages.plan->program.nodes) work.points += codegen::points(std::get<poly::Statement>(node));
   for (Step& step : stages.lowered->steps)
@@ -192,7 +179,7 @@ Work work_of(const std::string& text, const Sizes& sizes, const char* target, in
 }  // namespace
 
 TEST_CASE("a sum under a decay is a scan") {
-  const auto all = [](const std::string& statement) { return scans(*compiled("function (L[N], X[N], K[N, R], G[], D[N], f64 W[N]) -> (Y) { " + statement + " }", {{"N", 50}, {"R", 7}}).plan); };
+  const auto all = [](const std::string& statement) { return scans(*lowered("function (L[N], X[N], K[N, R], G[], D[N], f64 W[N]) -> (Y) { " + statement + " }", {{"N", 50}, {"R", 7}}).plan); };
   for (const std::string reach : {"k <= j", "k < j", "k >= j", "k >= j + 1", "k <= j + 3", "k >= j - 3"}) {
     CAPTURE(reach);
     for (const std::string value : {"exp(L[j] - L[k]) * X[k]", "D[j] * (X[k] * exp(L[k] - L[j]))", "-(exp(G[] * (L[j] - L[k] + D[j])) / D[j])", "exp(L[j]/2.0 - L[k]/G[]) * exp(X[k] - D[j])", "L[k] > 0 ? exp(-(L[j] + L[k])) : 0"})
@@ -265,7 +252,7 @@ TEST_CASE("first and second derivatives of gated states are linear") {
 }
 
 TEST_CASE("states that a second derivative asks for several times are made once") {
-  const Stages stages = compiled("function (L[T, D], Q[T, D], K[T, D], V[T, E]) -> (O) { O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t; }",
+  const Stages stages = lowered("function (L[T, D], Q[T, D], K[T, D], V[T, E]) -> (O) { O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t; }",
                                  {{"T", 2000}, {"D", 16}, {"E", 16}}, *target_named("cpu:x86-64-v4"), 2);
   CHECK(scans(*stages.plan) <= 8);                     // of K V, ddK V, K ddV and ddL K V; of Q dO, ddQ dO and ddL Q dO
 }
@@ -302,7 +289,7 @@ TEST_CASE("blocks with a pass for their totals mean the same") {
     const std::string text = fmt::format("function (X[N], D[N]) -> (Y) {{ Y[j: N] = {}(X[k] + D[k]), {}{}; }}", how[turn % 3], constraint, fill[turn / 3 % 3]);
     ++turn;
     CAPTURE(text);
-    const Stages stages = compiled(text, {{"N", 2100}}, target);
+    const Stages stages = lowered(text, {{"N", 2100}}, target);
     CHECK(scans(*stages.plan) == 2);
     CHECK(outputs(stages.plan->program)[0].reals == outputs(*stages.bounded)[0].reals);
   }
@@ -326,7 +313,7 @@ TEST_CASE("the work of products over intervals is linear, and so is that of grad
       const Work work = work_of(c.text, sizes, target, c.derivatives);
       CHECK(work.points <= 40.0 * static_cast<double>(t * d * e));  // as written t² or t³
       CHECK(work.steps <= 600 * t * d * e);
-      const Stages stages = compiled(c.text, sizes, *target_named(target), c.derivatives);
+      const Stages stages = lowered(c.text, sizes, *target_named(target), c.derivatives);
       for (const auto& buffer : stages.lowered->buffers) CHECK(buffer.count() <= 2 * t * d * e);
     }
 }
@@ -335,7 +322,7 @@ TEST_CASE("products that are no products over intervals of one index stay") {
   for (const std::string body : {"G[s, t: T, T] = *(A[u] * B[t]), s < u, u <= t; H[t: T] = +(G[s, t] * B[s]), s <= t;", "G[s, t: T, T] = *(A[u]), 2*s < u, u <= t; H[t: T] = +(G[s, t] * B[s]), s <= t;",
                                  "G[s, t: T, T] = *(A[u]), s < u, u <= t default 2; H[t: T] = +(G[s, t] * B[s]), s <= t default 3;"}) {
     CAPTURE(body);
-    const Stages stages = compiled("function (A[T], B[T]) -> (H) { " + body + " }", {{"T", 300}});
+    const Stages stages = lowered("function (A[T], B[T]) -> (H) { " + body + " }", {{"T", 300}});
     for (const auto& tensor : stages.plan->program.tensors) CHECK(tensor.name.find("_logs") == std::string::npos);
   }
 }

@@ -11,11 +11,8 @@
 #include <set>
 #include <thread>
 
-#include "codegen/pipeline.h"
 #include "codegen/simt/emit.h"
 #include "fake.h"
-#include "lang/check.h"
-#include "lang/parse.h"
 #include "runtime/assemble.h"
 #include "runtime/cuda.h"
 #include "runtime/device.h"
@@ -24,6 +21,7 @@
 #include "runtime/opencl.h"
 #include "runtime/overlap.h"
 #include "runtime/tensor.h"
+#include "tests/codegen/compiled.h"
 
 namespace tilec {
 namespace {
@@ -60,16 +58,7 @@ function f(X[M, K], B[K, N]) -> (C) {
 )";
 
 codegen::Lowered package(std::int64_t M = 64, std::int64_t K = 96, std::int64_t N = 80, const char* text = program, const char* target = "cuda:sm_90a") {
-  lang::Diagnostics diagnostics;
-  std::optional<lang::File> file = lang::parse({"f.tile", text}, diagnostics);
-  REQUIRE(file);
-  REQUIRE(lang::check(*file, diagnostics));
-  codegen::Request request;
-  request.sizes = {{"M", M}, {"K", K}, {"N", N}};
-  request.target = *runtime::target_here(target);
-  std::optional<codegen::Stages> stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
-  REQUIRE(stages);
-  return *stages->lowered;
+  return *test::compiled(text, test::request_for({{"M", M}, {"K", K}, {"N", N}}, *runtime::target_here(target)), codegen::Until::Lowered).lowered;
 }
 
 std::shared_ptr<const runtime::Kernels> loaded(runtime::Device& device, const codegen::Lowered& p) {
@@ -300,18 +289,8 @@ TEST_CASE("nothing is launched for nothing") {
   check_nothing_lives();
 }
 
-// Four products one behind the other.
-constexpr const char* chain = R"(
-function f(A[M, K], B[K, K]) -> (C) {
-  S[i, j: M, K] = +(A[i, k] * B[k, j]);
-  T[i, j: M, K] = +(S[i, k] * B[k, j]);
-  U[i, j: M, K] = +(T[i, k] * B[k, j]);
-  C[i, j: M, K] = +(U[i, k] * B[k, j]);
-}
-)";
-
 TEST_CASE("a program of many launches is a graph from its second call on, in whatever memory, unless its stream is captured") {
-  const codegen::Lowered p = package(64, 64, 64, chain);
+  const codegen::Lowered p = package(64, 64, 64, test::chain);
   const int n = static_cast<int>(p.steps.size());
   REQUIRE(n >= 4);
   {

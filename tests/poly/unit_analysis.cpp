@@ -1,4 +1,4 @@
-// The summary that `tilec explain` shows: its numbers on the design's examples.
+// The summary that `tilec explain` shows: its numbers, where they are known by hand.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "lang/parse.h"
 #include "poly/analysis.h"
 #include "poly/bind.h"
 #include "poly/bounds.h"
-#include "poly/build.h"
 #include "poly/interpret.h"
 #include "poly/verify.h"
+#include "tests/poly/built.h"
 
 using namespace tilec;
 using namespace tilec::poly;
@@ -23,11 +22,7 @@ namespace {
 
 Analysis analysed(const std::string& text, int limit = class_limit) {
   lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"test.tile", text}, diagnostics);
-  REQUIRE_MESSAGE(file.has_value(), text);
-  const auto program = build(*file, {}, diagnostics);
-  REQUIRE(program);
-  const auto bound = bind(*program, {}, diagnostics);
+  const auto bound = bind(test::built(text), {}, diagnostics);
   REQUIRE(bound);
   const auto bounded = bounds(*bound, diagnostics);
   REQUIRE(bounded);
@@ -127,12 +122,7 @@ TEST_CASE("every golden program of this stage computes the same before and after
     if (entry.path().filename().string().starts_with("bad_") || command.find("tilec FILE") == std::string::npos) continue;
     CAPTURE(entry.path());
     lang::Diagnostics diagnostics;
-    const auto file = lang::parse({"test.tile", text}, diagnostics);
-    REQUIRE(file);
-    const auto sizes = sizes_in(command);
-    const auto program = build(*file, {}, diagnostics);
-    REQUIRE(program);
-    const auto bound = bind(*program, sizes, diagnostics);
+    const auto bound = bind(test::built(text), sizes_in(command), diagnostics);
     REQUIRE(bound);
     const auto bounded = bounds(*bound, diagnostics);
     REQUIRE(bounded);

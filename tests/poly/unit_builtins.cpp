@@ -1,28 +1,14 @@
 // Built-ins that make tensors: what they print reads back, what they mean is what their statements compute.
 #include <doctest/doctest.h>
 
-#include "lang/check.h"
-#include "lang/parse.h"
-#include "poly/build.h"
 #include "poly/print.h"
-#include "poly/verify.h"
+#include "tests/poly/built.h"
 
 using namespace tilec;
 using namespace tilec::poly;
+using test::built;
 
 namespace {
-
-Program built(const std::string& text, const Signature& signature = {}) {
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"test.tile", text}, diagnostics);
-  std::optional<Program> program;
-  if (file && lang::check(*file, diagnostics)) program = build(*file, signature, diagnostics);
-  for (const auto& d : diagnostics.all())
-    if (d.severity == lang::Severity::Error) FAIL(text, d.code, ": ", d.message);
-  REQUIRE(program);
-  verify(*program, Stage::Symbolic);
-  return *program;
-}
 
 std::string statements(const Program& program) {
   auto text = print(program);

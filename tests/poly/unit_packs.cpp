@@ -8,12 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "lang/check.h"
-#include "lang/parse.h"
 #include "lang/print.h"
 #include "poly/build.h"
 #include "poly/print.h"
-#include "poly/verify.h"
+#include "tests/poly/built.h"
 
 using namespace tilec;
 using namespace tilec::poly;
@@ -118,23 +116,10 @@ class Writer {
   std::vector<Tensor_> tensors_ = {};
 };
 
-std::string texts(const lang::Diagnostics& diagnostics) {
-  std::string all;
-  for (const auto& d : diagnostics.all())
-    if (d.severity == lang::Severity::Error) all += d.code + ": " + d.message + '\n';
-  return all;
-}
-
 std::string printed(const std::string& text, const Signature& signature) {
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"test.tile", text}, diagnostics);
-  REQUIRE_MESSAGE((file && lang::check(*file, diagnostics)), text << texts(diagnostics));
-  const auto again = lang::parse({"print.tile", lang::print(*file)}, diagnostics);
-  CHECK_MESSAGE((again && lang::print(*again) == lang::print(*file)), text);
-  const auto program = build(*file, signature, diagnostics);
-  REQUIRE_MESSAGE(program, text << texts(diagnostics));
-  verify(*program, Stage::Symbolic);
-  return print(*program);
+  const std::string canonical = lang::print(test::parsed(text));
+  CHECK(lang::print(test::parsed(canonical)) == canonical);
+  return print(test::built(text, signature));
 }
 
 std::vector<Size> shape(std::size_t rank) { return std::vector<Size>(rank, Size(3)); }

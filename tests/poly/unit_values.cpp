@@ -3,15 +3,15 @@
 #include <random>
 
 #include "lang/messages.h"
-#include "lang/parse.h"
 #include "poly/bind.h"
-#include "poly/build.h"
 #include "poly/print.h"
 #include "poly/simplify.h"
 #include "poly/verify.h"
+#include "tests/poly/built.h"
 
 using namespace tilec;
 using namespace tilec::poly;
+using test::built;
 
 namespace {
 
@@ -19,15 +19,6 @@ const Size M = Size::named("M"), N = Size::named("N"), K = Size::named("K");
 Size max(Size a, Size b) { return Size::apply(Size::Kind::Max, {a, b}); }
 Size cond(Size c, Size a, Size b) { return Size::apply(Size::Kind::Cond, {c, a, b}); }
 Size less(Size a, Size b) { return Size::apply(Size::Kind::Less, {a, b}); }
-
-Program built(const std::string& text) {
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"test.tile", text}, diagnostics);
-  REQUIRE_MESSAGE(file, text);
-  auto program = build(*file, {}, diagnostics);
-  REQUIRE_MESSAGE(program, text << diagnostics.all().at(0).message);
-  return *program;
-}
 
 // A size read back by build, as the extent of an output.
 Size read_back(const std::string& text) {

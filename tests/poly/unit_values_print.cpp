@@ -8,23 +8,13 @@
 #include "poly/print.h"
 #include "poly/simplify.h"
 #include "poly/verify.h"
+#include "tests/poly/built.h"
 
 using namespace tilec;
 using namespace tilec::poly;
+using test::built;
 
 namespace {
-
-Program built(const std::string& text) {
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"test.tile", text}, diagnostics);
-  std::optional<Program> program;
-  if (file) program = build(*file, {}, diagnostics);
-  for (const auto& d : diagnostics.all())
-    if (d.severity == lang::Severity::Error) FAIL(text, d.code, ": ", d.message);
-  REQUIRE(program);
-  verify(*program, Stage::Symbolic);
-  return *program;
-}
 
 // Requirements are comments, and only broadcasting makes them again.
 std::string without_assumptions(std::string text) {

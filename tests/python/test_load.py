@@ -94,7 +94,7 @@ def test_threads_get_whole_programs(file):
 
 
 def test_how_many_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(tilec, "_MOST_LOADED", 3)
+    monkeypatch.setattr(tilec._source, "_MOST_LOADED", 3)
     files = [tmp_path / ("f%d.tile" % k) for k in range(5)]
     for k, file in enumerate(files):
         file.write_text("function f(X[N]) -> (Y) { Y = X * %d.0; }" % k)
@@ -103,4 +103,4 @@ def test_how_many_are_kept(tmp_path, monkeypatch):
         tilec.load(file)
     assert tilec.load(files[0]) is first                      # used, so it stays
     tilec.load(files[3])
-    assert tilec.load(files[0]) is first and len(tilec._loaded) == 3
+    assert tilec.load(files[0]) is first and len(tilec._source._loaded) == 3

@@ -7,11 +7,10 @@
 #include <fstream>
 #include <set>
 
-#include "lang/check.h"
-#include "lang/parse.h"
 #include "runtime/cache.h"
 #include "runtime/error.h"
 #include "runtime/specialise.h"
+#include "tests/codegen/compiled.h"
 
 namespace tilec {
 namespace {
@@ -44,16 +43,11 @@ void write(const fs::path& path, const std::string& bytes) { std::ofstream(path,
 constexpr const char* doubled = "function f(X[N]) -> (Y) { Y[i: N] = =(X[i] + X[i + 1]); }";
 
 std::shared_ptr<const runtime::Loaded> loaded(const std::string& text) {
-  lang::Diagnostics diagnostics;
-  std::optional<lang::File> file = lang::parse({"f.tile", text}, diagnostics);
-  REQUIRE(file);
-  REQUIRE(lang::check(*file, diagnostics));
-  return std::make_shared<const runtime::Loaded>(runtime::Loaded{{{"f.tile", text}}, std::move(*file)});
+  return std::make_shared<const runtime::Loaded>(runtime::Loaded{{{"f.tile", text}}, test::parsed(text)});
 }
 
 codegen::Request on_cpu() {
-  codegen::Request request;
-  request.target = *codegen::target_named("cpu");
+  codegen::Request request = test::request_for({}, "cpu");
   request.threads_hint = 1;
   return request;
 }

@@ -14,11 +14,10 @@
 #include <tuple>
 #include <vector>
 
-#include "codegen/pipeline.h"
 #include "lang/load.h"
-#include "lang/parse.h"
 #include "runtime/find.h"
 #include "runtime/nvrtc.h"
+#include "tests/codegen/compiled.h"
 #include "tests/codegen/simt_kernels.h"
 
 namespace tilec::test {
@@ -43,17 +42,8 @@ runtime::CudaObject compiled(const std::vector<Loops>& kernels, const char* arch
   return object;
 }
 
-codegen::Lowered chosen(const std::string& text, const std::map<std::string, std::int64_t>& sizes, bool gradient, const std::string& architecture) {
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"test.tile", text}, diagnostics);
-  REQUIRE(file);
-  codegen::Request request;
-  request.sizes = sizes;
-  if (gradient) request.derivatives.emplace_back();
-  request.target = *codegen::target_named("cuda:" + architecture);
-  auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
-  REQUIRE(stages);
-  return *stages->lowered;
+codegen::Lowered chosen(const std::string& text, const test::Sizes& sizes, bool gradient, const std::string& architecture) {
+  return *test::compiled(text, test::request_for(sizes, "cuda:" + architecture, gradient ? 1 : 0), codegen::Until::Lowered).lowered;
 }
 
 std::vector<Loops> kernels_of(const codegen::Lowered& lowered) {
@@ -91,7 +81,7 @@ TEST_CASE("what is chosen for rows and for what is read across does not spill") 
   const std::string window = "function f(X[M, H, N], K[R, N]) -> (Y) { Y[m, h, n: M, H, N] = +(X[m, h + r - 2, n] * K[r, n]); }";
   for (const char* architecture : {"sm_80", "sm_90a", "sm_100"})
     for (const auto& [text, n, gradient] : std::vector<std::tuple<std::string, std::int64_t, bool>>{{softmax, 1000, false}, {softmax, 50000, false}, {softmax, 50001, true}, {across, 1001, false}, {window, 128, false}}) {
-      std::map<std::string, std::int64_t> sizes{{"M", 777}, {"N", n}};
+      test::Sizes sizes{{"M", 777}, {"N", n}};
       if (text == window) sizes.insert({{"H", 40}, {"R", 5}});
       const codegen::Lowered lowered = chosen(text, sizes, gradient, architecture);
       CHECK(lowered.steps.size() == 1);
@@ -143,18 +133,10 @@ TEST_CASE("passes over the scores of attention on tensor cores do not spill, nor
 
 // Sizes that divide by accesses of 16 bytes and sizes that do not; the border of an image; operands that lie along the reduction, or across.
 TEST_CASE("staged contractions do not spill") {
-  const auto kernels = [](const std::string& text, const std::map<std::string, std::int64_t>& sizes, const std::string& architecture) {
-    lang::Diagnostics diagnostics;
-    const lang::Source source{"staged.tile", text};
-    const auto file = lang::parse(source, diagnostics);
-    REQUIRE(file);
-    codegen::Request request;
-    request.sizes = sizes;
-    request.target = *codegen::target_named("cuda:" + architecture);
-    const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
-    REQUIRE(stages);
-    CHECK(stages->plan->groups.front().body.front().is<codegen::forms::Staged>());
-    return kernels_of(*stages->lowered);
+  const auto kernels = [](const std::string& text, const test::Sizes& sizes, const std::string& architecture) {
+    const codegen::Stages stages = test::compiled(text, test::request_for(sizes, "cuda:" + architecture), codegen::Until::Lowered);
+    CHECK(stages.plan->groups.front().body.front().is<codegen::forms::Staged>());
+    return kernels_of(*stages.lowered);
   };
   for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
     const auto large = kernels("function f(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", {{"M", 4096}, {"N", 4096}, {"K", 512}}, architecture);
@@ -168,7 +150,7 @@ TEST_CASE("staged contractions do not spill") {
 
 // What a plan takes for granted: registers for all threads of a block, the shared memory that its launch states, and no spill.
 TEST_CASE("functions of std/ keep to their plans") {
-  struct Case { const char *file, *inputs, *call; std::map<std::string, std::int64_t> sizes; bool gradient; };
+  struct Case { const char *file, *inputs, *call; test::Sizes sizes; bool gradient; };
   const Case cases[] = {{"softmax", "X[M, N]", "softmax(X)", {{"M", 1000}, {"N", 1500}}, true},
                         {"softmax", "X[M, N]", "softmax_columns(X)", {{"M", 900}, {"N", 700}}, false},
                         {"norm", "X[M, C], G[C], B[C]", "layer_norm(X, G, B)", {{"M", 2000}, {"C", 1024}}, true},

@@ -5,12 +5,11 @@
 #include <set>
 
 #include "codegen/workspace.h"
-#include "lang/check.h"
-#include "lang/parse.h"
 #include "runtime/assemble.h"
 #include "runtime/error.h"
 #include "runtime/module.h"
 #include "runtime/package_file.h"
+#include "tests/codegen/compiled.h"
 
 namespace tilec {
 namespace {
@@ -23,23 +22,19 @@ function f(X[M, K], B[K, N], S) -> (C, Y) {
 }
 )";
 
-codegen::Lowered lowered(const char* text, const std::map<std::string, std::int64_t>& sizes, const char* target, codegen::Request& request) {
-  lang::Diagnostics diagnostics;
-  std::optional<lang::File> file = lang::parse({"f.tile", text}, diagnostics);
-  REQUIRE(file);
-  REQUIRE(lang::check(*file, diagnostics));
-  request.sizes = sizes;
+codegen::Request request_for(const test::Sizes& sizes, const char* target) {
+  codegen::Request request = test::request_for(sizes, target);
   request.signature.inputs = {{"S", poly::DType::F32, std::vector<poly::Size>{}, std::nullopt, false}};
-  request.target = *codegen::target_named(target);
-  std::optional<codegen::Stages> stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
-  REQUIRE(stages);
-  return *stages->lowered;
+  return request;
+}
+
+codegen::Package packed(const char* text, const test::Sizes& sizes, const char* target) {
+  const codegen::Request request = request_for(sizes, target);
+  return runtime::assemble(*test::compiled(text, request, codegen::Until::Lowered).lowered, request);
 }
 
 codegen::Package package(const char* target, std::int64_t M = 5) {
-  codegen::Request request;
-  const codegen::Lowered made = lowered(program, {{"M", M}, {"K", 7}, {"N", 6}}, target, request);
-  return runtime::assemble(made, request);
+  return packed(program, {{"M", M}, {"K", 7}, {"N", 6}}, target);
 }
 
 std::string fault_of(std::string_view bytes) {
@@ -154,9 +149,7 @@ function f(X[M, N], S) -> (Y) {
   Y[i, j: M, N] = =(E[i, j] / Z[i]);
 }
 )";
-  codegen::Request request;
-  const codegen::Lowered made = lowered(rows, {{"M", 8}, {"N", 30000}}, "cpu", request);
-  const codegen::Package package = runtime::assemble(made, request);
+  const codegen::Package package = packed(rows, {{"M", 8}, {"N", 30000}}, "cpu");
   CHECK(package.locals >= 30000 * 4);
   for (const std::string& object : package.code)
     for (const char* name : {"alloc", "free"}) CHECK(object.find(name) == std::string::npos);
@@ -181,8 +174,7 @@ function f(X[N, N], S) -> (Y) {
   Y[i, j: N, N] = +(E[i, k] * X[k, j]);
 }
 )";
-  codegen::Request request;
-  const codegen::Lowered made = lowered(chain, {{"N", 200}}, "cpu", request);
+  const codegen::Lowered made = *test::compiled(chain, request_for({{"N", 200}}, "cpu"), codegen::Until::Lowered).lowered;
   const codegen::Workspace workspace = codegen::workspace_of(made);
   std::int64_t all = 0;
   for (std::size_t a = 0; a < made.buffers.size(); ++a) {

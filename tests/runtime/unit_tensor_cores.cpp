@@ -3,32 +3,23 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-
-#include "codegen/pipeline.h"
 #include "codegen/simt/emit.h"
 #include "codegen/tensor_cores.h"
-#include "lang/parse.h"
-#include "lang/render.h"
 #include "runtime/nvrtc.h"
+#include "tests/codegen/compiled.h"
 
 namespace tilec::test {
 namespace {
 
 using namespace codegen;
 using lang::DType;
-using Sizes = std::map<std::string, std::int64_t>;
 
 std::optional<Stages> compiled(const std::string& text, const Sizes& sizes, const char* target, Until until, const std::string& plan, std::string& message) {
   lang::Diagnostics diagnostics;
-  const lang::Source source{"test.tile", text};
-  const auto file = lang::parse(source, diagnostics);
-  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
-  Request request;
-  request.sizes = sizes;
-  request.target = *target_named(target);
+  Request request = request_for(sizes, target);
   if (!plan.empty()) request.plan = PlanText{plan};
-  auto stages = codegen::compile(*file, request, until, diagnostics);
-  message = stages ? "" : lang::render(diagnostics, {source}, {});
+  auto stages = codegen::compile(parsed(text), request, until, diagnostics);
+  message = stages ? "" : lang::render(diagnostics, {{"test.tile", text}}, {});
   return stages;
 }
 

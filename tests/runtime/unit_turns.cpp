@@ -8,12 +8,11 @@
 #include <random>
 
 #include "codegen/llvm/emit.h"
-#include "codegen/pipeline.h"
 #include "lang/check.h"
-#include "lang/parse.h"
 #include "codegen/locals.h"
 #include "runtime/code.h"
 #include "runtime/parallel.h"
+#include "tests/codegen/compiled.h"
 
 namespace tilec {
 namespace {
@@ -21,12 +20,7 @@ namespace {
 constexpr std::int64_t length = 1 << 16, parts = 4, bytes = length * 4, part = bytes / parts;  // keys and positions of 4 bytes
 
 codegen::Lowered argsort() {
-  lang::Diagnostics diagnostics;
-  const std::optional<lang::File> file = lang::parse({"f.tile", "function f(f32 X[N]) -> (Y) { Y = argsort(X); }"}, diagnostics);
-  codegen::Request request;
-  request.sizes = {{"N", length}};
-  request.target = *codegen::target_named("cpu");
-  return *codegen::compile(*file, request, codegen::Until::Lowered, diagnostics)->lowered;
+  return *test::compiled("function f(f32 X[N]) -> (Y) { Y = argsort(X); }", test::request_for({{"N", length}}, "cpu"), codegen::Until::Lowered).lowered;
 }
 
 sigjmp_buf stray;

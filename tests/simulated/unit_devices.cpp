@@ -7,47 +7,24 @@
 #include <thread>
 #include <vector>
 
-#include "codegen/pipeline.h"
 #include "codegen/target_words.h"
-#include "lang/check.h"
-#include "lang/parse.h"
 #include "runtime/assemble.h"
 #include "runtime/device.h"
 #include "runtime/module.h"
 #include "runtime/specialise.h"
+#include "tests/codegen/compiled.h"
 
 namespace tilec {
 namespace {
 
 using runtime::Memory;
 
-// Launches enough for a graph.
-constexpr const char* chain = R"(
-function f(A[M, K], B[K, K]) -> (C) {
-  S[i, j: M, K] = +(A[i, k] * B[k, j]);
-  T[i, j: M, K] = +(S[i, k] * B[k, j]);
-  U[i, j: M, K] = +(T[i, k] * B[k, j]);
-  C[i, j: M, K] = +(U[i, k] * B[k, j]);
-}
-)";
 constexpr std::int64_t rows = 9, columns = 12;
 
-lang::File parsed() {
-  lang::Diagnostics diagnostics;
-  std::optional<lang::File> file = lang::parse({"chain.tile", chain}, diagnostics);
-  REQUIRE(file);
-  REQUIRE(lang::check(*file, diagnostics));
-  return *file;
-}
-
 std::shared_ptr<const runtime::Module> module_for(const std::string& target) {
-  lang::Diagnostics diagnostics;
-  codegen::Request request;
-  request.sizes = {{"M", rows}, {"K", columns}};
-  request.target = *runtime::target_here(target);
-  const auto stages = codegen::compile(parsed(), request, codegen::Until::Lowered, diagnostics);
-  REQUIRE(stages);
-  return runtime::load_device(runtime::assemble(*stages->lowered, request.target));
+  const codegen::Request request = test::request_for({{"M", rows}, {"K", columns}}, *runtime::target_here(target));
+  const codegen::Stages stages = test::compiled(test::chain, request, codegen::Until::Lowered);
+  return runtime::load_device(runtime::assemble(*stages.lowered, request.target));
 }
 
 std::vector<float> numbers(std::int64_t count) {
@@ -167,7 +144,7 @@ TEST_CASE("a program of `cuda` is compiled for the GPU that its tensors lie on, 
   const auto program = [](const char* target) {
     codegen::Request request;
     request.target = *runtime::target_here(target);
-    return runtime::Callable({{"chain.tile", chain}}, parsed(), request);
+    return runtime::Callable({{"chain.tile", test::chain}}, test::parsed(test::chain), request);
   };
   const auto specialised = [](const runtime::Callable& callable, int a, int b) {
     lang::Diagnostics diagnostics;

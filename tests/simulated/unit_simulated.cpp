@@ -5,12 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "codegen/pipeline.h"
-#include "lang/parse.h"
 #include "runtime/assemble.h"
 #include "runtime/device.h"
 #include "runtime/module.h"
 #include "runtime/nvrtc.h"
+#include "tests/codegen/compiled.h"
 
 namespace tilec {
 namespace {
@@ -176,16 +175,10 @@ TEST_CASE("launches that a device refuses, and memory that nobody has written") 
 }
 
 TEST_CASE("launches as a graph, in one memory and another, give what they give one by one") {
-  const char* const chain = "function f(A[M, K], B[K, K]) -> (C) { S[i, j: M, K] = +(A[i, k] * B[k, j]); T[i, j: M, K] = +(S[i, k] * B[k, j]); U[i, j: M, K] = +(T[i, k] * B[k, j]); C[i, j: M, K] = +(U[i, k] * B[k, j]); }";
-  lang::Diagnostics diagnostics;
-  const auto file = lang::parse({"chain.tile", chain}, diagnostics);
-  codegen::Request request;
-  request.sizes = {{"M", 20}, {"K", 30}};
-  request.target = *codegen::target_named("cuda:sm_80");
-  const auto stages = codegen::compile(*file, request, codegen::Until::Lowered, diagnostics);
-  REQUIRE(stages);
-  REQUIRE(stages->lowered->steps.size() >= 4);
-  const auto module = runtime::load_device(runtime::assemble(*stages->lowered, request.target));
+  const codegen::Request request = test::request_for({{"M", 20}, {"K", 30}}, "cuda:sm_80");
+  const codegen::Stages stages = test::compiled(test::chain, request, codegen::Until::Lowered);
+  REQUIRE(stages.lowered->steps.size() >= 4);
+  const auto module = runtime::load_device(runtime::assemble(*stages.lowered, request.target));
   const auto device = runtime::open_device("cuda:sm_80");
   std::vector<std::vector<float>> results;
   const std::vector<Memory> workspaces = {device->allocate(module->device_workspace()), device->allocate(module->device_workspace())};

@@ -7,11 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "codegen/pipeline.h"
 #include "codegen/simt/emit.h"
 #include "codegen/tensor_cores.h"
-#include "lang/parse.h"
-#include "lang/render.h"
 #include "poly/interpret.h"
 #include "runtime/assemble.h"
 #include "runtime/device.h"
@@ -19,6 +16,7 @@
 #include "runtime/nvrtc.h"
 #include "runtime/tensor.h"
 #include "tests/backends/programs.h"
+#include "tests/codegen/compiled.h"
 
 namespace tilec::test {
 namespace {
@@ -26,22 +24,14 @@ namespace {
 using namespace codegen;
 using lang::DType;
 using backends::Random;
-using Sizes = std::map<std::string, std::int64_t>;
 
 struct Made { Stages stages; Request request; };
 
-Made compiled(const std::string& text, const Sizes& sizes, const std::string& target, Until until, const std::string& plan) {
-  lang::Diagnostics diagnostics;
-  const lang::Source source{"test.tile", text};
-  const auto file = lang::parse(source, diagnostics);
-  REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
-  Request request;
-  request.sizes = sizes;
-  request.target = *runtime::target_here(target);
+Made made_of(const std::string& text, const Sizes& sizes, const std::string& target, Until until, const std::string& plan) {
+  Request request = request_for(sizes, *runtime::target_here(target));
   request.plan = PlanText{plan};
-  auto stages = codegen::compile(*file, request, until, diagnostics);
-  REQUIRE_MESSAGE(stages, lang::render(diagnostics, {source}, {}), plan);
-  return {std::move(*stages), request};
+  CAPTURE(plan);
+  return {compiled(text, request, until), request};
 }
 
 bool on_tensor_cores(const Plan& plan) {
@@ -140,7 +130,7 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
       Drawn d = contraction(random, i);
       CAPTURE(d.text);
       const char* const target = i.only ? "cuda:1" : i.operand == DType::F32 ? "cuda:math=tf32" : "cuda";
-      Stages stages = compiled(d.text, d.sizes, target, Until::Plan, "no split\n").stages;
+      Stages stages = made_of(d.text, d.sizes, target, Until::Plan, "no split\n").stages;
       if (!on_tensor_cores(*stages.plan)) {                // too small
         --n;
         REQUIRE(++tries < 50);
@@ -149,7 +139,7 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
       for (Group& group : stages.plan->groups)
         for (Compute& leaf : group.body) if (leaf.is<forms::TensorCores>() && (n || i.only)) draw(leaf, group, i, random);
       const std::string plan = print(*stages.plan);
-      Made made = compiled(d.text, d.sizes, target, Until::Lowered, "no split\n" + plan);
+      Made made = made_of(d.text, d.sizes, target, Until::Lowered, "no split\n" + plan);
       CHECK(print(*made.stages.plan) == plan);
       REQUIRE(made.stages.lowered->steps.size() == 1);
       Step& step = made.stages.lowered->steps.back();

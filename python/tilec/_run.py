@@ -1,0 +1,303 @@
+"""How a program is called: its handle, its names, the kernels it keeps, and which of them a call runs."""
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import typing
+
+import numpy as np
+
+from . import _library as _c
+from ._again import Calls
+from ._arguments import as_argument, as_outputs, as_written, check_type, names_to_add
+from ._call import Block, Prepared, in_64_bits, settle_sizes
+from ._device import Call as GpuCall, Placed, on_gpu, refuse_stream
+from ._grouped import by_position as in_order, has_groups
+from ._libraries import Torch, library_of_call, note_written, torch_if_met
+from .errors import ArgumentTypeError, Diagnostic, Error, ShapeError, check, hear, said as last_said
+
+if typing.TYPE_CHECKING:
+    from ._pair import Pair
+    from ._recipe import Recipe
+
+_LARGE = 2**63
+_BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp", "runs", "stream")      # of calls, so inputs of these names are given by position
+_ONE = float("1")                                          # of no caller: the cotangent that was left out
+
+
+class Runnable:
+    """What a Program is to its calls."""
+
+    def __init__(self, handle: int, recipe: Recipe, origin: "Runnable | None" = None, heard: "tuple[Diagnostic, ...]" = ()):
+        lib = _c.lib
+        self._recipe = recipe
+        self._of_cuda: bool = recipe.options["target"].startswith("cuda")
+        self._kernels: int = recipe.options["kernels"] or _usual_kernels()
+        self._uses = itertools.count()
+        self._sizes: "set[int]" = set()                       # positions of arguments whose values are compiled in
+        self.diagnostics: "tuple[Diagnostic, ...]" = origin.diagnostics if origin is not None else heard
+        self.name: str = lib.tilec_program_name(handle).decode()
+        self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
+        # Of a derivative, what it does not read need not be given; of a function, what has a default in the text.
+        self._optional = frozenset(name for k, name in enumerate(self.inputs) if origin is not None or lib.tilec_input_is_optional(handle, k))
+        self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
+        self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
+        self._calls = Calls()
+        self._cache: "dict[tuple, typing.Any]" = {}          # kernels by the kind of call: Prepared, and Placed on a GPU
+        self._pairs: "dict[tuple, Pair]" = {}
+        self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
+        self._handle = handle                                 # last: what has one is whole
+        self._hear(last_said())
+
+    def __del__(self):
+        if _c is not None and getattr(self, "_handle", None):
+            self._pairs.clear()
+            self._calls = None
+            self._cache.clear()                               # kernels first, so that the program is the last to hold them
+            _c.lib.tilec_program_destroy(self._handle)
+
+    def _hear(self, said: "list[tuple[Diagnostic, str]]") -> None:
+        """Raises the warnings that are new: one at a place, whatever the shapes."""
+        self.diagnostics = hear(self.diagnostics, said)
+
+    def _heard(self) -> "set[tuple]":
+        return {diagnostic.place() for diagnostic in self.diagnostics}
+
+    def __call__(self, /, *arguments: typing.Any, out: typing.Any = None, accumulate: "bool | str | typing.Sequence[str]" = False,
+                 stream: typing.Any = None, **named: typing.Any) -> typing.Any:
+        if stream is not None:
+            return self._run_on_gpu(self._by_position(arguments, named), out, accumulate, stream)
+        if named or len(arguments) != len(self.inputs):
+            arguments = tuple(self._by_position(arguments, named))
+        if accumulate is False:
+            made = self._calls.run(arguments, out)
+            if made is not None:
+                return made
+        return self._run(arguments, out, accumulate, None)
+
+    __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # torch.compile breaks its graph here, and does not look at what calls C
+    __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"  # type: ignore[attr-defined]
+
+    def _run(self, arguments: typing.Sequence, out, accumulate, library):
+        """A call whose results are made by `library` (None: NumPy)."""
+        key = []
+        for value in arguments:
+            kind = type(value)
+            if kind is np.ndarray:
+                key.append((value.dtype, value.shape, value.strides))
+            elif kind is int or kind is bool:
+                key.append(int if value < _LARGE or value >= 2 * _LARGE else np.uint64)  # what no i64 holds is another program
+            elif kind is float or value is None:
+                key.append(kind)
+            else:
+                return self._run_foreign(arguments, out, accumulate)
+        if out is not None:
+            out = as_outputs(self.outputs, out)
+            for array in out:
+                if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
+                    return self._run_foreign(arguments, out, accumulate)
+                if not array.flags.writeable:
+                    raise ValueError("out= for %s is read-only" % self.outputs[[array is o for o in out].index(True)])
+                key.append((array.shape, array.strides, array.dtype))
+        if accumulate is not False:
+            accumulate = self._outputs_to_add(accumulate, out)
+            key.append(accumulate)
+        prepared = self._cache.get(self._with_sizes(key, arguments))
+        if prepared is None:
+            plain = self._as_arguments(arguments)
+            if any(a is not b for a, b in zip(plain, arguments)):
+                return self._run(plain, out, accumulate, library)
+            try:
+                prepared = self._prepare(arguments, out, accumulate or ())
+            except ShapeError as fault:
+                raise self._about_cotangents(arguments, fault) from None
+            if out is None and library is None:
+                prepared.refuse_stand_ins()
+            self._keep(key, arguments, prepared)
+        prepared.used = next(self._uses)
+        try:
+            made = prepared(arguments, out) if library is None else library.run(prepared, arguments, out)
+            if library is None and accumulate is False:
+                self._remember(prepared, arguments, out)
+            return made
+        except ShapeError as fault:                           # an input that C cannot address is copied; an output stays refused
+            plain = self._as_arguments(arguments) if fault.code == "E0556" else arguments
+            if all(a is b for a, b in zip(plain, arguments)):
+                raise
+        return self._run(plain, out, accumulate, library)
+
+    def _run_foreign(self, arguments: typing.Sequence, out, accumulate):
+        """A call with arrays that are not NumPy's, or with what must become an array first."""
+        if self._of_cuda and any(map(on_gpu, arguments)):
+            return self._run_on_gpu(arguments, out, accumulate, None)
+        given = None if out is None else as_outputs(self.outputs, out)
+        torch = torch_if_met()
+        if torch is not None:
+            try:
+                found = self._prepared_for(torch, arguments, given, accumulate)
+                if found is not None:
+                    made = torch.run(found, arguments, given)
+                    if given is not None:
+                        torch.written(given)
+                    if accumulate is False:
+                        self._remember(found, arguments, given, torch)
+                    return made
+            except RuntimeError as fault:                     # a tensor without memory of its own: what it is will be said
+                if isinstance(fault, Error):
+                    raise
+            except ShapeError as fault:                       # one that C cannot address is copied
+                if fault.code != "E0556":
+                    raise
+        if has_groups(arguments):
+            return self._run(self._by_position(arguments, {}), out, accumulate, None)
+        library = library_of_call(self.inputs, arguments)
+        plain = self._as_arguments(arguments)
+        if given is None:
+            return self._run(plain, None, accumulate, library)
+        self._run(plain, as_written(self.outputs, given), accumulate, library)
+        note_written(given)
+        return given[0] if len(given) == 1 else tuple(given)
+
+    def _prepared_for(self, torch: Torch, arguments: typing.Sequence, out: "list | None", accumulate) -> "Prepared | None":
+        """What runs on these tensors as they lie. None: some are not to be taken by their address."""
+        key = torch.key(arguments, out)
+        if key is None:
+            return None
+        if accumulate is not False:
+            accumulate = self._outputs_to_add(accumulate, out)
+            key.append(accumulate)
+        found = self._cache.get(self._with_sizes(key, arguments))
+        if found is None:
+            plain = self._as_arguments(arguments)
+            if any(torch.differs(value, array) for value, array in zip(arguments, plain)):
+                return None
+            try:
+                found = self._prepare(plain, None if out is None else as_written(self.outputs, out), accumulate or ())
+            except ShapeError as fault:
+                raise self._about_cotangents(arguments, fault) from None
+            self._keep(key, arguments, found)
+        found.used = next(self._uses)
+        return found
+
+    def _run_on_gpu(self, arguments: typing.Sequence, out, accumulate, stream):
+        """A call on arrays in the GPU's memory, which is not waited for."""
+        title = self.name or "the function"
+        if not self._of_cuda:
+            refuse_stream(title, self._recipe.options["target"])
+        call = GpuCall(title, self.inputs, self.outputs, arguments, out, stream)
+        if accumulate is not False and self._outputs_to_add(accumulate, out):
+            raise ValueError("accumulate= is not there in the GPU's memory: add the result to %s" % ", ".join(self.outputs))
+        placed = self._cache.get(call.key(self._sizes))
+        if placed is None:
+            placed = call.prepare(self._handle, self._heard())
+            self._hear(last_said())
+            self._sizes = self._sizes | placed.sizes
+            self._insert(call.key(self._sizes), placed)
+        placed.used = next(self._uses)
+        return call.run(placed)
+
+    def _about_cotangents(self, arguments: typing.Sequence, fault: ShapeError) -> ShapeError:
+        left_out = [n for n, v in zip(self.inputs, arguments) if v is _ONE and "`%s`" % n in str(fault)]
+        if fault.code != "E0517" or not left_out:
+            return fault
+        said = "%s was left out, which means 1 where the output is a scalar: pass %s=, in the shape of its output" % (left_out[0], left_out[0])
+        return ShapeError("%s\n%s" % (said, fault), fault.diagnostics)
+
+    def _as_arguments(self, arguments: typing.Sequence) -> list:
+        return [as_argument(name, value) for name, value in zip(self.inputs, arguments)]
+
+    def _with_sizes(self, key: list, arguments: typing.Sequence) -> tuple:
+        """The key of a call: a number that is data is no part of it, one that is compiled in is."""
+        for position in self._sizes:
+            value = arguments[position]
+            if type(value) is int or type(value) is bool:
+                key[position] = int(value)
+            elif type(value) is np.ndarray and not value.ndim and value.dtype.kind in "iub":
+                key[position] = (value.dtype, value.item())
+            elif key[position].__class__ is tuple and not value.ndim:
+                key[position] = (value.dtype, value.item())   # a tensor of PyTorch
+        return tuple(key)
+
+    def _keep(self, key: list, arguments: typing.Sequence, prepared: Prepared) -> None:
+        """Under the key by which the next such call looks. Single operations on a dict, so threads need no lock that fork() could leave closed."""
+        if not prepared.sizes <= self._sizes:
+            self._sizes = self._sizes | prepared.sizes
+        self._insert(self._with_sizes(key, arguments), prepared)
+
+    def _insert(self, key: tuple, prepared: "Prepared | Placed") -> None:
+        prepared.used = next(self._uses)
+        self._cache[key] = prepared
+        if len(self._cache) > self._kernels:
+            for each in self._calls.in_order_of_use():
+                each.used = next(self._uses)
+            prepared.used = next(self._uses)
+        for old in sorted(list(self._cache.items()), key=lambda entry: entry[1].used)[:-self._kernels]:
+            self._cache.pop(old[0], None)
+            self._calls = Calls()
+
+    def _remember(self, prepared: Prepared, arguments: typing.Sequence, out: "list | None", torch: "Torch | None" = None) -> None:
+        """A call that has run on these as they lie: the next one of its kind finds it in C."""
+        if self._calls.is_full:
+            self._calls = Calls()
+        self._calls.add(prepared, arguments, out, torch)
+
+    def _refuse_beyond(self, values: list, prepare: "typing.Callable[[list, None], Prepared]") -> None:
+        """Integers that 64 bits do not hold, as a call with them does: what it compiles says whether they are floats."""
+        if any(type(value) is int and not in_64_bits(value) for value in values):
+            prepare(values, None).check_numbers(values)
+
+    def _by_position(self, arguments: typing.Sequence, named: dict) -> list:
+        """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
+        return in_order(self.name or "the function", self.inputs, arguments, named, self._optional, {name: _ONE for name in self._ones}, _BY_POSITION)
+
+    def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
+        names = self._named_outputs(accumulate)
+        if names and out is None:
+            raise TypeError("accumulate= adds to arrays: give them as out=")
+        return names
+
+    def _named_outputs(self, accumulate) -> "tuple[str, ...]":
+        names = names_to_add(accumulate, self.outputs)
+        return tuple(n for n, same in zip(self.outputs, self._same) if n in names or same in names)  # `C` of `-> (C, C)` is both
+
+    def _ports(self, values: list) -> Prepared:
+        """Types and shapes of what a call with these takes and gives; it cannot be run."""
+        block = Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)
+        handle = ctypes.c_void_p()
+        check(_c.lib.tilec_infer(self._handle, block.structs, block.count, ctypes.byref(handle)), self._heard())
+        return Prepared(_c.made(handle), self.inputs)
+
+    def _prepare(self, arguments: typing.Sequence, out, add: typing.Sequence[str] = ()) -> Prepared:
+        block = Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None], stand_in=True)
+        for name, array in zip(self.outputs, out or ()):
+            check_type("out= for " + name, array.dtype)
+            if any(s % array.itemsize for s in array.strides):
+                raise ValueError("out= for %s has strides that are no multiples of its element size" % name)
+        results = Block(list(zip(self.outputs, out or ())), add)
+        handle = ctypes.c_void_p()
+        try:
+            check(_c.lib.tilec_specialize(self._handle, block.structs, block.count, results.structs, results.count, ctypes.byref(handle)), self._heard())
+        except ArgumentTypeError as fault:
+            if fault.code != "E0557":
+                raise
+            given = ", ".join("%s is %s" % (name, array.dtype) for name, array in zip(self.outputs, out))
+            raise ArgumentTypeError("out= for %s: %s" % (given, fault), fault.diagnostics) from None
+        said = last_said()
+        prepared = Prepared(_c.made(handle), self.inputs)
+        settle_sizes(self.inputs, arguments, prepared.sizes)
+        self._hear(said)
+        return prepared
+
+
+def kind_of(value) -> object:
+    """What a specialisation depends on; what no i64 holds is another program."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape, value.strides
+    return np.uint64 if isinstance(value, int) and _LARGE <= value < 2 * _LARGE else type(value)
+
+
+def _usual_kernels() -> int:
+    """As the library does: TILEC_KERNELS where it is a number, else 128."""
+    text = os.environ.get("TILEC_KERNELS", "")
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**64 else 128
