@@ -154,6 +154,7 @@ class Server {
         {"textDocument/didOpen", &Server::did_open}, {"textDocument/didChange", &Server::did_change}, {"textDocument/didClose", &Server::did_close},
         {"textDocument/didSave", &Server::files_changed}, {"workspace/didChangeWatchedFiles", &Server::files_changed},
         {"textDocument/hover", &Server::hover}, {"textDocument/definition", &Server::definition}, {"textDocument/documentSymbol", &Server::document_symbols},
+        {"textDocument/prepareRename", &Server::prepare_rename}, {"textDocument/rename", &Server::rename},
         {"textDocument/formatting", &Server::formatting}, {"textDocument/completion", &Server::completion}, {"textDocument/codeAction", &Server::code_actions}};
     const auto handler = handlers.find(method);
     if (handler != handlers.end()) return (this->*handler->second)(params);
@@ -168,8 +169,8 @@ class Server {
     initialized_ = true;
     return {{"serverInfo", {{"name", "tilec"}, {"version", TILEC_VERSION}}},
             {"capabilities", {{"positionEncoding", "utf-16"}, {"textDocumentSync", {{"openClose", true}, {"change", 1}, {"save", true}}}, {"hoverProvider", true},
-                              {"definitionProvider", true}, {"documentSymbolProvider", true}, {"documentFormattingProvider", true},
-                              {"completionProvider", {{"triggerCharacters", {"[", "\"", "/", "(", "+"}}}}, {"codeActionProvider", {{"codeActionKinds", {"quickfix"}}}}}}};
+                              {"definitionProvider", true}, {"documentSymbolProvider", true}, {"documentFormattingProvider", true}, {"renameProvider", {{"prepareProvider", true}}},
+                              {"completionProvider", {{"triggerCharacters", {"[", "\"", "/", "(", "+", "."}}}}, {"codeActionProvider", {{"codeActionKinds", {"quickfix"}}}}}}};
   }
 
   Json shutdown(const Json&) {
@@ -374,6 +375,39 @@ class Server {
       if (const lang::Source* source = sources.source(span.source))
         if (const auto uri = workspace_.uri_of_source(document, *source)) all.push_back({{"uri", *uri}, {"range", range_of(sources.lines(span.source), span)}});
     return all.empty() ? Json() : all;
+  }
+
+  Json prepare_rename(const Json& params) {
+    const auto [document, offset] = place(params);
+    workspace_.read(document);
+    const auto named = renamable(document, offset);
+    if (!named) return {};
+    return {{"range", range_of(Lines(document.text), named->span)}, {"placeholder", document.text.substr(named->span.begin, named->span.end - named->span.begin)}};
+  }
+
+  // In the texts that are open and in what they import. A file that is neither is not known to mention anything.
+  Json rename(const Json& params) {
+    const auto [document, offset] = place(params);
+    const std::string name = text_in(params, "newName");
+    workspace_.read(document);
+    const auto named = renamable(document, offset);
+    if (!named) throw Refusal{invalid_params, "here stands no name that could be another"};
+    if (const std::string why = taken(document, offset, name); !why.empty()) throw Refusal{invalid_params, why};
+    std::map<std::string, std::map<std::size_t, Json>> edits;  // by URI and place: several texts import one
+    for (auto& [uri, open] : workspace_.documents()) {
+      workspace_.read(open);
+      Sources sources(open.tree_sources());
+      for (const lang::Span& span : mentions_of(open, named->meaning)) {
+        const lang::Source& source = *sources.source(span.source);
+        const auto where = workspace_.uri_of_source(open, source);
+        if (!where) throw Refusal{invalid_params, fmt::format("{} is a part of the library, which stays as it is", source.name)};
+        edits[*where][span.begin] = edit_of(sources.lines(span.source), {span, name});
+      }
+    }
+    Json changes = Json::object();
+    for (auto& [uri, all] : edits)
+      for (auto& [at, edit] : all) changes[uri].push_back(std::move(edit));
+    return {{"changes", std::move(changes)}};
   }
 
   static Json json_of_symbols(const std::vector<Symbol>& symbols, const Lines& lines) {

@@ -133,6 +133,22 @@ const lang::Function* Session::entry() const {
   return count == 1 && !entry_name ? only : nullptr;
 }
 
+namespace {
+
+// `X=random:2x3` and `X=2x1xf32=[1][2]` as commands take them that run something, and `S=3` of a scalar.
+std::string form_meant(const lang::Function* function, const std::string& name, const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const bool made = text.starts_with("random:") || text.starts_with("ones:") || text.starts_with("zeros:") || text.starts_with("arange:");
+  const std::string behind = made ? text.substr(colon + 1) : text, form = behind.substr(0, behind.find_first_of("=:"));
+  if ((made || form.size() < behind.size()) && parse_form(form)) return fmt::format("nothing is run here: write `{}={}`", name, form);
+  const auto is_scalar = [&](const lang::Input& input) { return input.target.name.text == name && (!input.sizes || input.sizes->empty()); };
+  const bool number = text.find_first_not_of("0123456789") == std::string::npos;
+  if (number && function && std::ranges::any_of(function->inputs, is_scalar)) return fmt::format("nothing is run here: a size is given with `--size {}={}`, a scalar that is computed with as its type, `{}=f32`", name, text, name);
+  return fmt::format("nothing is run here: write for instance `{}=2x3xf32`, or `{}=3xf32` for three elements", name, name);
+}
+
+}  // namespace
+
 // NAME=2x3xf32: what an input is; NAME=default: it is not given.
 void Session::give_forms(codegen::Request& request) const {
   const lang::Function* function = entry();
@@ -142,7 +158,7 @@ void Session::give_forms(codegen::Request& request) const {
       continue;
     }
     const auto form = is_form(text) ? parse_form(text) : std::nullopt;
-    if (!form) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is no shape or type", text)).hint(fmt::format("nothing is run here: write for instance `{}=2x3xf32`, or `{}=3xf32` for three elements", name, name));
+    if (!form) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is no shape or type", text)).hint(form_meant(function, name, text));
     if (std::ranges::count(request.signature.inputs, name, &poly::Given::name) > 0) throw UsageError{fmt::format("`{}` is given twice", name), {}};
     std::vector<std::string> known;
     for (const lang::Input& input : function ? function->inputs : std::vector<lang::Input>()) {

@@ -32,7 +32,7 @@ std::string Name::spelled() const {
 
 struct FileIndex {
   std::multimap<std::string, std::size_t> functions;   // by the text of the name; positions in File::items
-  std::vector<const File*> callable;
+  std::map<std::string, std::vector<const File*>> callable;  // by prefix; "": without one
 };
 
 namespace {
@@ -43,21 +43,22 @@ const Function* is_it(const File& file, std::size_t item, const Name& name, Func
 }
 
 // In the order of the imports; a file that several import counts once.
-void collect(const File& file, std::set<const File*>& seen, std::vector<const File*>& files) {
+void collect(const File& file, const std::string& prefix, std::set<const File*>& seen, std::vector<const File*>& files) {
   for (const auto& item : file.items) {
     const auto* import = std::get_if<Import>(&item);
-    if (!import || !import->file || !seen.insert(import->file.get()).second) continue;
+    const bool callable = import && import->file && (import->prefix ? import->prefix->text : "") == prefix;
+    if (!callable || !seen.insert(import->file.get()).second) continue;
     const auto& items = import->file->items;
     const bool has_functions = std::any_of(items.begin(), items.end(), [](const auto& each) { return std::holds_alternative<Function>(each); });
     if (has_functions) files.push_back(import->file.get());
-    else collect(*import->file, seen, files);
+    else collect(*import->file, "", seen, files);
   }
 }
 
-std::vector<const File*> collected(const File& file) {
+std::vector<const File*> collected(const File& file, const std::string& prefix) {
   std::set<const File*> seen;
   std::vector<const File*> files;
-  collect(file, seen, files);
+  collect(file, prefix, seen, files);
   return files;
 }
 
@@ -76,7 +77,8 @@ void make_index(File& file) {
   auto index = std::make_shared<FileIndex>();
   for (std::size_t k = 0; k < file.items.size(); ++k)
     if (const auto* f = std::get_if<Function>(&file.items[k]); f && f->name) index->functions.emplace(f->name->text, k);
-  index->callable = collected(file);
+  index->callable[""] = collected(file, "");
+  for (const Name& prefix : prefixes(file)) index->callable[prefix.text] = collected(file, prefix.text);
   file.index = std::move(index);
 }
 
@@ -92,19 +94,51 @@ const Function* function_of(const File& file, const Name& name, Function::Role r
   return nullptr;
 }
 
-std::vector<const File*> callable_imports(const File& file) { return file.index ? file.index->callable : collected(file); }
+std::vector<const File*> callable_imports(const File& file, const std::string& prefix) {
+  if (!file.index) return collected(file, prefix);
+  const auto at = file.index->callable.find(prefix);
+  return at == file.index->callable.end() ? std::vector<const File*>{} : at->second;
+}
+
+// A prefix has no mark; the name behind it keeps its own.
+std::optional<Prefixed> prefixed(const Name& name) {
+  const std::size_t dot = name.text.find('.');
+  if (dot == std::string::npos) return std::nullopt;
+  const bool marked = name.text[dot + 1] == '#' || name.text[dot + 1] == '$';
+  Name own{name.text.substr(dot + 1 + marked), false, name.span};
+  own.upper = marked ? name.text[dot + 1] == '#' : own.text.front() <= 'Z';
+  own.span.begin = name.span.end - static_cast<std::uint32_t>(std::min<std::size_t>(name.span.end - name.span.begin, name.text.size() - dot - 1));
+  return Prefixed{name.text.substr(0, dot), own};
+}
+
+Name with_prefix(const Name& prefix, const Name& name) { return {prefix.text + '.' + name.spelled(), false, {prefix.span.begin, name.span.end, name.span.source}}; }
+
+std::vector<Name> prefixes(const File& file) {
+  std::vector<Name> all;
+  for (const auto& item : file.items)
+    if (const auto* import = std::get_if<Import>(&item); import && import->prefix) all.push_back(*import->prefix);
+  return all;
+}
 
 std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role) {
-  if (const Function* f = function_of(file, name, role)) return {{&file, f}};
+  const auto parts = prefixed(name);
+  const Name& own = parts ? parts->name : name;
+  if (const Function* f = parts ? nullptr : function_of(file, own, role)) return {{&file, f}};
   std::vector<Definition> found;
-  for (const File* each : callable_imports(file))
-    if (const Function* f = function_of(*each, name, role)) found.push_back({each, f});
+  for (const File* each : callable_imports(file, parts ? parts->prefix : ""))
+    if (const Function* f = function_of(*each, own, role)) found.push_back({each, f});
   return found;
 }
 
 std::optional<Definition> hidden_definition(const File& file, const Name& name) {
   std::set<const File*> seen;
   return hidden_in(file, name, seen);
+}
+
+std::optional<Name> name_with_prefix(const File& file, const Name& name) {
+  for (const Name& prefix : prefixes(file))
+    if (const Name whole = with_prefix(prefix, name); !prefixed(name) && !definitions(file, whole).empty()) return whole;
+  return std::nullopt;
 }
 
 }  // namespace tilec::lang

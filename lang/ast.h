@@ -17,7 +17,7 @@
 
 namespace tilec::lang {
 
-// `#a` is {a, upper}, `$N` is {N, lower}: the mark is not part of the text, the kind is part of the identity.
+// `#a` is {a, upper}, `$N` is {N, lower}: the mark is not part of the text, the kind is part of the identity. `loss.mean`, of `import … as loss;`, is {loss.mean, lower}.
 struct Name {
   std::string text;
   bool upper = false;
@@ -155,7 +155,8 @@ struct Function {
   Span span_of_head() const { return name ? name->span : Span{span.begin, span.begin, span.source}; }
 };
 struct File;
-struct Import { std::string path; Span span; std::shared_ptr<const File> file; };  // file: what `load` found under the path
+// prefix: of `import "std/loss.tile" as loss;`; file: what `load` found under the path.
+struct Import { std::string path; Span span; std::shared_ptr<const File> file; std::optional<Name> prefix = {}; };
 struct Dim { std::vector<Name> names; Span span; };
 // What stands between the tokens and a formatter must keep: a comment, or (empty text) one or more blank lines.
 struct Trivia { std::string text; Span span; bool own_line = false; };  // own_line: nothing but blanks before it on its line
@@ -170,12 +171,20 @@ struct Definition {
   bool operator==(const Definition&) const = default;
 };
 const Function* function_of(const File& file, const Name& name, Function::Role role);  // of this file alone; null: none
-// Files whose functions a file may call beside its own: those that it imports, but in place of one that only imports (`std/nn.tile`) the files that one imports.
-std::vector<const File*> callable_imports(const File& file);
+// Files whose functions a file may call beside its own: those that it imports without a prefix, or under this one; but in place of one that only imports
+// (`std/nn.tile`) the files that one imports. A prefix is known in its file alone.
+std::vector<const File*> callable_imports(const File& file, const std::string& prefix = "");
+// The parts of `loss.mean`; nothing of a name without a prefix.
+struct Prefixed { std::string prefix; Name name; };
+std::optional<Prefixed> prefixed(const Name& name);
+Name with_prefix(const Name& prefix, const Name& name);
+std::vector<Name> prefixes(const File& file);          // in the order of the imports
 void make_index(File& file);                           // after its imports are known; without one, every name is looked for from the first item on
-// Functions that `name` may mean in a file: its own, else those of its callable imports. More than one is for the caller to refuse.
+// Functions that `name` may mean in a file: its own, else those of its callable imports; with a prefix, of the imports under it. More than one is for the caller to refuse.
 std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role = Function::Role::Function);
 // One that is not callable because it is an import of an import.
 std::optional<Definition> hidden_definition(const File& file, const Name& name);
+// How a file calls what it knows by `name` with a prefix only.
+std::optional<Name> name_with_prefix(const File& file, const Name& name);
 
 }  // namespace tilec::lang

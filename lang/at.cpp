@@ -49,7 +49,12 @@ class Walk {
 
   void add(Kind kind, const Name& name) { found.push_back({kind, name, name.span, function_, statement_, nullptr}); }
 
-  void walk(const Import& import) { found.push_back({Kind::Import, Name{import.path, false, import.span}, import.span, nullptr, nullptr, &import}); }
+  void walk(const Import& import) {
+    Span span = import.span;
+    if (import.prefix) span.end = import.prefix->span.begin - 1;
+    found.push_back({Kind::Import, Name{import.path, false, span}, span, nullptr, nullptr, &import});
+    if (import.prefix) found.push_back({Kind::Prefix, *import.prefix, import.prefix->span, nullptr, nullptr, &import});
+  }
   void walk(const Dim& dim) {
     for (const Name& name : dim.names) add(Kind::Dimension, name);
   }
@@ -105,6 +110,23 @@ class Walk {
     add(Kind::Tensor, t.name);
   }
 
+  // A function's name, and its prefix.
+  void called(Kind kind, const Name& name) {
+    const auto parts = prefixed(name);
+    if (!parts) return add(kind, name);
+    const Span prefix{name.span.begin, name.span.begin + static_cast<std::uint32_t>(parts->prefix.size()), name.span.source};
+    found.push_back({Kind::Prefix, Name{parts->prefix, false, prefix}, prefix, function_, statement_, import_under(parts->prefix)});
+    found.push_back({kind, name, parts->name.span, function_, statement_});
+  }
+
+  const Import* import_under(const std::string& prefix) const {
+    for (const auto& item : file_.items)
+      if (const auto* import = std::get_if<Import>(&item); import && import->prefix && import->prefix->text == prefix) return import;
+    return nullptr;
+  }
+
+  void label(const Name& name, const Function* callee) { found.push_back({Kind::Label, name, name.span, function_, statement_, nullptr, callee}); }
+
   void all(const std::vector<Expr>& list) { for (const Expr& e : list) expression(e); }
 
   void expression(const Expr& expr) {
@@ -117,8 +139,15 @@ class Walk {
                [&](const Binary& b) { expression(b.left), expression(b.right); },
                [&](const Access& a) { add(Kind::Tensor, a.tensor), all(a.element); },
                [&](const Call& c) {
-                 add(callee(c.function), c.function);
-                 for (const Argument& a : c.parameters) argument(a);
+                 called(callee(c.function), c.function);
+                 const auto meant = parameters_.contains(c.function.spelled()) ? std::vector<Definition>{} : definitions(file_, c.function);
+                 const Function* function = meant.size() == 1 ? meant[0].function : nullptr;
+                 for (const Argument& a : c.parameters) {
+                   if (a.label) label(*a.label, function);
+                   argument(a);
+                 }
+                 for (const auto& each : c.labels)
+                   if (each) label(*each, function);
                  all(c.arguments);
                },
                [&](const Select& s) {
@@ -147,7 +176,7 @@ class Walk {
     const bool aggregation = std::ranges::find(aggregations, name->text) != std::end(aggregations);
     if (parameters_.contains(name->spelled())) add(Kind::Parameter, *name);
     else if (is_constant(*name)) add(Kind::Constant, *name);
-    else add(aggregation && definitions(file_, *name).empty() ? Kind::Aggregation : Kind::Function, *name);
+    else called(aggregation && definitions(file_, *name).empty() ? Kind::Aggregation : Kind::Function, *name);
   }
 
   void attributes(const std::vector<Attribute>& words) { for (const Attribute& word : words) add(Kind::Attribute, word.name); }
@@ -249,6 +278,10 @@ std::vector<const Statement*> statements_that_assign(const Function& function, c
 }
 
 std::optional<Span> declaration(const Mention& mention) {
+  if (mention.kind == Kind::Label && mention.callee) {
+    for (const Parameter& parameter : mention.callee->parameters) if (parameter.name == mention.name) return parameter.name.span;
+    for (const Input& input : mention.callee->inputs) if (input.target.name == mention.name) return input.target.name.span;
+  }
   if (!mention.function) return std::nullopt;
   const Function& function = *mention.function;
   switch (mention.kind) {
@@ -267,6 +300,10 @@ std::optional<Span> declaration(const Mention& mention) {
       if (contraction) {
         for (const Expr& e : contraction->element) variables(e, names);
         variables(contraction->body, names);
+        for (const Constraint& each : contraction->constraints) {
+          if (each.low) variables(*each.low, names);
+          variables(each.polynomial, names), variables(each.bound, names);
+        }
       }
       for (const Name& name : names) if (name == mention.name) return name.span;
       return mention.span;

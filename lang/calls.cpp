@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -65,9 +66,28 @@ void unknown(const Function& function, const std::string& name, const Name& labe
   else entry.hint(fmt::format("its {} are {}", of_parameters ? "parameters" : "inputs", listed(own)));
 }
 
-std::string argument_text(const Argument& value) {
-  const auto* name = std::get_if<Name>(&value.value);
-  return name ? name->spelled() : print(Expr(std::get<Number>(value.value), value.span));
+// The import through which a file's functions are called under a prefix: it may only import that file.
+const Import* import_of(const File& importer, const File& file, const std::string& prefix) {
+  const Import* through = nullptr;
+  for (const auto& item : importer.items) {
+    const auto* import = std::get_if<Import>(&item);
+    if (!import || !import->file || (import->prefix ? import->prefix->text : "") != prefix) continue;
+    if (import->file.get() == &file) return import;
+    const auto& items = import->file->items;
+    const bool passes_on = std::none_of(items.begin(), items.end(), [](const auto& each) { return std::holds_alternative<Function>(each); });
+    const auto inner = callable_imports(*import->file);
+    if (!through && passes_on && std::find(inner.begin(), inner.end(), &file) != inner.end()) through = import;
+  }
+  return through;
+}
+
+// `loss` for "std/loss.tile", or a word that is one.
+Name prefix_for(const Import& import) {
+  const std::size_t slash = import.path.rfind('/') + 1;  // npos + 1 is 0
+  std::string word;
+  for (const char c : import.path.substr(slash, import.path.find('.', slash) - slash)) word += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  const bool fits = !word.empty() && word[0] >= 'a' && word[0] <= 'z';
+  return {fits ? word : "other", false, import.span};
 }
 
 const Name& first_label(const Call& call) { return **std::find_if(call.labels.begin(), call.labels.end(), [](const auto& label) { return label.has_value(); }); }
@@ -98,7 +118,13 @@ class Calls {
     if (found.size() < 2) return found.empty() ? nullptr : found[0].function;
     auto entry = diagnostics_.report(name.span, messages::ambiguous_function, name.text, std::to_string(found.size()));
     for (const auto& each : found) entry.label(each.function->name->span, "one is here");
-    entry.hint("import one of them only");
+    const auto parts = prefixed(name);
+    const Name& own = parts ? parts->name : name;
+    const std::string here = parts ? parts->prefix : "";
+    const Import *first = import_of(file_, *found[0].file, here), *second = import_of(file_, *found[1].file, here);
+    const Name prefix = prefix_for(*second);
+    if (first == second) entry.hint(fmt::format("import the file that is meant itself, `import \"FILE.tile\" as other;`, and call its own `other.{}`", own.spelled()));
+    else entry.hint(fmt::format("give one import a prefix, `import \"{}\" as {};`, and call its own `{}`", second->path, prefix.text, with_prefix(prefix, own).text));
     return nullptr;
   }
 
@@ -168,7 +194,7 @@ class Calls {
   void no_defaults(const Function& f, const Function& derivative) {
     for (const Input& each : f.inputs)
       if (each.value)
-        diagnostics_.report(each.span, messages::input_default, each.target.name.spelled(), argument_text(*each.value)).label(derivative.name->span, "takes it")
+        diagnostics_.report(each.span, messages::input_default, each.target.name.spelled(), print(*each.value)).label(derivative.name->span, "takes it")
             .hint("let a function without a derivative of its own have the default, and call this one");
   }
 
@@ -236,9 +262,9 @@ class Calls {
   }
 };
 
-void names_of(const File& file, std::vector<std::string>& names) {
+void names_of(const File& file, const std::string& prefix, std::vector<std::string>& names) {
   for (const auto& item : file.items)
-    if (const auto* f = std::get_if<Function>(&item); f && f->name && f->role == Function::Role::Function) names.push_back(f->name->text);
+    if (const auto* f = std::get_if<Function>(&item); f && f->name && f->role == Function::Role::Function) names.push_back(prefix.empty() ? f->name->text : prefix + f->name->spelled());
 }
 
 }  // namespace
@@ -315,7 +341,7 @@ std::optional<std::vector<const Expr*>> in_order(const Function& function, const
 
 bool fits(const Function& function, const Parameter& parameter, const Argument& value, Diagnostics& diagnostics) {
   const auto* name = std::get_if<Name>(&value.value);
-  const std::string text = argument_text(value);
+  const std::string text = print(Argument{value.value, value.span});
   if (const auto& choices = choices_of(function, parameter.name); !choices.empty()) {
     if (name && std::find(choices.begin(), choices.end(), *name) != choices.end()) return true;
     auto entry = diagnostics.report(value.span, messages::no_such_choice, parameter.name.spelled(), listed(choices), text);
@@ -349,8 +375,10 @@ std::optional<std::string> with_parameter(const Call& call) {
 
 std::vector<std::string> function_names(const File& file) {
   std::vector<std::string> names;
-  names_of(file, names);
-  for (const File* import : callable_imports(file)) names_of(*import, names);
+  names_of(file, "", names);
+  for (const File* import : callable_imports(file)) names_of(*import, "", names);
+  for (const Name& prefix : prefixes(file))
+    for (const File* import : callable_imports(file, prefix.text)) names_of(*import, prefix.text + '.', names);
   return names;
 }
 

@@ -815,14 +815,34 @@ class Checker {
       all = builtin_names();
       all.insert(all.end(), own.begin(), own.end());
     }
+    if (const auto whole = name_with_prefix(file_, name)) {
+      diagnostics_.report(name.span, messages::prefix_missing, name.spelled()).hint(fmt::format("write `{}`", whole->text));
+      return;
+    }
     auto entry = diagnostics_.report(name.span, messages::unknown_function, name.spelled());
-    if (const auto hidden = hidden_definition(file_, name))
+    if (const auto parts = prefixed(name)) {
+      const auto near = nearest(name.text, own);
+      const auto elsewhere = near ? std::nullopt : hint_for(Idiom::Kind::Function, parts->name.text);
+      entry.hint(near ? fmt::format("did you mean `{}`?", *near) : elsewhere.value_or(with_functions(parts->prefix)));
+    } else if (const auto hidden = hidden_definition(file_, name))
       entry.label(hidden->function->name->span, "defined in a file that an import imports").hint("import that file too");
     else if (const auto near = nearest(name.text, own); near && near->size() == name.text.size()) entry.hint(fmt::format("did you mean `{}`?", *near));
     else if (const auto idiom = hint_for(Idiom::Kind::Function, name.text)) entry.hint(*idiom);
     else if (const auto near = nearest(name.text, all)) entry.hint(fmt::format("did you mean `{}`?", *near));
     else if (const auto near = nearest(name.text, standard)) entry.hint(fmt::format("did you mean `{}`? {}", *near, hint_for(Idiom::Kind::Function, *near).value()));
     else entry.hint(otherwise && name.upper ? *otherwise : "`tilec explain E0116` says which there are");
+  }
+
+  // What an import under this prefix has.
+  std::string with_functions(const std::string& prefix) const {
+    constexpr std::size_t most = 5;
+    std::vector<std::string> names;
+    for (const std::string& each : function_names(file_))
+      if (each.starts_with(prefix + '.')) names.push_back(each);
+    if (names.empty()) return fmt::format("`{}` has no functions", prefix);
+    std::string text;
+    for (std::size_t k = 0; k < std::min(most, names.size()); ++k) text += (k == 0 ? "`" : ", `") + names[k] + "`";
+    return fmt::format("there {} {}{}", names.size() == 1 ? "is" : "are", text, names.size() > most ? ", …" : "");
   }
 
   // A name in < >: something of this function, a function, an aggregation or a constant; build knows which is wanted.

@@ -33,6 +33,21 @@ bool fits(const std::vector<Expr>& element, const std::vector<Dimension>& dimens
   return std::equal(element.begin(), element.end(), dimensions.begin(), dimensions.end(), [](const Expr& e, const Dimension& d) { return (pack(e) != nullptr) == is_pack(d); });
 }
 
+// The dimension that each index stands for: `X[b..., n]` of [M, K, N] is M and K for `b...`, then N. Nothing where they do not fit, or two packs leave it open.
+struct Part { const Expr* index; std::size_t number; Dimension dimension; };  // number: in its pack
+std::vector<Part> parts_of(const std::vector<Expr>& element, const std::vector<Dimension>& dimensions) {
+  std::vector<Part> parts;
+  const auto packs = static_cast<std::size_t>(std::count_if(element.begin(), element.end(), pack));
+  const bool alike = fits(element, dimensions);
+  if (!alike && (packs != 1 || dimensions.size() + 1 < element.size())) return parts;
+  const std::size_t in_pack = alike ? 1 : dimensions.size() + 1 - element.size();
+  std::size_t next = 0;
+  for (const Expr& e : element)
+    for (std::size_t k = 0; k < (pack(e) ? in_pack : 1); ++k) parts.push_back({&e, k, dimensions[next++]});
+  const bool misread = std::any_of(parts.begin(), parts.end(), [](const Part& p) { return !pack(*p.index) && is_pack(p.dimension); });  // one index for a pack
+  return misread ? std::vector<Part>{} : parts;
+}
+
 // What stands behind the last pack: aligned at the right, it meets the same of another shape.
 std::vector<Dimension> behind_packs(const std::vector<Dimension>& dimensions) {
   const auto last = std::find_if(dimensions.rbegin(), dimensions.rend(), is_pack);
@@ -66,7 +81,7 @@ class Dimensions {
   void function(const Function& f) {
     for (const Input& i : f.inputs)
       for (const Expr& size : i.sizes ? *i.sizes : std::vector<Expr>{})
-        if (const Dimension name = plain(size)) means_.emplace(*name, name);
+        if (const Dimension name = plain(size)) means_.emplace(*name, std::vector{name});
     for (const Input& i : f.inputs)
       if (i.sizes) values_[i.target.name.spelled()].shape = shape_of(*i.sizes, i.span);
     for (const Statement& s : f.statements)
@@ -96,7 +111,7 @@ class Dimensions {
   std::map<std::string, Value> values_;
   std::set<std::string> completed_;                    // what a later statement has for its `default`
   std::set<std::pair<std::string, std::string>> equal_;  // what the text asserts: `assert_square(M == N)`
-  std::map<std::string, Dimension> means_;             // names that an input's shape declares; `H = N/2` is none
+  std::map<std::string, std::vector<Dimension>> means_;  // names that an input's shape declares; `H = N/2` is none. A pack of what is called: dimensions of the caller
 
   void statements(const Function& f) {
     parameters_ = f.parameters;
@@ -126,14 +141,15 @@ class Dimensions {
     return at == values_.end() ? Value{} : at->second;
   }
 
-  // Nothing where a pack leaves open how many there are: in what is called, it stands for dimensions of the caller.
+  // Nothing where a pack leaves open how many there are.
   std::optional<Shape> shape_of(const std::vector<Expr>& sizes, Span where) const {
-    if (depth_ > 0 && std::any_of(sizes.begin(), sizes.end(), pack)) return std::nullopt;
     Shape shape{{}, where};
     for (const Expr& size : sizes) {
       const Dimension name = plain(size);
       const auto at = name ? means_.find(*name) : means_.end();
-      shape.dimensions.push_back(at == means_.end() ? std::nullopt : at->second);
+      if (at == means_.end() && pack(size)) return std::nullopt;
+      if (at == means_.end()) shape.dimensions.emplace_back();
+      else shape.dimensions.insert(shape.dimensions.end(), at->second.begin(), at->second.end());
     }
     return shape;
   }
@@ -145,14 +161,22 @@ class Dimensions {
 
   // An input's size names are what the argument has there. One that `dim` declares is itself and nothing else.
   void bind(const Function& f, const Input& input, const Shape& given) {
-    if (input.sizes->size() != given.dimensions.size()) return;
-    for (std::size_t d = 0; d < given.dimensions.size(); ++d) {
-      const Dimension name = plain((*input.sizes)[d]);
-      if (!name || !given.dimensions[d] || is_pack(name) || is_pack(given.dimensions[d])) continue;
-      const bool typed = &file_ == &shared_.file && shared_.apart.contains(*name);
-      const auto [at, is_new] = means_.emplace(*name, typed ? name : given.dimensions[d]);
-      if (kept_apart(*at->second, *given.dimensions[d]))
-        diagnostics_.report(given.where, messages::dimensions_mix, *at->second, *given.dimensions[d], fmt::format("they are both `{}` of `{}`", *name, f.name->text)).label(input.span, "declared here");
+    const auto stands_for = [&](const std::string& name, const std::vector<Dimension>& dimensions) {
+      const bool typed = &file_ == &shared_.file && shared_.apart.contains(name);
+      const auto [at, is_new] = means_.emplace(name, typed ? std::vector{Dimension(name)} : dimensions);
+      for (std::size_t k = 0; k < dimensions.size() && at->second.size() == dimensions.size(); ++k)
+        if (const Dimension &known = at->second[k], &met = dimensions[k]; known && met && kept_apart(*known, *met))
+          diagnostics_.report(given.where, messages::dimensions_mix, *known, *met, fmt::format("they are both `{}` of `{}`", name, f.name->text)).label(input.span, "declared here");
+    };
+    const auto parts = parts_of(*input.sizes, given.dimensions);
+    const bool empty_pack = given.dimensions.size() + 1 == input.sizes->size() && std::count_if(input.sizes->begin(), input.sizes->end(), pack) == 1;
+    for (const Expr& size : *input.sizes) {
+      const Dimension name = plain(size);
+      std::vector<Dimension> here;
+      for (const Part& part : parts)
+        if (part.index == &size) here.push_back(part.dimension);
+      const bool known = is_pack(name) ? !here.empty() || empty_pack : !here.empty() && here[0] && !is_pack(here[0]);
+      if (name && known) stands_for(*name, here);
     }
   }
 
@@ -405,10 +429,12 @@ class Dimensions {
   }
 
   void note(const Access& access, const Shape& shape, Uses& uses) const {
-    if (!fits(access.element, shape.dimensions)) return;
-    for (std::size_t d = 0; d < access.element.size(); ++d) {
-      const auto* v = access.element[d].as<Variable>();
-      if (v && !v->name.upper && shape.dimensions[d]) uses[v->name.spelled()].push_back({access.tensor.spelled(), *shape.dimensions[d], access.element[d].span(), shape.where, &access});
+    const bool whole = fits(access.element, shape.dimensions);
+    for (const Part& part : parts_of(access.element, shape.dimensions)) {
+      const auto* v = part.index->as<Variable>();
+      if (!v || v->name.upper || !part.dimension) continue;
+      const Name index = whole || !v->pack ? v->name : dimension(v->name, part.number);
+      uses[index.spelled()].push_back({access.tensor.spelled(), *part.dimension, part.index->span(), shape.where, &access});
     }
   }
 

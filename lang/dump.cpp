@@ -12,7 +12,7 @@ class Tree {
 
   void file(const File& f) {
     for (const auto& item : f.items)
-      std::visit(Overloaded{[&](const Import& i) { line(fmt::format("import \"{}\"", i.path)); },
+      std::visit(Overloaded{[&](const Import& i) { line(fmt::format("import \"{}\"{}", i.path, i.prefix ? " as " + i.prefix->text : "")); },
                             [&](const Dim& d) { node("dim", [&] { for (const Name& n : d.names) line(n.spelled()); }); }, [&](const Function& g) { function(g); }},
                  item);
   }

@@ -131,7 +131,7 @@ constexpr Help table[] = {
     {Keyword, "function", "function f(X[N]) -> (Y) { … }", "a function: inputs, results, statements"},
     {Keyword, "gradient", "gradient f(X[N], Y, DY) -> (DX) { … }", "a derivative of one's own: inputs, results and cotangents give cotangents"},
     {Keyword, "tangent", "tangent f(X[N], DX, Y) -> (DY) { … }", "a forward derivative of one's own: inputs, tangents and results give tangents"},
-    {Keyword, "import", "import \"std/nn.tile\";", "makes the functions of another file callable"},
+    {Keyword, "import", "import \"std/nn.tile\";", "makes the functions of another file callable; under a prefix, `import \"std/nn.tile\" as nn;`, as `nn.relu`"},
     {Keyword, "dim", "dim Batch, Channel;", "names of sizes that are kept apart: an index over two of them is reported"},
     {Keyword, "default", "default -inf", "what an element holds that no point reaches: a number, or the same element of another tensor"},
     {Keyword, "no_defract", "no_defract", "accepted, without effect on results"},

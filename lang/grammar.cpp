@@ -17,6 +17,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -48,6 +49,7 @@ struct Progress {
   std::vector<std::string_view> expected;              // at `furthest`
   int depth = 0, quiet = 0;
   std::vector<Diagnostic> warnings;                    // hold only if the text they are about was read that way
+  std::vector<Name> prefixed;                          // so do these: what is called by `loss.mean`
 
   void failed(It at, std::string_view what) {
     if (quiet || at < furthest) return;
@@ -131,6 +133,28 @@ struct Word_ : Token<Word_, Name> {
   bool read(It& first, It last, Name& out, const Progress& progress) const {
     It at = first;
     if (!read_word(at, last, out, progress) || (kind == Kind::Lower && out.upper)) return false;
+    first = at;
+    return true;
+  }
+};
+
+// A function's name: `mean`, or `loss.mean` as one token.
+struct Callee : Token<Callee, Name> {
+  Kind kind;                                           // of one without a prefix
+  constexpr explicit Callee(Kind k) : kind(k) {}
+  std::string_view name() const { return kind == Kind::Lower ? "a lower-case name" : "a name"; }
+  bool read(It& first, It last, Name& out, Progress& progress) const {
+    It at = first;
+    if (!read_word(at, last, out, progress)) return false;
+    const bool may_be_prefix = at != last && *at == '.' && *first >= 'a' && *first <= 'z';
+    It behind = at + may_be_prefix;
+    if (Name own; may_be_prefix && read_word(behind, last, own, progress)) {
+      out = with_prefix(out, own);
+      at = behind;
+      progress.prefixed.push_back(out);
+    } else if (kind == Kind::Lower && out.upper) {
+      return false;
+    }
     first = at;
     return true;
   }
@@ -381,6 +405,7 @@ constexpr Mark equals("`=`", "="), twice("`==`"), less("`<`", "=<"), greater("`>
 constexpr Mark ellipsis("`...`");
 constexpr Mark attribute_open("`[[`"), attribute_close("`]]`");
 constexpr Word_ name(Kind::Any, "a name"), lower(Kind::Lower, "a lower-case name");
+constexpr Callee callee(Kind::Any), lower_callee(Kind::Lower);
 constexpr Numeral number(false), integer(true);
 constexpr Quoted string;
 constexpr Operator binary_operator(false), arithmetic_operator(true);
@@ -468,10 +493,10 @@ const auto access_expr_def = placed[named("an access such as `A[i]`")[access[mak
 const auto access_def = name[put(&Access::tensor)] >> quiet[bracket] >> -(nested[affine][push(&Access::element)] % comma) >> unbracket;
 const auto input_given_def = -quiet[label[put(&InputGiven::label)]] >> nested[expr][put(&InputGiven::value)];
 const auto call_rest = -(input_given[push_input] % comma) >> close;
-const auto plain_call_def = name[put(&Call::function)] >> quiet[open] >> call_rest;
-const auto angle_call_def = lower[put(&Call::function)] >> quiet[less >> given[push(&Call::parameters)] % comma >> greater >> open] >> sure[call_rest];
+const auto plain_call_def = callee[put(&Call::function)] >> quiet[open] >> call_rest;
+const auto angle_call_def = lower_callee[put(&Call::function)] >> quiet[less >> given[push(&Call::parameters)] % comma >> greater >> open] >> sure[call_rest];
 const auto signed_number_def = minus >> number[minus_number] | number[keep];
-const auto argument_def = placed[named("a number or a name")[minus >> name[minus_inf] | signed_number[put(&Argument::value)] | name[put(&Argument::value)]]];
+const auto argument_def = placed[named("a number or a name")[minus >> name[minus_inf] | signed_number[put(&Argument::value)] | callee[put(&Argument::value)]]];
 const auto label_def = name[keep] >> equals;
 const auto given_def = -quiet[label[put(&Argument::label)]] >> argument[labelled];
 
@@ -574,7 +599,7 @@ const rule<struct item_id, Item> item = "an item";
 constexpr auto role = [](Function::Role r) { return set(&Function::role, r); };
 constexpr auto input_sizes = [](auto& context) { x3::_val(context).sizes = std::move(x3::_attr(context).element); };
 
-const auto import_item_def = placed[Keyword("`import`") >> string[put(&Import::path)] >> semicolon];
+const auto import_item_def = placed[Keyword("`import`") >> string[put(&Import::path)] >> -(Keyword("`as`") >> lower[put(&Import::prefix)]) >> semicolon];
 const auto dim_item_def = placed[Keyword("`dim`") >> name[push(&Dim::names)] % comma >> semicolon];
 constexpr auto first_choice = [](auto& context) { x3::_val(context).value = Argument{x3::_val(context).choices.front(), x3::_val(context).choices.front().span}; };
 const auto choices = brace >> name[push(&Parameter::choices)] % comma >> unbrace;
@@ -619,6 +644,7 @@ class Driver {
       }
     }
     file.trivia = std::move(lexis_.trivia);
+    prefixes_known(file);
     return file;
   }
 
@@ -632,6 +658,7 @@ class Driver {
   std::uint32_t statement_begin_ = 0;                  // or of an item's heading
   int errors_ = 0;
   bool whole_ = false;                                 // the last statement lacked its `;` only
+  std::map<std::uint32_t, std::pair<Name, std::uint32_t>> prefixed_;  // by place: what is called by `loss.mean`, and where its statement begins
 
   std::string_view text() const { return lexis_.text; }
   Span span(It from, It to) const { return {static_cast<std::uint32_t>(from - begin_), static_cast<std::uint32_t>(to - begin_), number_}; }
@@ -653,13 +680,14 @@ class Driver {
 
   // One rule at the current place; reports why not.
   template <class Rule, class T> bool take(const Rule& rule, T& out) {
-    Progress progress{begin_, number_, at_, {}, 0, 0, {}};
+    Progress progress{begin_, number_, at_, {}, 0, 0, {}, {}};
     statement_begin_ = static_cast<std::uint32_t>(at_ - begin_);
     It at = at_;
     try {
       if (x3::phrase_parse(at, end_, x3::with<progress_tag>(std::ref(progress))[rule[([&](auto& context) { out = std::move(x3::_attr(context)); })]],
                            x3::space, x3::skip_flag::dont_post_skip)) {
         for (std::size_t n = 0; n < std::min<std::size_t>(progress.warnings.size(), max_errors); ++n) warn(progress.warnings[n]);
+        for (const Name& each : progress.prefixed) prefixed_.emplace(each.span.begin, std::pair(each, statement_begin_));
         at_ = at;
         return true;
       }
@@ -682,6 +710,36 @@ class Driver {
   void warn(const Diagnostic& warning) {
     if (warning.message == "xor") diagnostics_.report(warning.span, messages::mixed_xor).hint("write `a ^ (b | c)` or `(a ^ b) | c`");
     else diagnostics_.report(warning.span, messages::nested_select).hint("write the parentheses that are meant");
+  }
+
+  // `loss.mean` where no import is called `loss`: a slip, an import that is missing, or another language's module.
+  void prefixes_known(const File& file) {
+    const bool whole = errors_ == 0;                     // else an import may have been among what was not read
+    std::vector<std::string> known;
+    for (const Name& each : prefixes(file)) {
+      if (std::find(known.begin(), known.end(), each.text) != known.end()) diagnostics_.report(each.span, messages::prefix_twice, each.text).hint("choose another name for one of them");
+      known.push_back(each.text);
+    }
+    for (const auto& [begin, each] : prefixed_) {
+      const auto& [name, statement] = each;
+      const Prefixed parts = *prefixed(name);
+      if (errors_ >= max_errors || std::find(known.begin(), known.end(), parts.prefix) != known.end()) continue;
+      ++errors_;
+      const std::uint32_t dot = begin + static_cast<std::uint32_t>(parts.prefix.size());
+      const auto all = standard_names();
+      const bool standard = std::any_of(all.begin(), all.end(), [&](const StandardName& s) { return s.file == parts.prefix && s.name == parts.name.text; });
+      const auto near = nearest(parts.prefix, known);
+      const auto idiom = near || standard ? std::nullopt : idiom_at(original_, statement, dot);
+      if (idiom) {
+        diagnostics_.report(span(begin_ + idiom->shown, begin_ + std::min(idiom->end, line_end(idiom->shown))), messages::foreign, idiom->what).hint(idiom->hint);
+        continue;
+      }
+      if (!whole) continue;
+      auto entry = diagnostics_.report({begin, dot, number_}, messages::prefix_unknown, parts.prefix);
+      if (near) entry.hint(fmt::format("did you mean `{}`?", *near));
+      else if (standard) entry.hint(fmt::format("write `import \"std/{0}.tile\" as {0};` in front of the functions", parts.prefix));
+      else entry.hint(fmt::format("an import gives its functions a prefix: `import \"FILE.tile\" as {};`", parts.prefix));
+    }
   }
 
   void failure(const Progress& progress) {

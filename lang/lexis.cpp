@@ -110,10 +110,13 @@ class Scan {
     else unknown();
   }
 
-  // With the `...` of a pack, which stands nowhere else.
+  // With the `...` of a pack, which stands nowhere else, or the `.` behind a prefix; where none may stand, the grammar stops.
   void word(std::size_t begin) {
     i_ = word_end(text_, begin);
+    const char next = at(text_, i_ + 1);
+    const bool another = is_letter(next) || ((next == '#' || next == '$') && is_letter(at(text_, i_ + 2)));
     if (text_.substr(i_, 3) == "...") i_ += 3;
+    else if (at(text_, i_) == '.' && another) ++i_;
   }
 
   void new_line() {

@@ -160,7 +160,8 @@ struct Suggestion { std::vector<std::string> hints; bool whole = false; };  // w
 
 // `source`: without other statements at fault; `text_of_file`: with them, as their names are taken.
 std::optional<Suggestion> suggestion(const Diagnostic& said, const std::string& text_of_file, const Source& source, const StatementText& statement, const Find& find) {
-  const auto text = said.code == messages::no_such_value.code ? std::nullopt : repaired(text_of_file, statement);
+  const bool own_fault = said.code == messages::no_such_value.code || said.code == messages::prefix_unknown.code;  // not another language's text
+  const auto text = own_fault ? std::nullopt : repaired(text_of_file, statement);
   const std::string own = text ? text->text : source.text.substr(statement.begin, statement.end - statement.begin);
   const auto written = [&](std::string hint) {
     Suggestion made{{std::move(hint)}, true};

@@ -60,6 +60,9 @@ inline constexpr Message<Text, Text> unknown_input{"E0147", Severity::Error, "`{
 inline constexpr Message<Text, Text> input_missing{"E0148", Severity::Error, "input `{}` of `{}` is not given"};
 inline constexpr Message<Text> names_of_builtin{"E0149", Severity::Error, "`{}` takes its arguments in their order, without names"};
 inline constexpr Message<Text, Text> input_default{"E0150", Severity::Error, "input `{}` cannot have the default `{}`"};
+inline constexpr Message<Text> prefix_unknown{"E0152", Severity::Error, "nothing is imported as `{}`"};
+inline constexpr Message<Text> prefix_missing{"E0152", Severity::Error, "`{}` is called without the prefix of its import"};
+inline constexpr Message<Text> prefix_twice{"E0153", Severity::Error, "two imports are called `{}`"};
 inline constexpr Message<Text, Text> default_size{"E0151", Severity::Error, "`{}` is known from `{}` only, which is not given"};
 inline constexpr Message<Text, Text> derivative_of_nothing{"E0128", Severity::Error, "this file has no function `{}` for the {}"};
 inline constexpr Message<Text, Text, Text> result_count{"E0129", Severity::Error, "`{}` gives {}, but {} taken"};

@@ -195,17 +195,6 @@ std::string flat(const Statement& s) {
   return out + (out.empty() || text.empty() ? "" : " ") + text + ';';
 }
 
-std::string heading(const Function& f) {
-  std::string out = f.role == Function::Role::Function ? "function " : f.role == Function::Role::Gradient ? "gradient " : "tangent ";
-  if (f.name) out += f.name->spelled();
-  std::string inner;
-  for (const Parameter& p : f.parameters) inner += (inner.empty() ? "<" : ", ") + parameter(p);
-  out += inner + (inner.empty() ? "(" : ">(");
-  inner.clear();
-  for (const Input& i : f.inputs) inner += (inner.empty() ? "" : ", ") + target(i.target) + (i.sizes ? '[' + list(*i.sizes, true) + ']' : "") + (i.value ? '=' + argument(*i.value) : "");
-  return out + inner + ") -> (" + targets(f.results) + ") {";
-}
-
 // ---- lines ------------------------------------------------------------------------------------------------------------------------
 
 // How unwelcome a line's end is at the blank at k: after a comma or before a clause, then before operators, loosest first.
@@ -266,7 +255,7 @@ class Writer {
       blank_ = function || after_function;
       after_function = function != nullptr;
       std::visit(Overloaded{[&](const Function& f) { write(f); },
-                            [&](const Import& i) { before(i.span, i.span.end, 0); line("import \"" + i.path + "\";", 0); },
+                            [&](const Import& i) { before(i.span, i.span.end, 0); line(fmt::format("import \"{}\"{};", i.path, i.prefix ? " as " + i.prefix->text : ""), 0); },
                             [&](const Dim& d) {
                               std::string names;
                               for (const Name& n : d.names) names += (names.empty() ? "" : ", ") + n.spelled();
@@ -282,7 +271,7 @@ class Writer {
   void write(const Function& f) {
     before(f.span, f.body.begin, 0);
     for (const Attribute& a : f.attributes) line("[[" + word(a) + "]]", 0);
-    line(heading(f), 0);
+    line(heading(f) + " {", 0);
     first_ = true;
     for (const Statement& s : f.statements) {
       before(s.span, s.span.end, 2);
@@ -339,6 +328,17 @@ class Writer {
 
 }  // namespace
 
+std::string heading(const Function& f) {
+  std::string out = f.role == Function::Role::Function ? "function " : f.role == Function::Role::Gradient ? "gradient " : "tangent ";
+  if (f.name) out += f.name->spelled();
+  std::string inner;
+  for (const Parameter& p : f.parameters) inner += (inner.empty() ? "<" : ", ") + parameter(p);
+  out += inner + (inner.empty() ? "(" : ">(");
+  inner.clear();
+  for (const Input& i : f.inputs) inner += (inner.empty() ? "" : ", ") + target(i.target) + (i.sizes ? '[' + list(*i.sizes, true) + ']' : "") + (i.value ? '=' + argument(*i.value) : "");
+  return out + inner + ") -> (" + targets(f.results) + ")";
+}
+
 std::string print(const File& file) {
   Writer writer(file.trivia);
   writer.write(file);
@@ -354,5 +354,6 @@ std::string print(const Function& function) {
 
 std::string print(const Statement& statement) { return flat(statement); }
 std::string print(const Expr& e) { return expression(e, Ternary, {}); }
+std::string print(const Argument& value) { return argument(value); }
 
 }  // namespace tilec::lang

@@ -16,8 +16,10 @@ namespace tilec::lang {
 
 std::string print(const File& file);
 std::string print(const Function& function);
+std::string heading(const Function& function);         // without attributes and `{`
 std::string print(const Statement& statement);
 std::string print(const Expr& expression);
+std::string print(const Argument& value);               // with its label, where it has one
 
 // The tree itself, a node a line, for `--emit=ast`.
 std::string dump(const File& file);

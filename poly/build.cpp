@@ -1,7 +1,8 @@
 // From the tree of a function to a Program: compile-time parameters, inputs, then statement after statement, then results.
 #include "poly/build.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,6 +77,8 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
     if (input || std::find(known.begin(), known.end(), define.name) != known.end()) continue;
     auto entry = scope.diagnostics.report(function.span_of_head(), messages::unknown_define, define.name, name);
     if (const auto near = lang::nearest(define.name, known)) entry.hint(fmt::format("did you mean `{}`?", *near));
+    else if (known.empty()) entry.hint("it has none");
+    else entry.hint(fmt::format("it has `{}`", fmt::join(known, "`, `")));
     return false;
   }
   for (const auto& parameter : function.parameters) {

@@ -234,6 +234,17 @@ bool Callable::names_differ(lang::Diagnostics& diagnostics) const {
   return differ(function_->inputs, "input", &lang::Input::target) && differ(function_->results, "output", std::identity());
 }
 
+namespace {
+
+const lang::Input* input_around(const lang::Function* function, lang::Span span) {
+  if (function == nullptr) return nullptr;
+  const auto holds = [&](const lang::Input& input) { return input.span.source == span.source && input.span.begin <= span.begin && span.end <= input.span.end; };
+  const auto at = std::ranges::find_if(function->inputs, holds);
+  return at == function->inputs.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
 std::optional<poly::Program> Callable::outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics, bool whole) const {
   request = request_;
   request.signature.inputs.clear();
@@ -264,7 +275,14 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   }
   if (!fits || !settle_numbers(file(), arguments, plain, request, diagnostics)) return std::nullopt;
   const codegen::Until until = !request.derivatives.empty() ? codegen::Until::Gradient : codegen::Until::Contraction;
-  std::optional<codegen::Stages> stages = codegen::compile(file(), request, until, diagnostics);
+  lang::Diagnostics found;
+  std::optional<codegen::Stages> stages = codegen::compile(file(), request, until, found);
+  for (const lang::Diagnostic& each : found.all()) {
+    const lang::Input* missing = each.code == messages::pack_rank_missing.code && !whole ? input_around(function_, each.span) : nullptr;  // its shape would tell
+    const bool is_given = missing == nullptr || missing->value || find(arguments, missing->target.name.text) != nullptr;
+    if (is_given) diagnostics.add(each);
+    else diagnostics.report(missing->span, messages::missing_input, missing->target.name.text).hint(fmt::format("give it as `{}=…`", missing->target.name.text));
+  }
   if (!stages) return std::nullopt;
   return codegen::restricted(stages->gradient ? *stages->gradient : *stages->contraction, request.outputs);
 }

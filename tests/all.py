@@ -1,9 +1,10 @@
-"""Every test, part by part: all.py [house | golden | docs | std | unit | samples | python ...]. The last line is `N passed, N failed`.
+"""Every test, part by part: all.py [house | golden | docs | std | pages | unit | samples | python ...]. The last line is `N passed, N failed`.
 
 house     rules that a script can check (tests/house.py)
 golden    programs that carry what the compiler says about them (tests/golden.py)
 docs      the programs, commands and Python of README.md and docs/ (tests/docs.py)
 std       the cases that std/ carries in its comments, by `tilec test`
+pages     the pages of docs/std are what tests/std_reference.py writes, and their examples run
 unit      doctest executables and the C API's test, through Meson
 samples   every sample: interpreter, CPU and OpenCL agree, gradients agree with finite differences (tests/samples.py)
 python    the package, by pytest
@@ -23,6 +24,7 @@ PARTS = {
     "golden": [PY, "tests/golden.py"],
     "docs": [PY, "tests/docs.py"],
     "std": ["build/cli/tilec", "test", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "std").glob("*.tile"))],
+    "pages": [PY, "tests/std_reference.py"],
     "unit": ["meson", "test", "-C", "build", "--no-rebuild", "--print-errorlogs"],
     "samples": [PY, "tests/samples.py"],
     "python": [PY, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "auto", "tests/python"],

@@ -12,6 +12,7 @@
 #include "cli/error_pages.h"
 #include "lang/at.h"
 #include "lang/builtin.h"
+#include "lang/choice.h"
 #include "lang/function_help.h"
 #include "lang/idiom.h"
 #include "lang/pack.h"
@@ -38,13 +39,6 @@ std::string_view written(const lang::Source& source, lang::Span span) {
   return span.begin > text.size() ? std::string_view() : text.substr(span.begin, span.end - std::min(span.begin, span.end));
 }
 
-std::string heading(const lang::Function& function) {
-  lang::Function bare;
-  bare.role = function.role, bare.name = function.name, bare.parameters = function.parameters, bare.inputs = function.inputs, bare.results = function.results;
-  const std::string text = lang::print(bare);
-  return text.substr(0, text.find(" {"));
-}
-
 std::string shape_text(const std::vector<poly::Size>& shape) {
   Names sizes;
   for (const poly::Size& size : shape) sizes.push_back(size.print());
@@ -69,10 +63,12 @@ const lang::Input* input_named(const lang::Function& function, const lang::Name&
   return at == function.inputs.end() ? nullptr : &*at;
 }
 
+std::string default_text(const lang::Input& input) { return input.value ? "=" + lang::print(*input.value) : ""; }
+
 std::string input_text(const lang::Input& input) {
   Names sizes;
   for (const lang::Expr& size : input.sizes.value_or(std::vector<lang::Expr>{})) sizes.push_back(lang::print(size));
-  return fmt::format("{}{}{}", input.target.dtype ? input.target.dtype->text + " " : "", input.target.name.spelled(), input.sizes ? fmt::format("[{}]", fmt::join(sizes, ", ")) : "");
+  return fmt::format("{}{}{}{}", input.target.dtype ? input.target.dtype->text + " " : "", input.target.name.spelled(), input.sizes ? fmt::format("[{}]", fmt::join(sizes, ", ")) : "", default_text(input));
 }
 
 std::string row_text(const poly::Statement& statement, const poly::Range& row) {
@@ -98,7 +94,7 @@ std::string about_tensor(const Document& document, const lang::Mention& mention)
   const poly::Program* program = document.program_of(function);
   const lang::Input* input = input_named(function, mention.name);
   const auto built = program ? built_tensor(*program, mention.name) : std::nullopt;
-  std::string text = code(built ? *built : input ? input_text(*input) : mention.name.spelled());
+  std::string text = code(built ? *built + (input ? default_text(*input) : "") : input ? input_text(*input) : mention.name.spelled());
   const bool result = std::ranges::any_of(function.results, [&](const lang::Target& target) { return target.name == mention.name; });
   text += input ? "an input" : result ? "a result" : "a tensor";
   text += function.name ? fmt::format(" of `{}`\n", function.name->spelled()) : "\n";
@@ -146,7 +142,7 @@ const lang::Source* source_of(const Document& document, const lang::Function& fu
 }
 
 std::string about_function(const Document& document, const lang::Function& function) {
-  std::string text = code(heading(function));
+  std::string text = code(lang::heading(function));
   const lang::Source* source = source_of(document, function);
   if (source == nullptr) return text;
   text += lang::comment_above(source->text, function.span.begin);
@@ -163,15 +159,43 @@ std::string about_named(Help::Kind kind, const std::string& name) {
   return help != nullptr ? about_help(*help) : "";
 }
 
+std::string about_import(const lang::Import& import) {
+  if (!import.file) return "";
+  Names names;
+  for (const auto& item : import.file->items)
+    if (const auto* f = std::get_if<lang::Function>(&item); f != nullptr && f->name && f->role == lang::Function::Role::Function) names.push_back(f->name->spelled());
+  return fmt::format("`{}` {}{}\n", import.path, names.empty() ? "imports other files" : "has ", fmt::join(names, ", "));
+}
+
+const lang::Parameter* parameter_named(const lang::Function& function, const lang::Name& name) {
+  const auto at = std::ranges::find_if(function.parameters, [&](const lang::Parameter& p) { return p.name == name; });
+  return at == function.parameters.end() ? nullptr : &*at;
+}
+
+// With what it is where nothing is given, and the names that it may be.
+std::string about_parameter(const lang::Function& function, const lang::Name& name) {
+  const lang::Parameter* parameter = parameter_named(function, name);
+  if (parameter == nullptr) return "";
+  std::string text = fmt::format("compile-time parameter `{}`", name.spelled());
+  if (parameter->value) text += fmt::format(", `{}` where nothing is given", lang::print(*parameter->value));
+  if (const auto& choices = lang::choices_of(function, name); !choices.empty()) text += fmt::format("; one of {}", lang::listed(choices));
+  return text + "\n";
+}
+
+// `f<stride=2>(X, Beta=B)`: a parameter or an input of `f`.
+std::string about_label(const Document& document, const lang::Function& callee, const lang::Name& name) {
+  const lang::Input* input = input_named(callee, name);
+  std::string text = input ? code(input_text(*input)) + fmt::format("an input{}\n", input->value ? ", which is its default where it is not given" : "") : about_parameter(callee, name);
+  return text.empty() ? "" : text + fmt::format("\nof\n{}", about_function(document, callee));
+}
+
 std::string about(const Document& document, const lang::Mention& mention) {
   switch (mention.kind) {
     case Kind::Tensor: return about_tensor(document, mention);
     case Kind::Index: return about_index(document, mention);
     case Kind::Size: return mention.function ? about_size(mention) : "";
-    case Kind::Parameter:
-      for (const lang::Parameter& p : mention.function->parameters)
-        if (p.name == mention.name) return fmt::format("compile-time parameter `{}`{}\n", p.name.spelled(), p.value ? fmt::format(", `{}` where nothing is given", written(document.tree_sources().at(0), p.value->span)) : "");
-      return "";
+    case Kind::Parameter: return about_parameter(*mention.function, mention.name);
+    case Kind::Label: return mention.callee ? about_label(document, *mention.callee, mention.name) : "";
     case Kind::Function: {
       if (mention.function && mention.function->name && mention.name.span == mention.function->name->span) return about_function(document, *mention.function);
       std::string text;
@@ -183,13 +207,8 @@ std::string about(const Document& document, const lang::Mention& mention) {
     case Kind::Attribute: return about_named(Help::Kind::Attribute, mention.name.text);
     case Kind::Constant: return about_named(Help::Kind::Constant, mention.name.text);
     case Kind::Dimension: return about_named(Help::Kind::Keyword, "dim");
-    case Kind::Import: {
-      if (!mention.import->file) return "";
-      Names names;
-      for (const auto& item : mention.import->file->items)
-        if (const auto* f = std::get_if<lang::Function>(&item); f != nullptr && f->name && f->role == lang::Function::Role::Function) names.push_back(f->name->spelled());
-      return fmt::format("`{}` {}{}\n", mention.import->path, names.empty() ? "imports other files" : "has ", fmt::join(names, ", "));
-    }
+    case Kind::Import: return about_import(*mention.import);
+    case Kind::Prefix: return mention.import ? fmt::format("prefix `{}`\n\n{}", mention.import->prefix->text, about_import(*mention.import)) : "";
   }
   return "";
 }
@@ -249,10 +268,88 @@ Definitions definitions(const Document& document, std::size_t offset) {
         found.spans.push_back({0, 0, number});
         break;
       }
+  } else if (mention->kind == Kind::Prefix) {
+    if (mention->import) found.spans.push_back(mention->import->prefix->span);
   } else if (const auto span = lang::declaration(*mention)) {
     found.spans.push_back(*span);
   }
   return found;
+}
+
+namespace {
+
+// The place of a declaration. A size that `dim` declares is the file's; a derivative is called like its function.
+std::optional<lang::Span> declared(const lang::File& file, const lang::Mention& mention) {
+  if (mention.kind == Kind::Function) {
+    const auto found = lang::definitions(file, mention.name);
+    return found.size() == 1 ? std::optional(found[0].function->span_of_head()) : std::nullopt;
+  }
+  if (mention.kind == Kind::Prefix) return mention.import ? std::optional(mention.import->prefix->span) : std::nullopt;
+  if (mention.kind == Kind::Size || mention.kind == Kind::Dimension)
+    for (const auto& item : file.items)
+      if (const auto* dim = std::get_if<lang::Dim>(&item))
+        for (const lang::Name& name : dim->names)
+          if (name == mention.name) return name.span;
+  return lang::declaration(mention);
+}
+
+std::optional<Meaning> meaning_of(const Document& document, const lang::File& file, const lang::Mention& mention) {
+  const auto span = declared(file, mention);
+  if (!span || span->empty() || span->source >= document.tree_sources().size()) return std::nullopt;
+  return Meaning{document.tree_sources()[span->source].name, span->begin};
+}
+
+template <class Visit> void each_file(const lang::File& file, std::set<const lang::File*>& seen, const Visit& visit) {
+  if (!seen.insert(&file).second) return;
+  visit(file);
+  for (const auto& item : file.items)
+    if (const auto* import = std::get_if<lang::Import>(&item); import != nullptr && import->file) each_file(*import->file, seen, visit);
+}
+
+}  // namespace
+
+std::optional<Named> renamable(const Document& document, std::size_t offset) {
+  const auto mention = lang::mention_at(*document.file, offset);
+  const auto meaning = mention ? meaning_of(document, *document.file, *mention) : std::nullopt;
+  return meaning ? std::optional(Named{*meaning, mention->span}) : std::nullopt;
+}
+
+std::string taken(const Document& document, std::size_t offset, const std::string& name) {
+  static const std::regex word("[#$]?[A-Za-z][A-Za-z0-9_]*'?");
+  const auto mention = lang::mention_at(*document.file, offset);
+  const std::string bare = name.substr(name.starts_with('#') || name.starts_with('$'));
+  if (!mention || !std::regex_match(name, word)) return fmt::format("`{}` is not a name: a letter, then letters, digits and `_`", name);
+  if (name == "function" || name == "default" || name == "no_defract") return fmt::format("`{}` is a word of the language", name);
+  const std::string old(written(document.tree_sources().at(0), mention->span));
+  const auto is_upper = [](const std::string& each) { return each.starts_with('#') || (!each.starts_with('$') && each[0] <= 'Z'); };
+  if (is_upper(old) != is_upper(name)) return fmt::format("`{}` begins with {} letter and `{}` does not, which makes another kind of name", old, is_upper(old) ? "an upper-case" : "a lower-case", name);
+  const lang::Name fresh{bare, is_upper(name), {}};
+  if (mention->kind == Kind::Function) {
+    const bool known = !lang::definitions(*document.file, fresh).empty() || lang::help_for(Help::Kind::Function, bare) != nullptr;
+    return known ? fmt::format("there is a function `{}`", name) : "";
+  }
+  if (mention->kind == Kind::Prefix) {
+    const auto all = lang::prefixes(*document.file);
+    return std::ranges::find(all, fresh) == all.end() ? "" : fmt::format("another import is called `{}`", name);
+  }
+  const lang::Function* function = mention->kind == Kind::Label ? mention->callee : mention->function;
+  for (const lang::Mention& other : lang::mentions(*document.file)) {
+    const bool here = other.function != nullptr && (other.function == function || function == nullptr) && other.name == fresh;
+    const bool another_statement = other.kind == Kind::Index && mention->kind == Kind::Index && other.statement != mention->statement;
+    const bool names_values = other.kind == Kind::Tensor || other.kind == Kind::Size || other.kind == Kind::Parameter || other.kind == Kind::Index;
+    if (here && names_values && !another_statement) return fmt::format("`{}` is taken in `{}`", name, other.function->name ? other.function->name->spelled() : "the function");
+  }
+  return "";
+}
+
+std::vector<lang::Span> mentions_of(const Document& document, const Meaning& meaning) {
+  std::vector<lang::Span> spans;
+  std::set<const lang::File*> seen;
+  each_file(*document.file, seen, [&](const lang::File& file) {
+    for (const lang::Mention& mention : lang::mentions(file))
+      if (meaning_of(document, file, mention) == meaning) spans.push_back(mention.span);
+  });
+  return spans;
 }
 
 std::vector<Symbol> symbols(const Document& document) {
@@ -287,8 +384,10 @@ std::uint32_t import_place(std::string_view text) {
   const lang::Tokens tokens = lang::tokens_of(text);
   for (std::size_t k = 0; k + 2 < tokens.size(); ++k) {
     if (tokens[k].text == "{") break;
-    if (tokens[k].text != "import" || tokens[k + 2].text != ";") continue;
-    const std::size_t line = text.find('\n', tokens[k + 2].end());
+    if (tokens[k].text != "import") continue;
+    const std::size_t end = tokens[k + 2].text == "as" ? k + 4 : k + 2;
+    if (end >= tokens.size() || tokens[end].text != ";") continue;
+    const std::size_t line = text.find('\n', tokens[end].end());
     place = line == std::string_view::npos ? text.size() : line + 1;
   }
   return place == std::string_view::npos ? 0 : static_cast<std::uint32_t>(place);
@@ -310,7 +409,7 @@ class Completer {
       case Where::Attribute: helps(Help::Kind::Attribute, Completion::Kind::Attribute); break;
       case Where::Top: keywords({"function", "gradient", "tangent", "import", "dim"}); break;
       case Where::Heading: heading_names(); break;
-      case Where::Body: body(); break;
+      case Where::Body: prefix().empty() ? body() : functions_under(prefix()); break;
     }
     return {std::move(items_), {static_cast<std::uint32_t>(around_.word), static_cast<std::uint32_t>(offset_), 0}};
   }
@@ -371,17 +470,35 @@ class Completer {
     }
   }
 
+  // `loss` of `loss.me`, where an import is called so.
+  std::string prefix() const {
+    const std::string_view before = text_.substr(0, around_.word);
+    if (!before.ends_with('.')) return "";
+    for (const lang::Name& each : lang::prefixes(*document_.file)) {
+      const lang::Tokens tokens = lang::tokens_of(text_, around_.statement, around_.word - 1);
+      if (!tokens.empty() && tokens.back().end() == around_.word - 1 && tokens.back().text == each.text) return each.text;
+    }
+    return "";
+  }
+
+  void functions_of(const lang::File& file, const std::string& before = "") {
+    for (const auto& item : file.items) {
+      const auto* f = std::get_if<lang::Function>(&item);
+      if (f == nullptr || !f->name || f->role != lang::Function::Role::Function || f == function()) continue;
+      const lang::Source* source = source_of(document_, *f);
+      add({Completion::Kind::Function, before + f->name->spelled(), lang::heading(*f), source ? lang::comment_above(source->text, f->span.begin) : ""});
+    }
+  }
+
+  void functions_under(const std::string& prefix) {
+    for (const lang::File* file : lang::callable_imports(*document_.file, prefix)) functions_of(*file);
+  }
+
   void functions() {
-    const auto of = [&](const lang::File& file) {
-      for (const auto& item : file.items) {
-        const auto* f = std::get_if<lang::Function>(&item);
-        if (f == nullptr || !f->name || f->role != lang::Function::Role::Function || f == function()) continue;
-        const lang::Source* source = source_of(document_, *f);
-        add({Completion::Kind::Function, f->name->spelled(), heading(*f), source ? lang::comment_above(source->text, f->span.begin) : ""});
-      }
-    };
-    of(*document_.file);
-    for (const lang::File* file : lang::callable_imports(*document_.file)) of(*file);
+    functions_of(*document_.file);
+    for (const lang::File* file : lang::callable_imports(*document_.file)) functions_of(*file);
+    for (const lang::Name& each : lang::prefixes(*document_.file))
+      for (const lang::File* file : lang::callable_imports(*document_.file, each.text)) functions_of(*file, each.text + '.');
     helps(Help::Kind::Function, Completion::Kind::Function);
     const std::uint32_t place = import_place(text_);
     for (const lang::StandardName& each : lang::standard_names())

@@ -19,6 +19,15 @@ std::optional<Hover> hover(const Document& document, std::size_t offset);
 struct Definitions { std::vector<lang::Span> spans; const std::vector<lang::Source>& sources; };
 Definitions definitions(const Document& document, std::size_t offset);
 
+// What a name means, as the place where that is declared: a source by its name, an offset in it.
+struct Meaning { std::string source; std::uint32_t place = 0; bool operator==(const Meaning&) const = default; };
+struct Named { Meaning meaning; lang::Span span; };
+std::optional<Named> renamable(const Document& document, std::size_t offset);  // nothing where no name stands, or one of the language
+// Why it cannot be called so: not a name of its kind, or taken. Empty: it can.
+std::string taken(const Document& document, std::size_t offset, const std::string& name);
+// Where the text and what it imports mention it: spans of tree_sources().
+std::vector<lang::Span> mentions_of(const Document& document, const Meaning& meaning);
+
 struct Symbol {
   enum class Kind { Function, Input, Size, Tensor, Import } kind;
   std::string name, detail;

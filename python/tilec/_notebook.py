@@ -24,10 +24,10 @@ _MOST_LINES = 80
 # What is coloured, by what the language calls it; the colours can be read on light and dark ground.
 _COLOURS = {"comment": "#7d8799", "text": "#3f9142", "word": "#a254c9", "type": "#1f8a8a", "number": "#b8651b", "called": "#2f78d0"}
 _TOKENS = re.compile(r"""(?P<comment>//[^\n]*)|(?P<text>"[^"\n]*")
-    |(?P<word>\b(?:function|gradient|tangent|import|dim|default|no_defract|no_reduce)\b|\[\[[^]\n]*\]\])
+    |(?P<word>\b(?:function|gradient|tangent|import|dim|default|no_defract|no_reduce)\b|(?<="[ ])as\b|\[\[[^]\n]*\]\])
     |(?P<type>\b(?:bool|[ui](?:8|16|32|64)|f(?:16|32|64)|bf16)\b)
     |(?P<number>(?<![\w'])(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)\b)
-    |(?P<called>[A-Za-z_]\w*(?=\())""", re.X)
+    |(?P<called>(?:[a-z]\w*\.)?[A-Za-z_]\w*(?=\())""", re.X)
 
 
 def coloured(text: str) -> str:

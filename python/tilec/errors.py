@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import re
 import sys
 import typing
 import warnings
@@ -78,15 +79,32 @@ def _diagnostics() -> list[Diagnostic]:
     found, raw = [], _c.Diagnostic()
     for k in range(_c.lib.tilec_last_diagnostic_count()):
         _c.lib.tilec_last_diagnostic(k, ctypes.byref(raw))
-        text = [s.decode("utf-8", "replace") for s in (raw.code, raw.message, raw.file)]
+        text = [_in_python(s.decode("utf-8", "replace")) for s in (raw.code, raw.message, raw.file)]
         found.append(Diagnostic(("error", "warning", "remark")[raw.severity], *text, raw.line, raw.column, raw.end_line, raw.end_column,
-                                raw.hint.decode("utf-8", "replace")))
+                                _in_python(raw.hint.decode("utf-8", "replace"))))
     return found
+
+
+# What the command line's options are called here: `--rank B=2` is rank={"B": 2}.
+_COMMAND_OPTION = re.compile(r"`--(rank|size|define|function)(?: ([^`]+))?`")
+
+
+def _as_argument(found: "re.Match[str]") -> str:
+    name, words = found.groups()
+    if words is None:
+        return "`%s=`" % name
+    if name == "function":
+        return '`function="%s"`' % words
+    return "`%s={%s}`" % (name, ", ".join('"%s": %s' % tuple(word.strip().split("=", 1)) for word in words.split(",")))
+
+
+def _in_python(text: str) -> str:
+    return _COMMAND_OPTION.sub(_as_argument, text)
 
 
 def said() -> "list[tuple[Diagnostic, str]]":
     """What a call that succeeded had to say, each with its text."""
-    return [(d, _c.lib.tilec_last_diagnostic_text(k).decode("utf-8", "replace").rstrip()) for k, d in enumerate(_diagnostics())]
+    return [(d, _in_python(_c.lib.tilec_last_diagnostic_text(k).decode("utf-8", "replace").rstrip())) for k, d in enumerate(_diagnostics())]
 
 
 def check(status: int, heard: "typing.Container[tuple]" = ()) -> None:

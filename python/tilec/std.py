@@ -95,9 +95,10 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
     """Of each function, by file: two for `mean`, one for most."""
     found: "dict[str, dict[str, _Heading]]" = {}
     for family, text in _texts().items():
+        said = ""                                             # a function without a comment is described by that of the one before it
         for comment, heading, name, parameters, inputs in _HEADING.findall(text):
             lines = [line[2:].removeprefix(" ") for line in comment.splitlines()]
-            said = "\n".join(itertools.takewhile(lambda line: line != "==", lines)).strip()
+            said = "\n".join(itertools.takewhile(lambda line: line != "==", lines)).strip() or said
             found.setdefault(name, {})[family] = _Heading(family, name, " ".join(heading.split()), said, _defaults(inputs), _defaults(parameters))
     return found
 

@@ -51,6 +51,34 @@ TEST_CASE("a name is what its place makes of it") {
   CHECK(!mention_at(file, text.find("->") + 1));
 }
 
+TEST_CASE("a prefix, the name behind it and a label are three names") {
+  const std::string text = "import \"part.tile\" as part;\nfunction f(X[N]) -> (Y) { Y = part.g<s=2>(X, B=h<part.k>(X)); }\nfunction h<u=1>(X) -> (Y) { Y = X; }\n";
+  std::vector<Source> sources;
+  const auto find = [](const std::string& path, const std::string&) {
+    return Found{Source{path, "function g<s=1>(X[N], B[N]=0) -> (Y) { Y = s * X + B; }\nfunction k(X) -> (Y) { Y = X; }"}};
+  };
+  const File file = outline({"f.tile", text}, find, sources);
+  const auto at = [&](const std::string& mark) {
+    const auto mention = mention_at(file, text.find(mark));
+    REQUIRE(mention);
+    return *mention;
+  };
+  CHECK(at("part;").kind == Kind::Prefix);
+  CHECK(at("part.g").kind == Kind::Prefix);
+  CHECK(at("part.g").import == at("part;").import);
+  CHECK(at("g<s").kind == Kind::Function);
+  CHECK(at("g<s").name.text == "part.g");
+  CHECK(at("g<s").span.begin == text.find("g<s"));
+  CHECK(definitions(file, at("k>(X)").name).size() == 1);
+  CHECK(definitions(file, Name{"g", false, {}}).empty());
+  for (const std::string label : {"s=2", "B=h"}) {
+    CHECK(at(label).kind == Kind::Label);
+    REQUIRE(at(label).callee);
+    CHECK(at(label).callee->name->text == "g");
+    CHECK(declaration(at(label))->source == 1);
+  }
+}
+
 TEST_CASE("a name leads to where it gets its meaning") {
   const File file = outline_of(text);
   const auto goes = [&](const std::string& mark) {

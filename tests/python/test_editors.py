@@ -65,20 +65,21 @@ def test_all_is_json():
 
 def test_every_kind_of_token():
     text = """import "std/nn.tile";  // a comment
+import "std/loss.tile" as loss;
 /* two
 lines */
 dim Batch, Channel;
 [[ties(first)]] function conv<S=2, F=relu>(f16 I[N, (H + 1)/2], bf16 K[KH, C], X) -> (f32 O) {
   O[n, 2*y + 3j: N, H/3] = +(I[n, S*y + 1] * exp(K[j, c]) * 1.5e-3), j < 3 no_defract default -inf;
   Z[i: N] =
-      >(f32(X[i]) + conv<3>(O, #a, A'));
+      >(f32(X[i]) + conv<3>(O, #a, A') + loss.huber<stats.mean>(A'));
   R[] = AGG(X[i] == 2 ? nan : 0);
   P[b...: B...] = +(I[b..., n]);
 }
 gradient conv(X, DY) -> (DX) { DX = div(DY, 2) & 3; }
 """
     found = scopes(text)
-    for one in [("import", "keyword.control.import"), ('"std/nn.tile"', "string.quoted.double"), ("// a comment", "comment.line.double-slash"), ("dim", "keyword.declaration"), ("function", "keyword.declaration"),
+    for one in [("import", "keyword.control.import"), ("as", "keyword.control.import"), ("loss", "entity.name.namespace"), ("huber", "entity.name.function.call"), ("mean", "entity.name.function.call"), (".", "punctuation.accessor"), ('"std/nn.tile"', "string.quoted.double"), ("// a comment", "comment.line.double-slash"), ("dim", "keyword.declaration"), ("function", "keyword.declaration"),
                 ("gradient", "keyword.declaration"), ("conv", "entity.name.function"), ("conv", "entity.name.function.call"), ("exp", "support.function.builtin"), ("div", "support.function.builtin"),
                 ("f16", "support.type"), ("bf16", "support.type"), ("f32", "support.type"), ("ties", "entity.other.attribute-name"), ("I", "variable.other.tensor"), ("X", "variable.other.tensor"), ("A'", "variable.other.tensor"),
                 ("#a", "variable.other.tensor"), ("N", "variable.other.constant.size"), ("KH", "variable.other.constant.size"), ("n", "variable.parameter.index"), ("j", "variable.parameter.index"), ("+", "keyword.operator.aggregation"),

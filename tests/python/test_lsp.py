@@ -310,6 +310,65 @@ def test_definitions(tmp_path):
         assert client.at("definition", uri, PROGRAM, "softmax(S)") is None
 
 
+def test_prefixes(tmp_path):
+    """What an import calls `loss.`: shown, found, completed."""
+    text = 'import "std/loss.tile" as loss;\nimport "part.tile" as part;\nfunction f(P[N], T[N]) -> (E) {\n  E = part.half(loss.huber<DELTA=2>(P, T), Shift=P);\n}\n'
+    (tmp_path / "part.tile").write_text("// Half of it.\nfunction half(X[N], Shift[N]=0) -> (Y) { Y = 0.5 * X + Shift; }\n")
+    with Client() as client:
+        uri = client.open(tmp_path / "main.tile", text)
+        assert not client.said_of(uri, 1)
+        part = (tmp_path / "part.tile").as_uri()
+        def goes(mark, behind=0):
+            return [(one["uri"], one["range"]["start"]) for one in client.at("definition", uri, text, mark, behind)]
+        assert goes("part.half") == [(uri, spot(text, text.index("part;")))]
+        assert goes("half(loss") == [(part, {"line": 1, "character": 9})]
+        assert goes("Shift=P") == [(part, {"line": 1, "character": 20})]
+        assert "Half of it." in client.hover(uri, text, "half(loss")
+        assert "Shift[N]=0" in client.hover(uri, text, "Shift=P") and "`1` where nothing is given" in client.hover(uri, text, "DELTA=2")
+        assert "huber" in client.hover(uri, text, "loss.huber") and "torch.nn.functional.huber_loss" in client.hover(uri, text, "huber<")
+        names = client.names(uri, text, "E = ", 4)
+        assert "loss.huber" in names and "part.half" in names and "huber" in names   # the bare one brings an import of its own
+        typed = text.replace("part.half(loss.huber<DELTA=2>(P, T), Shift=P);", "part.")
+        client.change(uri, typed)
+        assert client.names(uri, typed, "part.\n", 5) == ["half"]
+        typed = text.replace("part.half(", "parts.half(")
+        client.change(uri, typed, 3)
+        assert [d["code"] for d in client.said_of(uri, 3)] == ["E0152"]
+        action = next(a for a in actions(client, uri, typed) if "part" in a["title"])
+        assert edited(typed, action["edit"]["changes"][uri]) == text
+        typed = text.replace('import "std/loss.tile" as loss;\n', "")
+        client.change(uri, typed, 4)
+        action = next(a for a in actions(client, uri, typed) if "as loss" in a["title"])
+        assert 'import "std/loss.tile" as loss;\n' in edited(typed, action["edit"]["changes"][uri])
+
+
+def test_rename(tmp_path):
+    """A name is another wherever it means the same: labels of calls, other texts that are open, files that are imported."""
+    part = "function half<k=2>(X[N], Shift[N]=0) -> (Y) {\n  C[] = +(X[i] / N);\n  Y[i: N] = =(X[i] / k - C[] + Shift[i]);\n}\nfunction both(X[N]) -> (Y) { Y = half<k=3>(X, Shift=half(X)); }\n"
+    main = 'import "part.tile" as part;\nfunction f(X[N], Shift[N]) -> (Y) { Y = part.half<k=4>(X, Shift=Shift) + part.half(X); }\n'
+    (tmp_path / "part.tile").write_text(part)
+    with Client() as client:
+        uri, part_uri = client.open(tmp_path / "main.tile", main), (tmp_path / "part.tile").as_uri()
+        def renamed(where, text, mark, name, behind=0):
+            changes = client.at("rename", where, text, mark, behind, newName=name)["changes"]
+            return edited(main, changes.get(uri, [])), edited(part, changes.get(part_uri, []))
+        assert renamed(uri, main, "part.half", "p") == (main.replace("part;", "p;").replace("part.half", "p.half"), part)
+        assert renamed(uri, main, "half<k=4>", "middle") == (main.replace("half", "middle"), part.replace("half", "middle"))
+        assert renamed(uri, main, "k=4", "n") == (main.replace("<k=4", "<n=4"), part.replace("<k=", "<n=").replace("/ k", "/ n"))
+        shifted = part.replace("Shift", "Offset")
+        assert renamed(uri, main, "Shift=Shift", "Offset") == (main.replace("Shift=Shift", "Offset=Shift"), shifted)
+        assert renamed(uri, main, "Shift) +", "Given")[0] == main.replace("Shift[N]", "Given[N]").replace("=Shift", "=Given")
+        client.open(tmp_path / "part.tile", part)
+        assert renamed(part_uri, part, "Shift[N]", "Offset") == (main.replace("Shift=Shift", "Offset=Shift"), shifted)
+        assert renamed(part_uri, part, "i: N", "j") == (main, part.replace("Y[i: N] = =(X[i] / k - C[] + Shift[i])", "Y[j: N] = =(X[j] / k - C[] + Shift[j])"))
+        assert renamed(part_uri, part, "N], Shift", "M") == (main, part.replace("N]", "M]", 2).replace("/ N", "/ M").replace("i: N", "i: M"))
+        assert client.at("prepareRename", part_uri, part, "Shift[N]")["placeholder"] == "Shift"
+        assert client.at("prepareRename", part_uri, part, "function") is None
+        for mark, name, why in [("i: N", "X", "lower-case"), ("i: N", "k", "taken"), ("Shift[N]", "C", "taken"), ("half<k=2", "both", "there is a function"), ("half<k=2", "exp", "there is a function"), ("Y) {", "1Y", "not a name"), ("function", "g", "no name")]:
+            said = client.ask_raw("textDocument/rename", {"textDocument": {"uri": part_uri}, "position": spot(part, part.index(mark)), "newName": name})
+            assert why in said["error"]["message"], (mark, name)
+
+
 def test_unsaved_texts_are_what_imports_see(tmp_path):
     (tmp_path / "part.tile").write_text("function half(X[N]) -> (Y) { Y = 0.5 * X; }")
     main = 'import "part.tile";\nfunction f(A[N]) -> (B) { B = third(A); }'

@@ -90,7 +90,7 @@ def test_rank_says_what_no_array_does():
     assert "X[B0, B1, N]" in f.emit("contraction")
     assert f != tilec.compile(SOFTMAX)
     assert pickle.loads(pickle.dumps(f)).emit("gradient") == f.emit("gradient")
-    with pytest.raises(ValueError, match="`B...` is 2 dimensions in `--rank` but 1 in `X`"):
+    with pytest.raises(ValueError, match="`B...` is 2 dimensions in `rank=` but 1 in `X`"):
         f(draw(2, 3))
     for rank, words in [({"N": 1}, "has no dimensions `N...`"), ({"b": 1}, "did you mean `B`"), ({"B": -1}, "-1")]:
         with pytest.raises(ValueError, match=words):
@@ -123,3 +123,12 @@ def test_std_has_its_derivative_at_every_rank():
         x, d = draw(*shape, 5), draw(*shape, 5, seed=1)
         y = softmax(x)
         np.testing.assert_allclose(tilec.compile(SOFTMAX).grad()(x, d), y * (d - np.sum(y * d, -1, keepdims=True)), rtol=1e-9, atol=1e-12)
+
+
+def test_a_missing_input_is_named_and_hints_are_of_python():
+    f = tilec.compile("function f(X[B..., N], W[N]) -> (Y) { Y[b..., n: B..., N] = =(X[b..., n] * W[n]); }")
+    with pytest.raises(TypeError, match="missing: X"):
+        f(W=draw(3))
+    with pytest.raises(ValueError, match="B...") as raised:
+        f.emit("gradient")
+    assert '`rank={"B": 2}`' in str(raised.value) and "--" not in str(raised.value) and raised.value.diagnostics[0].hint == 'say it: `rank={"B": 2}`'
