@@ -6,13 +6,14 @@
 #include <algorithm>
 
 #include "cli/session.h"
+#include "lang/former.h"
 #include "lang/messages.h"
 #include "lang/pack.h"
 
 namespace tilec::cli {
 
 bool can_be_built(const lang::Function& function, const std::vector<std::pair<std::string, std::variant<double, std::string>>>& defines) {
-  const auto has_value = [&](const lang::Parameter& p) { return p.value || std::ranges::any_of(defines, [&](const auto& define) { return define.first == p.name.text; }); };
+  const auto has_value = [&](const lang::Parameter& p) { return p.value || std::ranges::any_of(defines, [&](const auto& define) { return lang::parameter_called(function, define.first) == &p; }); };
   return std::ranges::all_of(function.inputs, [](const lang::Input& input) { return input.sizes.has_value(); }) && std::ranges::all_of(function.parameters, has_value);
 }
 

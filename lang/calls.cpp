@@ -9,6 +9,7 @@
 
 #include "lang/builtin.h"
 #include "lang/choice.h"
+#include "lang/former.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "lang/op.h"
@@ -272,8 +273,7 @@ void names_of(const File& file, const std::string& prefix, std::vector<std::stri
 const Parameter* parameter_of(const Function& function, const std::vector<Argument>& given, std::size_t k) {
   const auto& label = given[k].label;
   if (!label) return k < function.parameters.size() ? &function.parameters[k] : nullptr;
-  const auto at = std::find_if(function.parameters.begin(), function.parameters.end(), [&](const Parameter& p) { return p.name == *label; });
-  return at == function.parameters.end() ? nullptr : &*at;
+  return parameter_called(function, label->spelled());
 }
 
 std::optional<std::vector<const Argument*>> in_order(const Function& function, const std::vector<Argument>& given, Span call, Diagnostics& diagnostics) {
@@ -296,6 +296,7 @@ std::optional<std::vector<const Argument*>> in_order(const Function& function, c
       unknown(function, name, *value.label, messages::unknown_parameter, diagnostics);
       continue;
     }
+    if (value.label) warn_of_former(function, *parameter, value.label->spelled(), value.label->span, diagnostics);
     const Argument*& place = values[static_cast<std::size_t>(parameter - function.parameters.data())];
     if (place != nullptr) diagnostics.report(value.span, messages::name_twice, "compile-time parameter", parameter->name.spelled(), name).label(place->span, "and here");
     place = &value;

@@ -19,6 +19,7 @@
 #include "lang/calls.h"
 #include "lang/choice.h"
 #include "lang/dimension.h"
+#include "lang/former.h"
 #include "lang/idiom.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
@@ -30,7 +31,7 @@ namespace tilec::lang {
 namespace {
 
 constexpr std::string_view aggregations[] = {"sum", "product", "max", "min", "assign"};
-constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid", "allow"};
+constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid", "allow", "formerly"};
 constexpr std::string_view idle[] = {"plan", "pid"};   // accepted on statements with whatever they say, and without effect
 
 // How many arguments a function takes that is not of the text.
@@ -91,13 +92,14 @@ class Checker {
     no_effect(f.attributes, "on a function", {"name", "ties", "recompute", "save"});
     attribute_values(f.attributes);
     plan_lines(f.attributes);
+    former_names(f, diagnostics_);
     for (const Input& i : f.inputs) signature(i);
     for (const Statement& s : f.statements) {
       ++now_;
       attribute_names(s.attributes);
       attribute_values(s.attributes);
       if (std::holds_alternative<std::monostate>(s.node)) no_effect(s.attributes, "on an empty statement");
-      else no_effect(s.attributes, "on a statement", {"plan"});
+      else no_effect(s.attributes, "on a statement", {"plan", "formerly"});
       if (std::holds_alternative<TupleAssignment>(s.node)) no_effect(s.attributes, "on several results", {"name", "ties"});
       std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) {
                               type(a.target);

@@ -126,6 +126,7 @@ constexpr Help table[] = {
     {Attribute, "recompute", "[[recompute]]", "backward computes the tensor again"},
     {Attribute, "allow", "[[allow(W0210)]]", "warnings of these codes are not reported here"},
     {Attribute, "plan", "[[plan(\"…\")]]", "lines of the function's plan, as `--emit=plan` prints them; on a statement without effect"},
+    {Attribute, "formerly", "[[formerly(\"S=stride\")]]", "names that parameters of the function had in an earlier version"},
     {Attribute, "pid", "[[pid(…)]]", "accepted, without effect"},
     // keywords
     {Keyword, "function", "function f(X[N]) -> (Y) { … }", "a function: inputs, results, statements"},

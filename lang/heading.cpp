@@ -14,10 +14,11 @@ std::optional<std::string> called_as(std::string_view heading, std::vector<std::
   const auto trimmed = [](std::string_view text) { return text.substr(std::min(text.find_first_not_of(' '), text.size())); };
   if (angle < open)
     for (std::string_view rest = heading.substr(angle + 1, heading.find('>', angle) - angle - 1); !rest.empty();) {
-      const std::string_view part = trimmed(rest.substr(0, rest.find(',')));
+      const std::size_t brace = rest.find('{'), comma = rest.find(','), end = std::min(rest.find(',', brace < comma ? rest.find('}') : 0), rest.size());
+      const std::string_view part = trimmed(rest.substr(0, end));
       const std::size_t equals = part.find('=');
       parameters.emplace_back(part.substr(0, equals), equals == std::string_view::npos ? "" : part.substr(equals + 1));
-      rest.remove_prefix(std::min(rest.find(',') == std::string_view::npos ? rest.size() : rest.find(',') + 1, rest.size()));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   std::vector<std::string> inputs;
   std::vector<std::size_t> ranks;
@@ -43,22 +44,17 @@ std::optional<std::string> called_as(std::string_view heading, std::vector<std::
         named.erase(at);
         break;
       }
-  std::vector<std::string> values(parameters.size());
-  bool changed = false;
-  std::size_t last = 0;
+  std::vector<std::string> values;
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     const auto given = std::find_if(named.begin(), named.end(), [&](const auto& each) { return same(each.first, parameters[k].first) || (parameters[k].first.size() == 1 && same(each.first.substr(0, 1), parameters[k].first)); });
-    values[k] = parameters[k].second;
     const bool extra = given == named.end() && plain.size() > inputs.size() && plain[inputs.size()].find_first_not_of("0123456789.-") == std::string::npos;
+    if (given == named.end() && !extra && parameters[k].second.empty()) return std::nullopt;
     if (given == named.end() && !extra) continue;
-    values[k] = extra ? plain[inputs.size()] : given->second;
+    values.push_back(parameters[k].first + "=" + (extra ? plain[inputs.size()] : given->second));
     if (extra) plain.erase(plain.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
     else named.erase(given);
-    last = k + 1;
-    changed = true;
   }
-  values.resize(last);
-  if (!changed || !named.empty() || plain.size() > inputs.size() || std::find(values.begin(), values.end(), "") != values.end()) return std::nullopt;
+  if (values.empty() || !named.empty() || plain.size() > inputs.size()) return std::nullopt;
   for (std::size_t k = 0; k < plain.size(); ++k)
     if (const auto given = rank(plain[k]); given && ranks[k] != 0 && *given != ranks[k]) return std::nullopt;
   return fmt::format("<{}>({})", fmt::join(values, ", "), fmt::join(plain, ", "));

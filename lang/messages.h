@@ -133,6 +133,7 @@ inline constexpr Message<Text, Text, Text, Text> misaligned{"W0213", Severity::W
 inline constexpr Message<Text, Text> integer_quotient{"W0217", Severity::Warning, "`{}` is a quotient of integers, which is {}"};
 inline constexpr Message<Text, Text, Text, Text, Text> stride_too_far{"W0218", Severity::Warning, "`{}` is inside `{}` for one in {} of the values of `{}` only: the other elements of `{}` hold 0"};
 inline constexpr Message<Text, Text, Text, Text, Text> axes_swapped{"W0219", Severity::Warning, "`{}` and `{}` change places in `{}`, whose dimensions are `{}` and `{}`"};
+inline constexpr Message<Text, Text, Text> former_name{"W0220", Severity::Warning, "`{}` of `{}` is called `{}` now"};
 inline constexpr Message<> xor_power{"W0214", Severity::Warning, "`^` is exclusive or, bit by bit, not a power"};
 
 // bounds: E0240 to E0249

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lang/check.h"
+#include "lang/former.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 #include "poly/call.h"
@@ -72,22 +73,31 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
   const std::string name = function.name ? function.name->text : "function";
   std::vector<std::string> known;
   for (const auto& parameter : function.parameters) known.push_back(parameter.name.text);
+  std::vector<const Define*> given(known.size());        // null: the default
   for (const auto& define : signature.defines) {
+    if (const lang::Parameter* parameter = lang::parameter_called(function, define.name)) {
+      const Define*& place = given[static_cast<std::size_t>(parameter - function.parameters.data())];
+      lang::warn_of_former(function, *parameter, define.name, parameter->name.span, scope.diagnostics);
+      if (place != nullptr) scope.diagnostics.report(function.span_of_head(), messages::name_twice, "compile-time parameter", parameter->name.spelled(), name).hint(fmt::format("`{}` and `{}` are one", place->name, define.name));
+      if (place != nullptr) return false;
+      place = &define;
+      continue;
+    }
     const bool input = std::any_of(function.inputs.begin(), function.inputs.end(), [&](const lang::Input& i) { return i.target.name.text == define.name; });
-    if (input || std::find(known.begin(), known.end(), define.name) != known.end()) continue;
+    if (input) continue;
     auto entry = scope.diagnostics.report(function.span_of_head(), messages::unknown_define, define.name, name);
     if (const auto near = lang::nearest(define.name, known)) entry.hint(fmt::format("did you mean `{}`?", *near));
     else if (known.empty()) entry.hint("it has none");
     else entry.hint(fmt::format("it has `{}`", fmt::join(known, "`, `")));
     return false;
   }
-  for (const auto& parameter : function.parameters) {
-    const auto given = std::find_if(signature.defines.begin(), signature.defines.end(), [&](const Define& d) { return d.name == parameter.name.text; });
-    if (given == signature.defines.end() && !parameter.value) {
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    const lang::Parameter& parameter = function.parameters[k];
+    if (given[k] == nullptr && !parameter.value) {
       scope.diagnostics.report(parameter.name.span, messages::parameter_missing, parameter.name.text, name).hint(fmt::format("give it: `--define {}=…`", parameter.name.text));
       return false;
     }
-    values.push_back(given == signature.defines.end() ? *parameter.value : defined(*given, parameter.name.span));
+    values.push_back(given[k] == nullptr ? *parameter.value : defined(*given[k], parameter.name.span));
   }
   return bind_parameters(scope, function, values, scope, function.span_of_head());
 }

@@ -232,6 +232,16 @@ void declare_tensor(const lang::Input& input, const Given* given, Scope& scope) 
   scope.names[name] = Named::of_tensor(id, input.span, weak);
 }
 
+// The name that a declared size is: `N`, and `groups*N` where the parameter `groups` is 1; null: an expression.
+const lang::Name* plain_name(const lang::Expr& size, const Scope& scope) {
+  if (const auto* variable = size.as<lang::Variable>()) return &variable->name;
+  const auto* product = size.as<lang::Binary>();
+  const auto* factor = product && product->op == lang::Op::Mul ? product->left.as<lang::Variable>() : nullptr;
+  const auto known = factor ? scope.names.find(factor->name.spelled()) : scope.names.end();
+  const bool is_one = known != scope.names.end() && known->second.literal && known->second.size.is(1);
+  return is_one ? plain_name(product->right, scope) : nullptr;
+}
+
 // Plain names first, over all inputs, because an expression may use a name that a later input binds. Returns the inputs that
 // disagree with earlier ones: nothing that follows from them is reported.
 std::set<std::string> bind_names(const lang::Function& function, const Signature& signature, Scope& scope) {
@@ -242,8 +252,8 @@ std::set<std::string> bind_names(const lang::Function& function, const Signature
     const auto* given = given_for(signature, input.target.name);
     const bool shaped = given && given->shape && given->shape->size() == input.sizes->size();
     for (std::size_t k = 0; k < input.sizes->size(); ++k)
-      if (const auto* variable = (*input.sizes)[k].as<lang::Variable>())
-        if (!bind_name(input, (*input.sizes)[k], variable->name, shaped ? (*given->shape)[k] : Size::named(variable->name.spelled()), bound, scope))
+      if (const auto* name = plain_name((*input.sizes)[k], scope))
+        if (!bind_name(input, (*input.sizes)[k], *name, shaped ? (*given->shape)[k] : Size::named(name->spelled()), bound, scope))
           disagree.insert(input.target.name.spelled());
   }
   return disagree;
@@ -294,7 +304,7 @@ void check_expressions(const lang::Function& function, const Signature& signatur
     const auto* given = given_for(signature, input.target.name);
     if (!input.sizes || !given || !given->shape || given->shape->size() != input.sizes->size()) continue;
     for (std::size_t k = 0; k < input.sizes->size(); ++k)
-      if (!(*input.sizes)[k].as<lang::Variable>()) check_expression(input, k, (*given->shape)[k], scope);
+      if (!plain_name((*input.sizes)[k], scope)) check_expression(input, k, (*given->shape)[k], scope);
   }
 }
 

@@ -1,8 +1,8 @@
 """The functions of std/ as attributes, compiled when first used: `Y = tilec.std.layer_norm(X, GAMMA, BETA)`.
 
-dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the arrays, `tilec.std.conv2d(I, K, S=2, P=1)`; those that are
+dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`; those that are
 not have their usual value. Each function is a Program, one for the whole process: tilec.options() does not change it. One whose parameters have no usual value, such as `pad`, can only be called.
-`tilec.std.load("conv2d", define={"S": 2}, target="opencl")` is a Program with these parameters, and takes all options of tilec.compile(), and what tilec.options() says.
+`tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all options of tilec.compile(), and what tilec.options() says.
 """
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ class _Heading(typing.NamedTuple):
     comment: str
     inputs: "dict[str, str | None]"                           # with the default as text
     parameters: "dict[str, str | None]"
+    former: "dict[str, str]"                                  # names that parameters had: {"S": "stride"}
 
     def describe(self, function: typing.Any) -> typing.Any:
         """What help() and inspect.signature() say of it."""
@@ -65,15 +66,16 @@ class _Heading(typing.NamedTuple):
 
     def with_parameters(self, named: dict) -> "tuple[Program, dict]":
         """The program for a call with these names, and the inputs among them."""
-        values = {name: named[name] for name in self.parameters if name in named}
-        inputs = {name: value for name, value in named.items() if name not in self.parameters}
+        values = {name: value for name, value in named.items() if name in self.parameters or name in self.former}
+        inputs = {name: value for name, value in named.items() if name not in values}
         for name in inputs:
             if name not in self.inputs and name not in _OF_CALLS:
                 near = _nearest(name, (*self.inputs, *self.parameters))
                 known = ", ".join(parameter if default is None else "%s=%s" % (parameter, default) for parameter, default in self.parameters.items())
                 raise TypeError("%s has no input and no compile-time parameter %s; %sinputs are %s, parameters %s" % (
                     self.name, name, "did you mean %s? " % near if near else "", ", ".join(self.inputs), known))
-        missing = [name for name, default in self.parameters.items() if default is None and name not in values]
+        given = {self.former.get(name, name) for name in values}
+        missing = [name for name, default in self.parameters.items() if default is None and name not in given]
         if missing:
             raise TypeError("%s needs its compile-time parameters by name: tilec.std.%s(%s, %s)" % (
                 self.name, self.name, ", ".join(self.inputs), ", ".join("%s=…" % name for name in missing)))
@@ -81,13 +83,18 @@ class _Heading(typing.NamedTuple):
 
 
 _OF_CALLS = {name: each.replace(annotation=inspect.Parameter.empty) for name, each in inspect.signature(Program.__call__).parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
-_HEADING = re.compile(r"^((?://.*\n)*)function\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->[^{]*?)\s*\{", re.M)
+_HEADING = re.compile(r"^((?://.*\n)*)((?:\[\[.*\]\]\s*)*)function\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->[^{]*?)\s*\{", re.M)
 
 
 def _defaults(text: "str | None") -> "dict[str, str | None]":
     """Of `S = 1, f32 A[M], B[N] = 0` {"S": "1", "A": None, "B": "0"}."""
-    divided = [re.split(r"\s*=\s*", part, maxsplit=1) for part in _parts(text or "")]
+    divided = [re.split(r"\s*=\s*", part, maxsplit=1) for part in _parts(" ".join((text or "").split()))]
     return {re.findall(r"\w+", left.partition("[")[0])[-1]: (right[0] if right else None) for left, *right in divided}
+
+
+def _former(attributes: str) -> "dict[str, str]":
+    """Of `[[formerly("S=stride, P=padding")]]` {"S": "stride", "P": "padding"}."""
+    return dict(re.findall(r"(\w+)\s*=\s*(\w+)", " ".join(re.findall(r'\[\[formerly\((.*?)\)\]\]', attributes))))
 
 
 @functools.cache
@@ -96,16 +103,16 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
     found: "dict[str, dict[str, _Heading]]" = {}
     for family, text in _texts().items():
         said = ""                                             # a function without a comment is described by that of the one before it
-        for comment, heading, name, parameters, inputs in _HEADING.findall(text):
+        for comment, attributes, heading, name, parameters, inputs in _HEADING.findall(text):
             lines = [line[2:].removeprefix(" ") for line in comment.splitlines()]
             said = "\n".join(itertools.takewhile(lambda line: line != "==", lines)).strip() or said
-            found.setdefault(name, {})[family] = _Heading(family, name, " ".join(heading.split()), said, _defaults(inputs), _defaults(parameters))
+            found.setdefault(name, {})[family] = _Heading(family, name, " ".join(heading.split()), said, _defaults(inputs), _defaults(parameters), _former(attributes))
     return found
 
 
 class Function(Program):
-    """A function of std/ with compile-time parameters, which a call may give by name: `tilec.std.conv2d(I, K, S=2)`. Each set of values is compiled once, and 128 are kept.
-    Derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d", define={"S": 2}).grad()` has others.
+    """A function of std/ with compile-time parameters, which a call may give by name: `tilec.std.conv2d(I, K, stride=2)`. Each set of values is compiled once, and 128 are kept.
+    Derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d", define={"stride": 2}).grad()` has others.
     """
     _heading: _Heading
 
@@ -120,7 +127,7 @@ class Function(Program):
 
 
 class Incomplete:
-    """A function of std/ whose compile-time parameters have no usual value: a call gives them by name, `tilec.std.pad(X, A=1, B=2)`."""
+    """A function of std/ whose compile-time parameters have no usual value: a call gives them by name, `tilec.std.pad(X, before=1, after=2)`."""
 
     def __init__(self, heading: _Heading):
         self._heading, self.name = heading, heading.name

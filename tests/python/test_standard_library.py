@@ -34,23 +34,34 @@ def test_a_function_is_called_and_kept():
 
 def test_compile_time_parameters_are_given_by_name():
     x, k = np.random.default_rng(0).standard_normal((1, 7, 7, 2)).astype("f4"), np.ones((3, 3, 2, 4), "f4")
-    expected = tilec.std.load("conv2d", define={"S": 2, "P": 1})(x, k)
-    np.testing.assert_array_equal(tilec.std.conv2d(x, k, S=2, P=1), expected)
-    np.testing.assert_array_equal(tilec.std.conv2d(K=k, P=1, I=x, S=2), expected)
+    expected = tilec.std.load("conv2d", define={"stride": 2, "padding": 1})(x, k)
+    np.testing.assert_array_equal(tilec.std.conv2d(x, k, stride=2, padding=1), expected)
+    np.testing.assert_array_equal(tilec.std.conv2d(K=k, padding=1, I=x, stride=2), expected)
     out = np.empty_like(expected)
-    assert tilec.std.conv2d(x, k, S=2, P=1, out=out) is out and (out == expected).all()
+    assert tilec.std.conv2d(x, k, stride=2, padding=1, out=out) is out and (out == expected).all()
     assert tilec.std.conv2d(x, K=k).shape == (1, 5, 5, 4) and isinstance(tilec.std.conv2d, tilec.Program)
-    np.testing.assert_array_equal(tilec.std.pad(x[0, 0, :, 0], BEFORE=1, AFTER=2, VALUE=9), np.pad(x[0, 0, :, 0], (1, 2), constant_values=9))
-    np.testing.assert_array_equal(tilec.std.pad(x[0, 0, :, 0], BEFORE=1), np.pad(x[0, 0, :, 0], 1))
+    np.testing.assert_array_equal(tilec.std.pad(x[0, 0, :, 0], before=1, after=2, value=9), np.pad(x[0, 0, :, 0], (1, 2), constant_values=9))
+    np.testing.assert_array_equal(tilec.std.pad(x[0, 0, :, 0], before=1), np.pad(x[0, 0, :, 0], 1))
+
+
+def test_former_names_of_parameters():
+    x, k = np.random.default_rng(0).standard_normal((1, 7, 7, 2)).astype("f4"), np.ones((3, 3, 2, 4), "f4")
+    with pytest.warns(tilec.ProgramWarning, match="`S` of `conv2d` is called `stride` now"):
+        former = tilec.std.conv2d(x, k, S=3, padding=1)
+    np.testing.assert_array_equal(former, tilec.std.conv2d(x, k, stride=3, padding=1))
+    with pytest.warns(tilec.ProgramWarning):
+        np.testing.assert_array_equal(tilec.std.pad(x[0, 0, :, 0], BEFORE=2), np.pad(x[0, 0, :, 0], 2))
+    with pytest.raises(tilec.ProgramError, match="E0144"):
+        tilec.std.conv2d(x, k, S=3, stride=3)
 
 
 @pytest.mark.parametrize("call, fault, words", [
-    (lambda a, k: tilec.std.conv2d(a, k, stride=2), TypeError, "conv2d has no input and no compile-time parameter stride; inputs are I, K, parameters S=1, D=1, P=0"),
-    (lambda a, k: tilec.std.conv2d(a, k, s=2), TypeError, "did you mean S"),
-    (lambda a, k: tilec.std.conv2d(a, k, S=[2]), TypeError, r"S is \[2\], not a number"),
-    (lambda a, k: tilec.std.conv2d(a, k, S="x"), tilec.ProgramError, "E0127"),
-    (lambda a, k: tilec.std.conv2d(a, S=2), TypeError, "K"),
-    (lambda a, k: tilec.std.pad(a), TypeError, r"needs its compile-time parameters by name: tilec.std.pad\(X, BEFORE=…\)"),
+    (lambda a, k: tilec.std.conv2d(a, k, colour=2), TypeError, "conv2d has no input and no compile-time parameter colour; inputs are I, K, parameters stride=1, dilation=1, padding=0, groups=1, "),
+    (lambda a, k: tilec.std.conv2d(a, k, strid=2), TypeError, "did you mean stride"),
+    (lambda a, k: tilec.std.conv2d(a, k, stride=[2]), TypeError, r"stride is \[2\], not a number"),
+    (lambda a, k: tilec.std.conv2d(a, k, stride="x"), tilec.ProgramError, "E0127"),
+    (lambda a, k: tilec.std.conv2d(a, stride=2), TypeError, "K"),
+    (lambda a, k: tilec.std.pad(a), TypeError, r"needs its compile-time parameters by name: tilec.std.pad\(X, before=…\)"),
     (lambda a, k: tilec.std.pad.grad(), AttributeError, r'load\("pad", define=.*\.grad')])
 def test_parameters_that_do_not_fit(call, fault, words):
     with pytest.raises(fault, match=words):
@@ -58,15 +69,15 @@ def test_parameters_that_do_not_fit(call, fault, words):
 
 
 def test_help_says_what_a_function_is():
-    assert str(inspect.signature(tilec.std.conv2d)) == "(I, K, *, S=1, D=1, P=0, out=None, accumulate=False, stream=None)"
-    assert str(inspect.signature(tilec.std.pad)).startswith("(X, *, BEFORE, AFTER=BEFORE, VALUE=0, ")
-    for function in (tilec.std.conv2d, tilec.std.load("conv2d", define={"S": 2})):
+    assert str(inspect.signature(tilec.std.conv2d)).startswith("(I, K, *, stride=1, dilation=1, padding=0, groups=1, auto_pad={explicit, valid, same_upper, same_lower}, stride_h=stride, ")
+    assert str(inspect.signature(tilec.std.pad)).startswith("(X, *, before, after=before, value=0, ")
+    for function in (tilec.std.conv2d, tilec.std.load("conv2d", define={"stride": 2})):
         shown = pydoc.plain(pydoc.render_doc(function))
-        assert "conv2d<S=1, D=1, P=0>(I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O)" in shown and "torch.nn.functional.conv2d" in shown and "==" not in shown
+        assert "conv2d<stride=1, dilation=1, padding=0, groups=1, auto_pad=" in shown and "(I[N, H, W, groups*CI], K[KH, KW, CI, CO]) -> (O)" in shown and "torch.nn.functional.conv2d" in shown and "==" not in shown
 
 
 def test_options():
-    double = tilec.std.load("conv2d", define={"S": 2}, target="reference")
+    double = tilec.std.load("conv2d", define={"stride": 2}, target="reference")
     image, filter_ = np.ones((1, 5, 5, 1), "f4"), np.ones((1, 1, 1, 1), "f4")
     assert double(image, filter_).shape == (1, 3, 3, 1) and tilec.std.conv2d(image, filter_).shape == (1, 5, 5, 1)
     assert tilec.std.load("statistics.mean")(np.arange(4.0)) == 1.5

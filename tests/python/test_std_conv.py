@@ -231,3 +231,91 @@ def test_half_precision_and_integers():
 def test_shapes_that_do_not_fit_are_errors(family, function, define, shapes, message):
     with pytest.raises(tilec.Error, match=message):
         program(family, function, tuple(define.items()))(*random_arrays(shapes))
+
+
+AXES = {1: [("", "left", "right")], 2: [("h", "top", "bottom"), ("w", "left", "right")], 3: [("t", "front", "back"), ("h", "top", "bottom"), ("w", "left", "right")]}
+NAMES_FIRST = {1: "ncw", 2: "nchw", 3: "ncdhw"}
+
+
+def drawn_options(rng, rank, names, low):
+    """Options by name as a user may mix them, and what they mean for each axis: of all axes, of one axis, of one side."""
+    define, each = {}, {}
+    for name in names:
+        values = [int(rng.integers(low[name], low[name] + 3)) for _ in range(rank)]
+        if rank == 1 or rng.random() < 0.4:
+            values = [values[0]]*rank
+            define[name] = values[0]
+        else:
+            define.update(("%s_%s" % (name, a[0]), v) for a, v in zip(AXES[rank], values))
+        each[name] = values
+    each["sides"] = [[p, p] for p in each["padding"]]
+    for a, sides in zip(AXES[rank], each["sides"]):
+        for k in (0, 1):
+            if rng.random() < 0.3:
+                sides[k] = define["padding_" + a[1 + k]] = int(rng.integers(0, 3))
+    return define, each
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["channels first", "channels last"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_mix_of_options_as_in_pytorch(rank, first, seed):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng([rank, first, seed])
+    define, each = drawn_options(rng, rank, ("stride", "dilation", "padding"), {"stride": 1, "dilation": 1, "padding": 0})
+    groups = define["groups"] = int(rng.integers(1, 4))
+    image, kernel = rng.standard_normal((2, 2*groups, *[7 + rank]*rank)), rng.standard_normal((3*groups, 2, *[2]*rank))
+
+    def reference(i, k):
+        i, k = (i, k) if first else (i.movedim(-1, 1), k.movedim((-1, -2), (0, 1)))
+        i = torch.nn.functional.pad(i, [p for sides in reversed(each["sides"]) for p in sides])
+        out = getattr(torch.nn.functional, "conv%dd" % rank)(i, k, None, each["stride"], 0, each["dilation"], groups)
+        return out if first else out.movedim(1, -1)
+    if not first:
+        image, kernel = np.moveaxis(image, 1, -1), np.moveaxis(kernel, [0, 1], [-1, -2])
+    family, name = ("conv_nchw", "conv%dd_%s" % (rank, NAMES_FIRST[rank])) if first else ("conv", "conv%dd" % rank)
+    check_with_torch(family, name, define, [image, kernel], reference, np.float64)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["channels first", "channels last"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_mix_of_options_of_the_transpose(rank, first, seed):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng([rank, first, seed, 1])
+    define, each = drawn_options(rng, rank, ("stride", "dilation", "padding"), {"stride": 1, "dilation": 1, "padding": 0})
+    extra = [int(rng.integers(0, s)) for s in each["stride"]]
+    define.update({"output_padding": extra[0]} if rank == 1 else {"output_padding_" + a[0]: e for a, e in zip(AXES[rank], extra)})
+    groups = define["groups"] = int(rng.integers(1, 4))
+    image, kernel = rng.standard_normal((2, 2*groups, *[4]*rank)), rng.standard_normal((2*groups, 3, *[3]*rank))
+
+    def reference(i, k):
+        i, k = (i, k) if first else (i.movedim(-1, 1), k.movedim((-2, -1), (0, 1)))
+        out = getattr(torch.nn.functional, "conv_transpose%dd" % rank)(i, k, None, each["stride"], 0, 0, groups, each["dilation"])
+        out = torch.nn.functional.pad(out, [p for e in reversed(extra) for p in (0, e)])
+        out = out[(..., *(slice(a, x - b) for (a, b), x in zip(each["sides"], out.shape[2:])))]
+        return out if first else out.movedim(1, -1)
+    if not first:
+        image, kernel = np.moveaxis(image, 1, -1), np.moveaxis(kernel, [0, 1], [-2, -1])
+    family, name = ("conv_nchw", "conv%dd_transpose_%s" % (rank, NAMES_FIRST[rank])) if first else ("conv", "conv%dd_transpose" % rank)
+    check_with_torch(family, name, define, [image, kernel], reference, np.float64)
+
+
+@pytest.mark.parametrize("mode, odd", [("same_upper", 1), ("same_lower", 0)])
+@pytest.mark.parametrize("stride, dilation, taps", [(1, 1, 4), (2, 1, 3), (3, 2, 2), (2, 1, 1)])
+def test_same_padding_has_its_odd_zero_behind_or_in_front(mode, odd, stride, dilation, taps):
+    image, kernel = random_arrays([(1, 7, 2), (taps, 2, 3)])
+    total = max(0, ((7 + stride - 1)//stride - 1)*stride + dilation*(taps - 1) + 1 - 7)
+    behind = (total + odd)//2
+    check("conv", "conv1d", {"stride": stride, "dilation": dilation, "auto_pad": mode}, [image, kernel],
+          lambda i, k: conv(i, k, (stride,), (dilation,), [(total - behind, behind)]))
+
+
+def test_former_names_of_parameters_mean_the_same_and_are_told():
+    image, kernel = random_arrays([(1, 7, 7, 2), (3, 3, 2, 4)])
+    new = tilec.std.load("conv2d", define={"stride": 2, "padding": 1})(image, kernel)
+    with pytest.warns(tilec.ProgramWarning, match="`S` of `conv2d` is called `stride` now.*W0220|W0220.*`S` of `conv2d` is called `stride` now"):
+        old = tilec.std.load("conv2d", define={"S": 2, "padding": 1})
+    np.testing.assert_array_equal(old(image, kernel), new)
+    with pytest.raises(tilec.ProgramError, match="E0144"):
+        tilec.std.load("conv2d", define={"S": 2, "stride": 2})

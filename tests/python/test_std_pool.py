@@ -174,3 +174,79 @@ def test_adaptive_windows_of_different_sizes(which, reduce, extents, sizes):
     check("pool_nchw", "adaptive_%s_pool%dd_%s" % (which, rank, ("ncw", "nchw", "ncdhw")[rank - 1]), define, [image], forward)
     if rank == 2:
         check("pool", "adaptive_%s_pool2d" % which, define, [np.moveaxis(image, 1, -1)], lambda x: np.moveaxis(forward(np.moveaxis(x, -1, 1)), 1, -1))
+
+
+AXES = {1: [("", "left", "right")], 2: [("h", "top", "bottom"), ("w", "left", "right")], 3: [("t", "front", "back"), ("h", "top", "bottom"), ("w", "left", "right")]}
+LAYOUT = {1: "ncw", 2: "nchw", 3: "ncdhw"}
+
+
+def drawn(rng, rank, names):
+    define, each = {}, {}
+    for name in names:
+        values = {"kernel_size": rng.integers(2, 4, rank), "stride": rng.integers(1, 4, rank), "padding": rng.integers(0, 2, rank), "dilation": rng.integers(1, 3, rank)}[name].tolist()
+        if rank == 1 or rng.random() < 0.4:
+            values = [values[0]]*rank
+            define[name] = values[0]
+        else:
+            define.update(("%s_%s" % (name, a[0]), v) for a, v in zip(AXES[rank], values))
+        each[name] = values
+    if rng.random() < 0.4:                             # the stride is that of the window
+        define = {name: v for name, v in define.items() if not name.startswith("stride")}
+        each["stride"] = each["kernel_size"]
+    define["ceil_mode"] = int(rng.integers(0, 2))
+    return define, each
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["channels first", "channels last"])
+@pytest.mark.parametrize("which", ["max", "avg"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_any_mix_of_options_as_in_pytorch(rank, which, first, seed):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng([rank, which == "max", first, seed])
+    define, each = drawn(rng, rank, ("kernel_size", "stride", "padding") + (("dilation",) if which == "max" else ()))
+    f, more = getattr(torch.nn.functional, "%s_pool%dd" % (which, rank)), {}
+    if which == "max":
+        more = {"dilation": each["dilation"]}
+    else:
+        more["count_include_pad"] = bool(rng.integers(0, 2))
+        define["count_include_pad"] = int(more["count_include_pad"])
+        if rank > 1 and rng.random() < 0.3:
+            more["divisor_override"] = define["divisor_override"] = 7
+    image = image_of((2, 3, *[9 - rank]*rank))
+
+    def reference(x):
+        x = x if first else x.movedim(-1, 1)
+        y = f(x, each["kernel_size"], each["stride"], each["padding"], ceil_mode=bool(define["ceil_mode"]), **more)
+        return y if first else y.movedim(1, -1)
+    name = "%s_pool%dd" % (which, rank) + ("_" + LAYOUT[rank] if first else "")
+    check_with_torch("pool_nchw" if first else "pool", name, define, [image if first else np.moveaxis(image, 1, -1)], reference, np.float64)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_indices_of_the_largest_and_back(rank, seed):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng([rank, seed, 2])
+    define, each = drawn(rng, rank, ("kernel_size", "stride", "padding", "dilation"))
+    image = np.round(image_of((2, 3, *[9 - rank]*rank)), 1 if seed else 3)  # ties, of which the first counts
+    if seed == 3:
+        image[0, 1].reshape(-1)[5] = np.nan
+    expected, where = getattr(torch.nn.functional, "max_pool%dd" % rank)(torch.tensor(image), each["kernel_size"], each["stride"], each["padding"], each["dilation"],
+                                                                       bool(define["ceil_mode"]), return_indices=True)
+    got, indices = program("pool_nchw", "max_pool%dd_%s_with_indices" % (rank, LAYOUT[rank]), tuple(define.items()))(image)
+    np.testing.assert_array_equal(got, expected.numpy())
+    assert indices.dtype == np.int64
+    np.testing.assert_array_equal(indices, where.numpy())
+    sizes = dict(zip(["output_size"] if rank == 1 else ["output_" + a[0] for a in AXES[rank]], image.shape[2:]))
+    back = program("pool_nchw", "max_unpool%dd_%s" % (rank, LAYOUT[rank]), tuple(sizes.items()))(got, indices)
+    flat = np.zeros((2, 3, image[0, 0].size))
+    np.put_along_axis(flat, indices.reshape(2, 3, -1), got.reshape(2, 3, -1), 2)
+    np.testing.assert_array_equal(back, flat.reshape(image.shape))
+
+
+def test_average_counts_what_same_padding_adds_where_asked():
+    image = np.ones((1, 4, 1))
+    for include, expected in ((1, [1, 1, 1, 0.5]), (0, [1, 1, 1, 1])):
+        got = program("pool", "avg_pool1d", (("kernel_size", 2), ("stride", 1), ("auto_pad", "same_upper"), ("count_include_pad", include)))(image)
+        np.testing.assert_array_equal(got[0, :, 0], expected)
