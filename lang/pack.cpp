@@ -51,6 +51,20 @@ const Name* pack(const Expr& e) {
   return variable && variable->pack ? &variable->name : nullptr;
 }
 
+std::optional<Side> side_of(const Attribute& attribute) {
+  const bool after = attribute.name.text == "after";
+  if ((!after && attribute.name.text != "before") || attribute.values.size() != 2) return std::nullopt;
+  const auto name = [](const Value& value) {
+    const auto* word = std::get_if<std::shared_ptr<const Word>>(&value.value);
+    return word && !(*word)->parentheses ? &(*word)->name : nullptr;
+  };
+  const Value& axis = attribute.values[1];
+  const Name* pack = name(attribute.values[0]);
+  const auto* number = std::get_if<Number>(&axis.value);
+  if (!pack || (!number && !name(axis)) || (number && number->is_float)) return std::nullopt;
+  return Side{after, *pack, number ? Argument{*number, axis.span} : Argument{*name(axis), axis.span}, attribute.span};
+}
+
 std::vector<Name> packs_of(const Function& function) {
   std::vector<Name> names;
   for (const Input& input : function.inputs)

@@ -4,7 +4,7 @@ import re
 import sys
 
 output, depfile, folder = map(pathlib.Path, sys.argv[1:4])
-HEADING = re.compile(r"^function\s+((\w+)[^{]*?)\s*\{", re.M)
+HEADING = re.compile(r"^function\s+((\w+)(?:<[^>]*>)?[^{]*?)\s*\{", re.M)
 
 files = sorted(folder.glob("*.tile"))
 with output.open("w") as out:

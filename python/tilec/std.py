@@ -78,7 +78,7 @@ class _Heading(typing.NamedTuple):
 
 
 _OF_CALLS = {name: each.replace(annotation=inspect.Parameter.empty) for name, each in inspect.signature(Program.__call__).parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
-_HEADING = re.compile(r"^((?://.*\n)*)function\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->[^{]*?)\s*\{", re.M)
+_HEADING = re.compile(r"^((?://.*\n)*)(?:\[\[.*\]\]\n)*function\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->[^{]*?)\s*\{", re.M)
 
 
 def _defaults(text: "str | None") -> "dict[str, str | None]":

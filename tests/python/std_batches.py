@@ -12,7 +12,7 @@ import numpy as np
 
 STD = pathlib.Path(__file__).resolve().parents[2] / "std"
 TYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "bool": "?", **{"%s%d" % (k, b): "%s%d" % (k, b // 8) for k in "iu" for b in (8, 16, 32, 64)}}
-BLOCK = re.compile(r"^function (?P<of>\w+)|^// ==\n(?P<text>(?://.*\n)*)(?:function (?P<next>\w+))?", re.MULTILINE)
+BLOCK = re.compile(r"^function (?P<of>\w+)|^// ==\n(?P<text>(?://.*\n)*)(?:(?:\[\[.*\]\]\n)*function (?P<next>\w+))?", re.MULTILINE)
 PART = re.compile(r"^ *define: *(?P<define>.*)$|^ *function: *(?P<function>\w+) *$|input \{(?P<input>[^}]*)\}|(?P<error>error:)", re.MULTILINE)
 WORD = re.compile(r"(\w+)=((?:[^\s\[]+)?(?:\[[^\]]*\]\s*)*)")
 SHAPE = re.compile(r"(\d+(?:x\d+)*)(?:x([fiu]\d+|bool))?(?::(-?[\d.e-]+)\.\.(-?[\d.e-]+))?(?:=(.*))?$", re.DOTALL)
