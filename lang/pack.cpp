@@ -65,6 +65,18 @@ std::optional<Side> side_of(const Attribute& attribute) {
   return Side{after, *pack, number ? Argument{*number, axis.span} : Argument{*name(axis), axis.span}, attribute.span};
 }
 
+bool is_told(const Function& function, const Name& pack) {
+  return std::any_of(function.attributes.begin(), function.attributes.end(), [&](const Attribute& attribute) {
+    const std::optional<Side> side = side_of(attribute);
+    if (!side || side->pack != pack) return false;
+    const auto* name = std::get_if<Name>(&side->axis.value);
+    const auto parameter = std::find_if(function.parameters.begin(), function.parameters.end(), [&](const Parameter& p) { return name && p.name == *name; });
+    const Argument* value = !name ? &side->axis : parameter != function.parameters.end() && parameter->value ? &*parameter->value : nullptr;
+    const auto* number = value ? std::get_if<Number>(&value->value) : nullptr;
+    return number && number->negative == side->after;
+  });
+}
+
 std::vector<Name> packs_of(const Function& function) {
   std::vector<Name> names;
   for (const Input& input : function.inputs)
