@@ -10,6 +10,7 @@
 #include "autodiff/request.h"
 #include "autodiff/reverse.h"
 #include "autodiff/split.h"
+#include "poly/fold.h"
 #include "poly/simplify.h"
 
 namespace tilec::codegen {
@@ -121,8 +122,9 @@ std::optional<Program> differentiate(const Program& program, const Derivative& d
   if (derivative.batch) return autodiff::batch(program, derivative.wrt, derivative.extent, diagnostics);
   const auto resolved = autodiff::request(program, derivative.of, derivative.wrt, diagnostics);
   if (!resolved) return std::nullopt;
-  std::optional<Program> result = derivative.forward ? autodiff::forward(program, derivative.of, derivative.wrt, diagnostics)
-                                                     : autodiff::reverse(program, derivative.of, derivative.wrt, diagnostics);
+  const Program meant = poly::decided(program);
+  std::optional<Program> result = derivative.forward ? autodiff::forward(meant, derivative.of, derivative.wrt, diagnostics)
+                                                     : autodiff::reverse(meant, derivative.of, derivative.wrt, diagnostics);
   if (!result) return std::nullopt;
   result = poly::simplify(*result);
   name_ports(*result, program, *resolved, derivative);

@@ -344,7 +344,7 @@ bool fits(const Function& function, const Parameter& parameter, const Argument& 
   const auto* name = std::get_if<Name>(&value.value);
   const std::string text = print(Argument{value.value, value.span});
   if (const auto& choices = choices_of(function, parameter.name); !choices.empty()) {
-    if (name && std::find(choices.begin(), choices.end(), *name) != choices.end()) return true;
+    if (choice_given(choices, value)) return true;
     auto entry = diagnostics.report(value.span, messages::no_such_choice, parameter.name.spelled(), listed(choices), text);
     std::vector<std::string> all;
     for (const Name& each : choices) all.push_back(each.spelled());

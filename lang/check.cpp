@@ -31,7 +31,7 @@ namespace tilec::lang {
 namespace {
 
 constexpr std::string_view aggregations[] = {"sum", "product", "max", "min", "assign"};
-constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid", "allow", "formerly"};
+constexpr std::string_view attributes[] = {"name", "ties", "plan", "recompute", "save", "pid", "allow", "formerly", "before", "after"};
 constexpr std::string_view idle[] = {"plan", "pid"};   // accepted on statements with whatever they say, and without effect
 
 // How many arguments a function takes that is not of the text.
@@ -93,13 +93,14 @@ class Checker {
     attribute_values(f.attributes);
     plan_lines(f.attributes);
     former_names(f, diagnostics_);
+    sides(f);
     for (const Input& i : f.inputs) signature(i);
     for (const Statement& s : f.statements) {
       ++now_;
       attribute_names(s.attributes);
       attribute_values(s.attributes);
       if (std::holds_alternative<std::monostate>(s.node)) no_effect(s.attributes, "on an empty statement");
-      else no_effect(s.attributes, "on a statement", {"plan", "formerly"});
+      else no_effect(s.attributes, "on a statement", {"plan", "formerly", "before", "after"});
       if (std::holds_alternative<TupleAssignment>(s.node)) no_effect(s.attributes, "on several results", {"name", "ties"});
       std::visit(Overloaded{[](std::monostate) {}, [&](const Assignment& a) {
                               type(a.target);
@@ -408,6 +409,19 @@ class Checker {
       if (before != nullptr) diagnostics_.report(word.name.span, messages::attribute_values, "plan", "is given twice").label(before->name.span, "and here");
       else if (!lines) diagnostics_.report(word.name.span, messages::attribute_values, "plan", "takes lines of a plan, each a string").hint("write `[[plan(\"no copy\")]]`");
       before = &word;
+    }
+  }
+
+  // `[[before(A, dim)]]`: a pack of the heading and a compile-time parameter or a number.
+  void sides(const Function& f) {
+    const std::vector<Name> packs = packs_of(f);
+    for (const Attribute& word : f.attributes) {
+      if (word.name.text != "before" && word.name.text != "after") continue;
+      const std::optional<Side> side = side_of(word);
+      const bool of_pack = side && std::find(packs.begin(), packs.end(), side->pack) != packs.end();
+      const Name* axis = side ? std::get_if<Name>(&side->axis.value) : nullptr;
+      const bool known = side && (!axis || std::any_of(f.parameters.begin(), f.parameters.end(), [&](const Parameter& p) { return p.name == *axis && p.choices.empty(); }));
+      if (!of_pack || !known) diagnostics_.report(word.name.span, messages::attribute_values, word.name.text, "takes a pack of the heading and an axis, a compile-time parameter or a number").hint(fmt::format("write `[[{}(B, dim)]]` for `B...`", word.name.text));
     }
   }
 

@@ -19,6 +19,7 @@ namespace tilec::lang {
 // What a parameter of the function may be; its own names, or those of an earlier one that is its default (`mode_x=mode`). Empty: no such parameter.
 const std::vector<Name>& choices_of(const Function& function, const Name& parameter);
 std::string listed(const std::vector<Name>& choices);  // "`zeros` and `ends`"
+std::optional<Name> choice_given(const std::vector<Name>& choices, const Argument& value);  // which of them; 1 is `true` and 0 `false`, as `--define` and Python give them
 
 // `parameter == other`, `parameter != other`.
 struct ChoiceTest { const Name* parameter; const Expr* other; };

@@ -127,6 +127,8 @@ constexpr Help table[] = {
     {Attribute, "allow", "[[allow(W0210)]]", "warnings of these codes are not reported here"},
     {Attribute, "plan", "[[plan(\"…\")]]", "lines of the function's plan, as `--emit=plan` prints them; on a statement without effect"},
     {Attribute, "formerly", "[[formerly(\"S=stride\")]]", "names that parameters of the function had in an earlier version"},
+    {Attribute, "before", "[[before(A, dim)]]", "the pack A has the dimensions in front of axis dim"},
+    {Attribute, "after", "[[after(C, dim)]]", "the pack C has the dimensions behind axis dim"},
     {Attribute, "pid", "[[pid(…)]]", "accepted, without effect"},
     // keywords
     {Keyword, "function", "function f(X[N]) -> (Y) { … }", "a function: inputs, results, statements"},

@@ -51,6 +51,32 @@ const Name* pack(const Expr& e) {
   return variable && variable->pack ? &variable->name : nullptr;
 }
 
+std::optional<Side> side_of(const Attribute& attribute) {
+  const bool after = attribute.name.text == "after";
+  if ((!after && attribute.name.text != "before") || attribute.values.size() != 2) return std::nullopt;
+  const auto name = [](const Value& value) {
+    const auto* word = std::get_if<std::shared_ptr<const Word>>(&value.value);
+    return word && !(*word)->parentheses ? &(*word)->name : nullptr;
+  };
+  const Value& axis = attribute.values[1];
+  const Name* pack = name(attribute.values[0]);
+  const auto* number = std::get_if<Number>(&axis.value);
+  if (!pack || (!number && !name(axis)) || (number && number->is_float)) return std::nullopt;
+  return Side{after, *pack, number ? Argument{*number, axis.span} : Argument{*name(axis), axis.span}, attribute.span};
+}
+
+bool is_told(const Function& function, const Name& pack) {
+  return std::any_of(function.attributes.begin(), function.attributes.end(), [&](const Attribute& attribute) {
+    const std::optional<Side> side = side_of(attribute);
+    if (!side || side->pack != pack) return false;
+    const auto* name = std::get_if<Name>(&side->axis.value);
+    const auto parameter = std::find_if(function.parameters.begin(), function.parameters.end(), [&](const Parameter& p) { return name && p.name == *name; });
+    const Argument* value = !name ? &side->axis : parameter != function.parameters.end() && parameter->value ? &*parameter->value : nullptr;
+    const auto* number = value ? std::get_if<Number>(&value->value) : nullptr;
+    return number && number->negative == side->after;
+  });
+}
+
 std::vector<Name> packs_of(const Function& function) {
   std::vector<Name> names;
   for (const Input& input : function.inputs)

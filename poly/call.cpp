@@ -66,7 +66,7 @@ bool bind_choice(Scope& scope, const lang::Function& function, const lang::Param
   lang::Argument chosen = value;
   if (own != caller.chosen.end()) chosen.value = own->second;
   if (!lang::fits(function, parameter, chosen, scope.diagnostics)) return false;
-  scope.chosen[parameter.name.spelled()] = std::get<lang::Name>(chosen.value);
+  scope.chosen[parameter.name.spelled()] = *lang::choice_given(lang::choices_of(function, parameter.name), chosen);
   return true;
 }
 

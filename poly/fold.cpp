@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "poly/canonical.h"
 #include "poly/evaluate.h"
+#include "poly/intern.h"
 #include "poly/interpret.h"
+#include "poly/tidy.h"
 
 namespace tilec::poly {
 namespace {
@@ -195,6 +198,45 @@ Expr folded(const Expr& value) {
         if (auto simpler = identity(result)) return *simpler;
         return changed ? Expr{*std::move(changed)} : value;
       });
+}
+
+namespace {
+
+Expr decided(const Expr& value, std::unordered_map<const void*, Expr>& done) {
+  const auto* cast = value.as<Cast>();
+  const auto* apply = value.as<Apply>();
+  if (!cast && !apply) return value;
+  if (const auto known = done.find(address(value)); known != done.end()) return known->second;
+  Expr result = value;
+  const Expr condition = apply && apply->op == Op::Select ? folded(apply->operands[0]) : value;
+  if (const auto* number = condition.as<Number>()) {
+    result = decided(apply->operands[truth(*number) ? 1 : 2], done);
+  } else if (cast) {
+    Expr operand = decided(cast->operand, done);
+    if (!operand.same_as(cast->operand)) result = Cast{std::move(operand), cast->type};
+  } else {
+    Apply copy = *apply;
+    for (Expr& operand : copy.operands) operand = decided(operand, done);
+    const bool same = std::equal(copy.operands.begin(), copy.operands.end(), apply->operands.begin(), [](const Expr& a, const Expr& b) { return a.same_as(b); });
+    if (!same) result = std::move(copy);
+  }
+  done.emplace(address(value), result);
+  return result;
+}
+
+}  // namespace
+
+Program decided(Program program) {
+  for (Node& node : program.nodes) {
+    auto* statement = std::get_if<Statement>(&node);
+    if (!statement) continue;
+    std::unordered_map<const void*, Expr> done;
+    Expr value = decided(statement->value, done);
+    if (value.same_as(statement->value)) continue;
+    statement->value = std::move(value);
+    tidy_reads(*statement);
+  }
+  return program;
 }
 
 Expr as_stored(const Expr& value, DType type) {

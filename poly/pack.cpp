@@ -177,6 +177,34 @@ bool take_asked(Scope& scope, const lang::Function& function, const std::vector<
   return true;
 }
 
+// `[[before(A, dim)]]`: A stands for `dim` dimensions. From the end, where the axis is negative, they are counted in the first input that has the pack;
+// nothing is said where its rank is not known.
+bool take_sides(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks) {
+  for (const auto& attribute : function.attributes) {
+    const auto side = lang::side_of(attribute);
+    if (!side || scope.packs.contains(side->pack.spelled())) continue;
+    const auto has_it = [&](const lang::Input& input) { return input.sizes && content_of(*input.sizes).packs.contains(side->pack.spelled()); };
+    const auto input = std::find_if(function.inputs.begin(), function.inputs.end(), has_it);
+    const auto k = static_cast<std::size_t>(input - function.inputs.begin());
+    const auto rank = k < ranks.size() ? ranks[k] : std::nullopt;
+    const auto* name = std::get_if<lang::Name>(&side->axis.value);
+    const auto at = name ? scope.names.find(name->spelled()) : scope.names.end();
+    const Named value = !name ? number_of(std::get<lang::Number>(side->axis.value), side->axis.span) : at != scope.names.end() ? at->second : Named{};
+    const auto axis = value.kind == Named::Kind::Size ? value.size.value() : std::nullopt;
+    const auto extent = static_cast<std::int64_t>(std::max<std::size_t>(rank.value_or(0), 1));  // a scalar has axes 0 and -1, without dimensions
+    if (!axis || (rank && (*axis < -extent || *axis >= extent))) {
+      const auto which = axis ? fmt::format("axis {}", *axis) : fmt::format("axis `{}`, no whole number,", name->spelled());
+      scope.diagnostics.report(side->axis.span, messages::bad_axis, which, fmt::format("`{}`{}", input->target.name.spelled(), rank ? ", which has " + dimensions(*rank) : ""));
+      return false;
+    }
+    const bool counted_here = side->after ? *axis < 0 : *axis >= 0;
+    if (!rank && !counted_here) continue;
+    const auto count = side->after ? (counted_here ? -1 - *axis : extent - 1 - *axis) : (counted_here ? *axis : extent + *axis);
+    scope.packs[side->pack.spelled()] = {static_cast<std::size_t>(count), fmt::format("[[{}(…)]]", attribute.name.text), side->span};
+  }
+  return true;
+}
+
 // Where sizes are written with a pack at the same places, each pack of indices is one of these.
 void add_places(const Scope& scope, const std::vector<lang::Expr>& element, const std::vector<lang::Expr>& sizes, const std::string& tensor, Equation::Of of, std::vector<Equation>& equations) {
   const bool alike = std::equal(element.begin(), element.end(), sizes.begin(), sizes.end(), [](const lang::Expr& a, const lang::Expr& b) { return !lang::pack(a) == !lang::pack(b); });
@@ -208,6 +236,7 @@ std::shared_ptr<const lang::Function> with_ranks(Scope& scope, const lang::Funct
   const auto packs = lang::packs_of(function);
   if (!take_asked(scope, function, packs, asked)) return nullptr;
   if (packs.empty()) return {std::shared_ptr<const void>(), &function};
+  if (!take_sides(scope, function, ranks)) return nullptr;
   std::vector<Equation> equations;
   for (std::size_t k = 0; k < function.inputs.size() && k < ranks.size(); ++k)
     if (const auto& input = function.inputs[k]; input.sizes && ranks[k]) equations.push_back({*input.sizes, *ranks[k], input.target.name.spelled(), input.target.name.spelled(), input.span, Equation::Of::Input});

@@ -2,6 +2,8 @@
 // give the same bits before and after.
 #include "poly/simplify.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -234,7 +236,9 @@ class Simplifier {
       if (auto* intrinsic = std::get_if<Intrinsic>(&node)) {
         for (auto& operand : intrinsic->operands)
           if (const auto& view = views[position(operand)]; view && copies(operand, *view)) operand = view->access->tensor;
-        continue;
+        const auto& first = views[position(intrinsic->operands[0])];
+        if (!first || !first->number || first->box || !takes_equal(*intrinsic)) continue;
+        node = filled(intrinsic->targets[0], *first->number, intrinsic->span);
       }
       auto& s = std::get<Statement>(node);
       for (auto& read : s.reads) {
@@ -253,6 +257,25 @@ class Simplifier {
         if (const auto& view = views[position(*tensor)]; view && view->number && !view->box) s.fill = *view->number;
       if (!has_rule_[position(s.target.tensor)]) views[position(s.target.tensor)] = view_of(p_, s);
     }
+  }
+
+  // Is every element of the result one of the first operand's?
+  bool takes_equal(const Intrinsic& intrinsic) const {
+    if (intrinsic.op == IntrinsicOp::Reshape) return true;
+    const auto batch = intrinsic.op == IntrinsicOp::Gather ? intrinsic.parameters[0].value() : std::nullopt;
+    return batch && p_.tensor(intrinsic.operands[0]).shape[static_cast<std::size_t>(*batch)].value().value_or(0) > 0;
+  }
+
+  Statement filled(TensorId id, const Number& number, Span span) const {
+    const auto& shape = p_.tensor(id).shape;
+    Statement s{{id, {}}, {}, {}, Aggregation::Assign, number, {}, number, Ties::Split, {}, Keep::Free, span};
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const auto index = Affine::index(d, shape.size());
+      s.indices.push_back(fmt::format("i{}", d));
+      s.target.element.push_back(index);
+      s.domain.push_back({index, shape[d]});
+    }
+    return s;
   }
 
   // Does the view show another tensor as it is?

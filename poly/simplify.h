@@ -5,7 +5,7 @@
 //
 // - values are folded; reads that no value uses are dropped (their rows stay: the domain is its own)
 // - an index with a single value is replaced by it; a fold over at most one point becomes an Assign
-// - a tensor that shows another (a copy, a transpose, a constant) is read through
+// - a tensor that shows another (a copy, a transpose, a constant) is read through; what is gathered of a constant is that constant
 // - an indicator of a box is a condition on the index; a condition that the rows decide goes (view.h)
 // - statements of one canonical form are made once (canonical.h): index names, the order of reads and of commutative operands do
 //   not matter; what no output needs is not made

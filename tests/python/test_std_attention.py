@@ -87,3 +87,22 @@ def test_a_query_that_sees_nothing():
     none = np.zeros((3, 5), bool)
     output = f(*values, none)
     assert (output == 0).all() and all((g == 0).all() for g in f.grad(wrt=["Q", "K", "V"])(*values, none, np.ones_like(output)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_any_combination(causal, scale):
+    rng = np.random.default_rng(5)
+    q, k, v, bias = (rng.standard_normal(shape) for shape in ((2, 4, 5, 3), (2, 2, 5, 3), (2, 2, 5, 2), (4, 5, 5)))
+    seen = rng.random((2, 1, 5, 5)) < 0.7
+    seen[..., 0] = True
+    tensors = [torch.tensor(each, requires_grad=True) for each in (q, k, v)]
+    order = torch.ones(5, 5).tril().bool() if causal else torch.ones(5, 5).bool()
+    mask = torch.where(torch.tensor(seen) & order, torch.tensor(bias), -torch.inf)
+    expected = torch.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=mask, scale=scale, enable_gqa=True)
+    f = program("attention", "scaled_dot_product_attention", (("is_causal", int(causal)), ("scale", scale or 0)))
+    assert np.allclose(f(q, k, v, seen, bias), expected.detach().numpy(), atol=1e-12)
+    ones = np.ones(expected.shape)
+    got = f.grad(wrt=["Q", "K", "V"])(q, k, v, seen, bias, ones)
+    for ours, theirs in zip(got, torch.autograd.grad(expected, tensors, torch.tensor(ones))):
+        assert np.allclose(ours, theirs.numpy(), atol=1e-11)

@@ -61,7 +61,7 @@ def call(family, name, dtype):
         kind = written.group(1) if written else kind if kind and INTEGERS.fullmatch(kind) else dtype
         inputs.append("%s V%d[%s]" % (kind, k, ", ".join("#n%d_%d" % (k, d) for d in range(rank))))
         arguments.append("V%d" % k)
-    given = "<%s>" % ", ".join(re.findall(r"\w+=([\w.+-]+)", define)) if define else ""
+    given = "<%s>" % ", ".join(re.findall(r"\w+=[\w.+-]+", define)) if define else ""
     results = len(re.search(r"function %s\b.*?->\s*\((.*?)\)" % name, (STD / (family + ".tile")).read_text(), re.S).group(1).split(","))
     names = ["R%d" % k for k in range(results)]
     left = names[0] if results == 1 else "(%s)" % ", ".join(names)

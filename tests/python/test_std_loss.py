@@ -12,6 +12,9 @@ LABEL = RNG.integers(0, 7, 5).astype(np.int32)
 IGNORED = np.where(np.arange(5) == 2, -100, LABEL).astype(np.int32)
 BIT = (RNG.random((5, 7)) < 0.5).astype(np.float64)
 SIGN = 2 * BIT - 1
+LABELS = RNG.integers(0, 7, (5, 3)).astype(np.int64)
+MEANT = np.array([[3, 0, -1, 1, 1, 1, 1], [-1] * 7, [6, 5, 4, 3, 2, 1, 0], [2, -1, 2, 2, 2, 2, 2], [1, 2, 3, -1, 0, 0, 0]], np.int64)
+REDUCTIONS = ("mean", "sum", "none")
 NONE = {"reduction": "none"}
 S = (5, 7)
 
@@ -56,6 +59,19 @@ CASES = [
     Case("gaussian_nll", (np.zeros(3), np.ones(3), np.array([0, 0.25, 1])), lambda p, t, v: F.gaussian_nll_loss(p, t, v, eps=0.5, **NONE), {"EPS": 0.5}, wrt=("P", "VARIANCE"), call="gaussian_nll<0.5>"),
     Case("multi_margin", (S, LABEL), lambda x, l: F.multi_margin_loss(x, l.long(), **NONE)),
     Case("cosine_embedding", (S, S, SIGN[:, 0]), lambda a, b, t: F.cosine_embedding_loss(a, b, t, margin=0.1, **NONE), {"MARGIN": 0.1}, wrt=("A", "B")),
+    *(Case("cross_entropy_loss", ((5, 7, 3), LABELS, np.linspace(0.5, 2, 7)), lambda x, l, w, r=r, e=e: F.cross_entropy(x, l.long(), w.detach(), reduction=r, label_smoothing=e, ignore_index=2),
+           {"reduction": r, "label_smoothing": e, "ignore_index": 2}, wrt=("X",)) for r in REDUCTIONS for e in (0, 0.2)),
+    *(Case("nll_loss", ((5, 7, 3), LABELS, np.linspace(0.5, 2, 7)), lambda x, l, w, r=r: F.nll_loss(x, l.long(), w.detach(), reduction=r), {"reduction": r}, wrt=("LOGP",)) for r in REDUCTIONS),
+    *(Case("triplet_margin_loss", (S, S, S), lambda a, p, q, r=r, n=n: F.triplet_margin_loss(a, p, q, margin=0.7, p=n, swap=True, reduction=r),
+           {"reduction": r, "margin": 0.7, "p": n, "swap": "true"}) for r in REDUCTIONS for n in (1, 2, 3)),
+    Case("soft_cross_entropy_loss", ((5, 7, 3), (5, 7, 3), (7,)), lambda x, t, w: F.cross_entropy(x, t, w, label_smoothing=0.2), {"label_smoothing": 0.2}, wrt=("X", "T"), low=0.1),
+    Case("binary_cross_entropy_with_logits", (S, S, (7,), (7,)), lambda x, t, w, p: F.binary_cross_entropy_with_logits(x, t, w.detach(), pos_weight=p.detach()), wrt=("X", "T"), low=0.1),
+    Case("poisson_nll_loss", (S, S), lambda x, t: F.poisson_nll_loss(x, t, log_input=False, full=True), {"log_input": "false", "full": "true"}, low=0.3, high=4, wrt=("X",)),
+    Case("gaussian_nll_loss", (S, S, S), lambda p, t, v: F.gaussian_nll_loss(p, t, v, full=True), {"full": "true"}, low=0.1),
+    Case("kl_div", (S, S), lambda p, t: F.kl_div(p, t, reduction="batchmean", log_target=True), {"reduction": "batchmean", "log_target": "true"}),
+    Case("multi_margin_loss", (S, LABEL, np.linspace(0.5, 2, 7)), lambda x, l, w: F.multi_margin_loss(x, l.long(), p=2, margin=0.8, weight=w.detach()), {"p": 2, "margin": 0.8}, wrt=("X",)),
+    Case("multilabel_margin_loss", (S, MEANT), lambda x, l: F.multilabel_margin_loss(x, l.long())),
+    Case("multilabel_soft_margin_loss", (S, BIT, (7,)), lambda x, t, w: F.multilabel_soft_margin_loss(x, t, w), wrt=("X",)),
     Case("distances", (S, S), lambda a, b: (a - b).norm(dim=1)), Case("triplet", (S, S, S), triplet),
 ]
 
