@@ -120,10 +120,10 @@ def launches(row, folder):
 
 
 def executed(row, folder, blocks=8):
-    """(bytes of the inputs and outputs that some launch is given, {kernel: what its launches ask of memory}), of all blocks as those that ran have it."""
+    """Of a row, or of a file that has one: (bytes of the inputs and outputs that some launch is given, {kernel: what its launches ask of memory}), of all blocks as those that ran have it."""
     report = folder / "report"
     environment = {"LD_LIBRARY_PATH": str(SIMULATED), "TILEC_NVRTC": str(SIMULATED), "TILEC_CACHE": "off", "SIMULATED_GPUS": "sm_90a", "SIMULATED_REPORT": str(report), "SIMULATED_BLOCKS": str(blocks)}
-    said = output(sys.executable, ROOT / "bench/gpu/executed.py", row.name, "cuda:sm_90a", environment=environment)
+    said = output(sys.executable, ROOT / "bench/gpu/executed.py", row if isinstance(row, pathlib.Path) else row.name, "cuda:sm_90a", environment=environment)
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     return sum(size for address, size in json.loads(said)["ports"] if any(address in line["arguments"] for line in lines)), of_launches(lines)
 
@@ -134,7 +134,7 @@ def of_launches(lines):
     for line in lines:
         figures = kernels.setdefault(line["kernel"], collections.Counter())
         scale = line["blocks"] / line["sampled"]
-        figures.update({"launches": 1, "moved": line["moved"] * scale, "wavefronts": line["shared"]["wavefronts"] * scale, "least wavefronts": line["shared"]["least"] * scale})
+        figures.update({"launches": 1, "blocks": line["blocks"], "moved": line["moved"] * scale, "wavefronts": line["shared"]["wavefronts"] * scale, "least wavefronts": line["shared"]["least"] * scale})
         for kind in ("loads", "stores"):
             figures.update({f"{kind} {name}": count * scale for name, count in line[kind].items()})
     return {name: dict(figures) for name, figures in kernels.items()}

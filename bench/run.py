@@ -53,8 +53,9 @@ def main() -> int:
     parser.add_argument("--scan", action="store_true", help="random contractions and their gradients, against the roof")
     parser.add_argument("--model", action="store_true", help="predicted against measured times, the worst prediction first; words: gemm convolution gradients elementwise more random, or of titles")
     parser.add_argument("--gpu-static", action="store_true", help="registers, shared memory, blocks, multiply-adds and widths of accesses of the rows of bench/gpu, from their machine code; words: of their names")
-    parser.add_argument("--seed", type=int, default=1, help="of --scan and --model")
-    parser.add_argument("--count", type=int, help="of --scan and --model: how many contractions (150, 20)")
+    parser.add_argument("--gpu-scan", action="store_true", help="random contractions and their gradients on the simulated GPU: what they move, against an H100's roof")
+    parser.add_argument("--seed", type=int, default=1, help="of --scan, --gpu-scan and --model")
+    parser.add_argument("--count", type=int, help="of --scan, --gpu-scan and --model: how many contractions (150, 40, 20)")
     options = parser.parse_args()
     if options.scan and (options.words or options.threads != 1 or options.markdown):
         parser.error("--scan takes --seed, --count, --quick, --busy and --json")
@@ -65,6 +66,12 @@ def main() -> int:
     if options.gpu_static:
         import gpu_static
         status, rows = gpu_static.main(options.words)
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        return status
+    if options.gpu_scan:
+        import gpu_scan
+        status, rows = gpu_scan.main(options.seed, options.count or 40)
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         return status

@@ -116,7 +116,7 @@ class Contraction:
         return held[tuple(inside)]
 
 
-def draw(rng: random.Random) -> Contraction:
+def draw(rng: random.Random, flops: float = NOMINAL_FLOPS, bandwidth: float = NOMINAL_BANDWIDTH, shortest: float = SHORTEST, longest: float = LONGEST) -> Contraction:
     while True:
         batch, rows, columns, reduced = (rng.choices(n, w)[0] for n, w in [((0, 1, 2), (5, 4, 1)), ((1, 2), (2, 1)), ((1, 2), (2, 1)), ((1, 2), (2, 1))])
         kinds = {f"b{i}": "abc" for i in range(batch)} | {f"m{i}": "ac" for i in range(rows)} | {f"n{i}": "bc" for i in range(columns)} | {f"k{i}": "ab" for i in range(reduced)}
@@ -133,8 +133,8 @@ def draw(rng: random.Random) -> Contraction:
             window.size = max(1, window.stride * (extent["m0"] - 1) + reach + 1 - 2 * window.pad)
             tensors["a"].remove("k0")
         made = Contraction(extent, tensors["a"], tensors["b"], tensors["c"], window)
-        roof = max(made.flop() / NOMINAL_FLOPS, made.bytes() / NOMINAL_BANDWIDTH)
-        if SHORTEST <= roof <= LONGEST:
+        roof = max(made.flop() / flops, made.bytes() / bandwidth)
+        if shortest <= roof <= longest:
             return made
 
 

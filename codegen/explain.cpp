@@ -286,10 +286,10 @@ std::string explain_form(const Compute& leaf, const std::string& side) {
   if (const auto* cores = leaf.as<forms::TensorCores>()) {
     const MatrixInstruction& i = *matrix_instruction(cores->instruction);
     return fmt::format("tiles of {} by {} outputs of {} and {} a block, on tensor cores; {} steps of {} at a time through shared memory, copied {} turns ahead", leaf.rows * i.m * cores->warps_m,
-                       leaf.vectors * i.n * cores->warps_n, fmt::join(leaf.all_of_m(), ", "), leaf.n, cores->depth, fmt::join(leaf.k, ", "), cores->ahead());
+                       leaf.vectors * i.n * cores->warps_n, fmt::join(leaf.all_of_m(), ", "), fmt::join(leaf.all_of_n(), ", "), cores->depth, fmt::join(leaf.k, ", "), cores->ahead());
   }
   if (const auto* staged = leaf.as<forms::Staged>())
-    return fmt::format("a thread has {} by {} outputs of {} and {}, {} threads lie side by side over {}; {} steps of {} at a time go through shared memory, the next ones on their way meanwhile", leaf.rows, leaf.vectors, fmt::join(leaf.all_of_m(), ", "), leaf.n, leaf.lanes, leaf.n, staged->depth, fmt::join(leaf.k, ", "));
+    return fmt::format("a thread has {} by {} outputs of {} and {}, {} threads lie side by side over {}; {} steps of {} at a time go through shared memory, the next ones on their way meanwhile", leaf.rows, leaf.vectors, fmt::join(leaf.all_of_m(), ", "), fmt::join(leaf.all_of_n(), ", "), leaf.lanes, fmt::join(leaf.all_of_n(), ", "), staged->depth, fmt::join(leaf.k, ", "));
   return fmt::format("{}; sums of a block of {} stay in registers while {} runs", side, block_of(leaf), leaf.k.empty() ? "the fold" : fmt::format("{}", fmt::join(leaf.k, ", ")));
 }
 

@@ -140,7 +140,7 @@ class LeafFit {
     all.insert(all.end(), leaf_.k.begin(), leaf_.k.end());
     if (const auto* scan = leaf_.as<forms::Scan>()) all.push_back(scan->along);
     for (const std::string& index : leaf_.all_of_m()) all.push_back(index);
-    all.push_back(leaf_.n);
+    for (const std::string& index : leaf_.all_of_n()) all.push_back(index);
     for (const std::string& index : all) if (Misfit why = walk(index)) return why;
     for (const Dim& d : nest_.dims) if (!walked.count(d.name)) return fmt::format("nothing walks `{}` of `{}`", d.name, name());
     return std::nullopt;
@@ -262,7 +262,7 @@ class LeafFit {
   Misfit staged() const {
     if (!has_threads(target_)) return std::string("operands are staged for a block of threads, which a CPU has not");
     if (!group_.loops.empty() || group_.body.size() > 1) return std::string("a staged leaf stands alone, without loops");
-    if (!staging_of(nest_, leaf_.all_of_m(), leaf_.n, leaf_.k)) return fmt::format("`{}` is no sum of products of two factors, one of {} alone and one of `{}` alone, over a reduction that bounds neither", name(), fmt::join(leaf_.all_of_m(), ", "), leaf_.n);
+    if (!staging_of(nest_, leaf_.all_of_m(), leaf_.all_of_n(), leaf_.k)) return fmt::format("`{}` is no sum of products of two factors, one of {} alone and one of {} alone, over a reduction that bounds neither", name(), fmt::join(leaf_.all_of_m(), ", "), fmt::join(leaf_.all_of_n(), ", "));
     if (group_.threads != 128 && group_.threads != 256) return fmt::format("a staged leaf has 128 or 256 threads a block, not {}", group_.threads);
     if (group_.threads % leaf_.lanes) return fmt::format("{} threads are no rows of {}", group_.threads, leaf_.lanes);
     const std::int64_t depth = leaf_.as<forms::Staged>()->depth;
@@ -286,8 +286,8 @@ class LeafFit {
     if (!i) return fmt::format("`{}` is no instruction of tensor cores", cores_->instruction);
     if (!has_instruction(target_, *i)) return i->only ? fmt::format("`{}` runs on {} alone", i->name, i->only) : fmt::format("`{}` runs on CUDA from sm_{} on", i->name, i->capability);
     if (!group_.loops.empty() || group_.body.size() != 1) return std::string("a leaf on tensor cores stands alone, without loops");
-    if (!blocked() || !multiplies(*i, plan_.program, nest_, leaf_.all_of_m(), leaf_.n, leaf_.k, true)) return fmt::format("`{}` is no sum of products of two reads that `{}` multiplies, one along `m` and one along `n`", name(), i->name);
-    if (!multiplies(*i, plan_.program, nest_, leaf_.all_of_m(), leaf_.n, leaf_.k, target_.tf32)) return fmt::format("`{}` rounds f32 to tf32, which a target with `math=tf32` allows", i->name);
+    if (!blocked() || !multiplies(*i, plan_.program, nest_, leaf_.all_of_m(), leaf_.all_of_n(), leaf_.k, true)) return fmt::format("`{}` is no sum of products of two reads that `{}` multiplies, one along `m` and one along `n`", name(), i->name);
+    if (!multiplies(*i, plan_.program, nest_, leaf_.all_of_m(), leaf_.all_of_n(), leaf_.k, target_.tf32)) return fmt::format("`{}` rounds f32 to tf32, which a target with `math=tf32` allows", i->name);
     if (cores_->depth > most_depth || cores_->buffers > most_buffers || std::max(cores_->warps_m, cores_->warps_n) > most_warps) return fmt::format("a block has {} of the reduction in {} buffers and {} warps a side at most", most_depth, most_buffers, most_warps);
     if (leaf_.lanes != i->threads() || cores_->threads() != group_.threads) return fmt::format("{}x{} times {} lanes are not the {} threads of a block", cores_->warps_m, cores_->warps_n, i->threads(), group_.threads);
     if (i->from_shared()) {

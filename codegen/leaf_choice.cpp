@@ -859,6 +859,9 @@ struct ThreadTile {
   std::int64_t width() const { return lanes * vectors; }
 };
 
+// Bytes of the sectors that go between a block and the second cache: for each element of a side of its tile, and of the tile, a value of the reduction.
+struct Moved { double by_m, by_n, result; };
+
 // Blocks that a multiprocessor holds, as its registers allow: sums, operands of two steps, what is on its way, addresses.
 double resident(const ThreadTile& t, std::int64_t stage) {
   const std::int64_t on_its_way = stage * (t.height() + t.width()) / t.threads, others = model::threads::other_registers + (t.masked ? model::threads::registers_of_rows : 0);
@@ -867,29 +870,41 @@ double resident(const ThreadTile& t, std::int64_t stage) {
 
 // Cycles of the busiest multiprocessor for one value of the reduction: what it issues, what passes through shared memory, what comes from
 // the second cache. One block alone waits at its barriers, and few warps for each other.
-double cycles(const ThreadTile& t, double blocks, const Target& target, std::int64_t bytes) {
+double cycles(const ThreadTile& t, double blocks, const Target& target, const Moved& moved) {
   namespace gpu = model::threads;
   const double warp = static_cast<double>(gpu::warp), warps = static_cast<double>(t.threads) / warp, elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
   const double copied = static_cast<double>(t.height() + t.width()), turns = std::ceil(blocks / target.multiprocessors);
   const double issued = warps * (elements + sides / 4) + copied / warp * gpu::issued_of_copy, shared = warps * sides * gpu::turns_of_operand + copied / warp;
   const double held = std::min(turns, resident(t, gpu::least_of_depth));
   const double waits = (held < 2 ? gpu::of_one_block : 1) * std::max(1.0, gpu::warps_that_hide / (warps * held));
-  return turns * std::max({issued / gpu::issues * waits, shared, copied * static_cast<double>(bytes) / gpu::l2_bytes});
+  const double sectors = static_cast<double>(t.height()) * moved.by_m + static_cast<double>(t.width()) * moved.by_n + static_cast<double>(t.height() * t.width()) * moved.result;
+  return turns * std::max({issued / gpu::issues * waits, shared, sectors / gpu::l2_bytes});
 }
 
-// The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least.
+// The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least. A side that is no wide tile's is a few
+// threads', and the other one all others'.
 struct TileChoice { ThreadTile tile; double cycles; };
-TileChoice thread_tile(double rows, double columns, double others, bool masked, const Target& target, std::int64_t bytes) {
+TileChoice thread_tile(double rows, double columns, double others, bool masked, const Target& target, const Moved& moved) {
   std::optional<ThreadTile> best;
   double least = 0;
-  for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
-    for (const std::int64_t lanes : {16, 8})
-      for (const std::int64_t threads : {256, 128}) {
-        const ThreadTile t{r, v, lanes, threads, masked};
-        const double blocks = std::ceil(rows / static_cast<double>(t.height())) * std::ceil(columns / static_cast<double>(t.width())) * others;
-        const double now = cycles(t, blocks, target, bytes);
-        if (!best || now < least * model::threads::better_tile) best = t, least = now;
-      }
+  const auto weigh = [&](std::int64_t r, std::int64_t v, std::int64_t lanes, std::int64_t threads) {
+    const ThreadTile t{r, v, lanes, threads, masked};
+    const double blocks = std::ceil(rows / static_cast<double>(t.height())) * std::ceil(columns / static_cast<double>(t.width())) * others;
+    const double now = cycles(t, blocks, target, moved);
+    if (!best || now < least * model::threads::better_tile) best = t, least = now;
+  };
+  if (std::min(rows, columns) >= static_cast<double>(model::threads::least_of_tile)) {
+    for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
+      for (const std::int64_t lanes : {16, 8})
+        for (const std::int64_t threads : {256, 128}) weigh(r, v, lanes, threads);
+    return {*best, least};
+  }
+  for (const std::int64_t long_side : {4, 2, 1})
+    for (const std::int64_t short_side : {8, 4, 2})
+      for (const std::int64_t few : {1, 2, 4})
+        for (const std::int64_t threads : {256, 128})
+          if (columns < rows) weigh(long_side, short_side, few, threads);
+          else weigh(short_side, long_side, threads / few, threads);
   return {*best, least};
 }
 
@@ -903,80 +918,143 @@ std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) 
   return best;
 }
 
-// All output dimensions that only one factor has, if the tile's rows may be over them: outermost first.
-std::vector<std::string> rows_of_tile(const Nest& nest, std::size_t n, const std::vector<std::string>& k) {
-  std::vector<std::size_t> dims;
-  for (std::size_t d = 0; d < nest.dims.size(); ++d)
-    if (d != n && !nest.dims[d].reduction && staging_of(nest, {nest.dims[d].name}, nest.dims[n].name, k)) dims.push_back(d);
-  std::stable_sort(dims.begin(), dims.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
-  return names(nest, dims);
+// Bytes of the sectors that a warp touches for an element, whose neighbours lie along these dimensions, innermost last, `most` of them at a time.
+double bytes_touched(const Facts& f, const FlatAccess& access, const std::vector<std::size_t>& along, double most, std::int64_t bytes) {
+  constexpr std::int64_t sector = 32;
+  const auto each = static_cast<double>(bytes);
+  const std::int64_t apart = std::abs(stride(access, along.back()));
+  if (apart != 1) return apart ? static_cast<double>(std::min(apart * bytes, sector)) : each;
+  std::int64_t run = 1;
+  bool whole = true;
+  for (std::size_t d = along.size(); d-- > 0 && std::abs(stride(access, along[d])) == run;) run *= f.extent[along[d]];
+  for (std::size_t d = 0; d < f.extent.size(); ++d) whole = whole && (std::abs(stride(access, d)) < run || stride(access, d) * bytes % sector == 0);
+  const double held = std::min(static_cast<double>(run), most) * each;
+  return each * std::max(1.0, (whole ? std::ceil(held / sector) * sector : held + sector - each) / held);
 }
 
-// What a tile of a staged contraction is of. n is the output dimension with the smallest stride that will do; m all that the other
-// factor has alone, one after the other, so that a tile ends in the middle of none but the last.
+// What a tile of a staged contraction is of: n all output dimensions that one factor has alone, among them the one with the smallest stride
+// that will do, m all of the other factor's, one after the other, so that a tile ends in the middle of none but the last.
 struct TileSides {
-  std::size_t n, depth;
-  std::vector<std::string> m, k;
+  std::size_t depth;
+  std::vector<std::string> m, n, k;
   std::vector<std::size_t> outer;                      // output dimensions that it has one value of
-  double rows, others;                                 // values of m, and of `outer`
+  double rows, columns, others;                        // values of m, of n, and of `outer`
   bool masked;                                         // rows of the domain bound m
+  Moved moved;
 };
-std::optional<TileSides> sides_of_tile(const Facts& f) {
+
+// What its blocks move. Along a reduction that is side by side in memory a stage is copied at once, else along its own side.
+Moved moved_of(const Facts& f, const std::vector<std::size_t>& m, const std::vector<std::size_t>& n, const Staging& roles) {
+  const auto of_factor = [&](const poly::Expr& factor, const std::vector<std::size_t>& side) {
+    double most = 0;
+    for (const poly::Expr& part : poly::parts(factor)) {
+      const auto* read = part.as<poly::Read>();
+      if (!read) continue;
+      const FlatAccess& access = f.nest.reads[static_cast<std::size_t>(read->read)];
+      const bool along_depth = std::abs(stride(access, roles.depth)) == 1 && std::abs(stride(access, side.back())) != 1;
+      most += bytes_touched(f, access, along_depth ? std::vector{roles.depth} : side, along_depth ? static_cast<double>(model::threads::most_staged) : model::tiles::of_a_copy, lang::bytes(read->type));
+    }
+    return most;
+  };
+  double steps = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
+  const double of_result = std::min(bytes_touched(f, f.nest.target, n, model::tiles::along_n, f.stored), bytes_touched(f, f.nest.target, m, model::tiles::along_m, f.stored));
+  return {of_factor(roles.by_m, m), of_factor(roles.by_n, n), (of_result - static_cast<double>(f.stored)) / steps};
+}
+
+TileChoice tile_of(const TileSides& sides, double parts, const Target& target) {
+  return thread_tile(sides.rows, sides.columns, sides.others * parts, sides.masked, target, sides.moved);
+}
+
+// Orders of a side that are worth a look: that of the result, and those of the operands, smallest strides innermost.
+std::vector<std::vector<std::size_t>> orders_of(const Nest& nest, const std::vector<std::size_t>& side) {
+  std::vector<std::vector<std::size_t>> orders;
+  const auto by = [&](const FlatAccess& access) {
+    std::vector<std::size_t> order = side;
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t d) { return std::abs(stride(access, d)); });
+    if (std::ranges::find(orders, order) == orders.end()) orders.push_back(std::move(order));
+  };
+  by(nest.target);
+  for (const FlatAccess& read : nest.reads)
+    if (std::ranges::all_of(side, [&](std::size_t d) { return stride(read, d) != 0; })) by(read);
+  return orders;
+}
+
+// Whether all reads of a factor have their neighbours in memory along this dimension: threads with an output each would read a sector for each element.
+bool reads_along(const Facts& f, const poly::Expr& factor, std::size_t d) {
+  return std::ranges::all_of(poly::parts(factor), [&](const poly::Expr& part) {
+    const auto* read = part.as<poly::Read>();
+    return !read || std::abs(stride(f.nest.reads[static_cast<std::size_t>(read->read)], d)) == 1;
+  });
+}
+
+std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target) {
   const Nest& nest = f.nest;
   if (points(f) < model::threads::least_to_stage) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
-  const auto extent_of = [&](const std::vector<std::string>& all) {
-    return std::accumulate(all.begin(), all.end(), 1.0, [&](double product, const std::string& name) { return product * static_cast<double>(f.extent[*nest.dim(name)]); });
-  };
-  std::optional<std::size_t> n;
-  std::vector<std::string> m;
-  std::size_t depth = 0;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) {
-    if (nest.dims[d].reduction || f.extent[d] < model::threads::least_of_tile || (n && std::abs(stride(nest.target, d)) >= std::abs(stride(nest.target, *n)))) continue;
-    std::vector<std::string> rows = rows_of_tile(nest, d, k);
-    auto roles = staging_of(nest, rows, nest.dims[d].name, k);
-    while (!roles && rows.size() > 1) rows.erase(rows.begin()), roles = staging_of(nest, rows, nest.dims[d].name, k);  // of two factors
-    if (!roles || f.extent[roles->depth] < model::threads::least_of_depth || extent_of(rows) < static_cast<double>(model::threads::least_of_tile)) continue;
-    n = d, m = std::move(rows), depth = roles->depth;
-  }
-  if (!n) return std::nullopt;
-  double others = 1;
-  std::vector<std::size_t> outer;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) {
-    if (nest.dims[d].reduction || d == *n || std::find(m.begin(), m.end(), nest.dims[d].name) != m.end()) continue;
-    outer.push_back(d);
-    others *= static_cast<double>(f.extent[d]);
-  }
-  const bool masked = std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return std::any_of(m.begin(), m.end(), [&](const std::string& name) { return row.form.coefficients[*nest.dim(name)] != 0; }); });
-  const double rows = extent_of(m);
-  return TileSides{*n, depth, std::move(m), k, std::move(outer), rows, others, masked};
-}
-
-TileChoice tile_of(const Facts& f, const TileSides& sides, double parts, const Target& target) {
-  return thread_tile(sides.rows, static_cast<double>(f.extent[sides.n]), sides.others * parts, sides.masked, target, lang::bytes(compute_type(f.nest.value->type())));
+  std::vector<std::size_t> outputs;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!nest.dims[d].reduction) outputs.push_back(d);
+  std::ranges::stable_sort(outputs, {}, [&](std::size_t d) { return std::abs(stride(nest.target, d)); });
+  const auto staged = [&](const std::vector<std::size_t>& m, const std::vector<std::size_t>& n) { return staging_of(nest, names(nest, m), names(nest, n), k); };
+  const auto extent_of = [&](const std::vector<std::size_t>& dims) { return std::accumulate(dims.begin(), dims.end(), 1.0, [&](double product, std::size_t d) { return product * static_cast<double>(f.extent[d]); }); };
+  for (const std::size_t first : outputs)
+    for (const std::size_t other : outputs) {
+      std::vector<std::size_t> m{other}, n{first}, outer;
+      if (other == first || !staged(m, n)) continue;
+      // Those that one factor alone reads, and as n no row bounds.
+      for (const std::size_t d : outputs) {
+        if (d == first || d == other) continue;
+        bool taken = false;
+        for (auto* side : {&m, &n}) {
+          if (taken || !(side == &m ? staged({d}, n) : staged(m, {d}))) continue;
+          side->push_back(d);
+          taken = staged(m, n).has_value();
+          if (!taken) side->pop_back();
+        }
+        if (!taken) outer.push_back(d);
+      }
+      const auto roles = staged(m, n);
+      if (f.extent[roles->depth] < model::threads::least_of_depth) break;
+      const bool narrow = std::min(extent_of(m), extent_of(n)) < static_cast<double>(model::threads::least_of_tile);
+      if (narrow && !reads_along(f, extent_of(m) < extent_of(n) ? roles->by_n : roles->by_m, roles->depth)) break;
+      const bool masked = std::ranges::any_of(nest.rows, [&](const Row& row) { return std::ranges::any_of(m, [&](std::size_t d) { return row.form.coefficients[d] != 0; }); });
+      std::optional<TileSides> best;
+      double least = 0;
+      for (const auto& of_m : orders_of(nest, m))
+        for (const auto& of_n : orders_of(nest, n)) {
+          TileSides sides{roles->depth, names(nest, of_m), names(nest, of_n), k, outer, extent_of(m), extent_of(n), extent_of(outer), masked, moved_of(f, of_m, of_n, *roles)};
+          const double now = tile_of(sides, 1, target).cycles;
+          // Of those that take about as long, the one that moves least.
+          const auto rank = now * (1 + model::tiles::of_a_byte * (sides.moved.by_m + sides.moved.by_n + sides.moved.result));
+          if (!best || rank < least) best = std::move(sides), least = rank;
+        }
+      return best;
+    }
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target) {
-  const auto sides = sides_of_tile(f);
-  return sides ? std::optional(tile_of(f, *sides, parts, target).cycles) : std::nullopt;
+  const auto sides = sides_of_tile(f, target);
+  return sides ? std::optional(tile_of(*sides, parts, target).cycles) : std::nullopt;
 }
 
 // Large contractions of two factors stage them.
 std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads) {
   const Nest& nest = f.nest;
-  auto sides = sides_of_tile(f);
+  auto sides = sides_of_tile(f, target);
   if (!sides) return std::nullopt;
-  auto& [n, depth, m, k, outer, rows, others, masked] = *sides;
+  auto& [depth, m, n, k, outer, rows, columns, others, masked, moved] = *sides;
   Compute leaf;
   leaf.node = node;
   leaf.k = k;
-  leaf.n = nest.dims[n].name;
+  leaf.n = n.back();
+  n.pop_back();
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
   leaf.outer = names(nest, outer);
   const std::int64_t bytes = lang::bytes(compute_type(nest.value->type()));
-  const ThreadTile tile = tile_of(f, *sides, 1, target).tile;
+  const ThreadTile tile = tile_of(*sides, 1, target).tile;
   leaf.rows = tile.rows, leaf.vectors = tile.vectors, leaf.lanes = tile.lanes, threads = tile.threads;
   std::int64_t stage = model::threads::most_staged;
   const auto too_long = [&] { return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile || resident(tile, stage) < 2; };
@@ -984,7 +1062,7 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   stage = whole_stage(f, depth, stage);
   const std::string last = m.back();
   m.pop_back();
-  leaf.form = forms::Staged{last, stage, std::move(m)};
+  leaf.form = forms::Staged{last, stage, std::move(m), std::move(n)};
   return leaf;
 }
 
@@ -1026,17 +1104,17 @@ std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const 
   std::int64_t threads = 0;
   auto leaf = staged_leaf(f, node, target, threads);
   if (!leaf) return std::nullopt;
-  std::vector<std::string> m = leaf->all_of_m();
-  const auto extent_of = [&](const std::string& index) { return static_cast<double>(f.extent[*f.nest.dim(index)]); };
-  double batches = 1, rows = 1;
-  for (const std::string& index : leaf->outer) batches *= extent_of(index);
-  for (const std::string& index : m) rows *= extent_of(index);
-  const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, leaf->n, leaf->k)->depth]);
+  std::vector<std::string> m = leaf->all_of_m(), n = leaf->all_of_n();
+  const auto extent_of = [&](const std::vector<std::string>& all) {
+    return std::accumulate(all.begin(), all.end(), 1.0, [&](double product, const std::string& index) { return product * static_cast<double>(f.extent[*f.nest.dim(index)]); });
+  };
+  const double batches = extent_of(leaf->outer), rows = extent_of(m), columns = extent_of(n);
+  const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, n, leaf->k)->depth]);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, leaf->n, leaf->k, target.tf32)) instructions.push_back(&i);
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.tf32)) instructions.push_back(&i);
   const std::string last = m.back();
-  m.pop_back();
+  m.pop_back(), n.pop_back();
   std::optional<Compute> best;
   double least = 0;
   const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
@@ -1045,10 +1123,10 @@ std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const 
     for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
       if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;  // its rows are whole lines
       const std::int64_t turn = i.from_shared() ? stages.depth_bytes / bytes : std::min(all, stages.depth_bytes / bytes);
-      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m};
+      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n};
       if (tile.blocks * shared_bytes_of(*leaf) > target.shared_bytes) continue;
       const auto height = static_cast<double>(tile.rows * tile.warps_m), width = static_cast<double>(tile.columns * tile.warps_n);
-      const double tiles = batches * std::ceil(rows / height) * std::ceil(extent_of(leaf->n) / width), each = static_cast<double>(bytes);
+      const double tiles = batches * std::ceil(rows / height) * std::ceil(columns / width), each = static_cast<double>(bytes);
       const double multiplied = std::ceil(tiles / target.multiprocessors) * height * width / (tile.rate * model::threads::matrix_rate / each);
       const double read = tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
       const double cost = (std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read)) * std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn);

@@ -305,6 +305,7 @@ Layouts with_better_orders(const Rewriting& r, const Rewriting& part, const Stat
 // Of statements alike, the first of which says which layouts there are.
 Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   const Statement& s = alike.front();
+  if (has_threads(r.target)) return layouts_for_tiles(r.program, r.strides, s, r.target);
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);  // nobody shares rows with these
   Layouts today = copies_for_lanes(r.program, r.strides, s);
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
@@ -397,8 +398,7 @@ void copy_operands(Rewriting& r) {
 }
 
 void transpose_for_lanes(Rewriting& r) {
-  if (has_threads(r.target)) return;                   // staging reads any order
-  choose_pairs(r);
+  if (!has_threads(r.target)) choose_pairs(r);
   copy_operands(r);
 }
 

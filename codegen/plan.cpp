@@ -35,7 +35,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (!leaf.outer.empty()) line += fmt::format("  over {}", fmt::join(leaf.outer, " "));
   if (const auto* scan = leaf.as<forms::Scan>()) line += "  along " + scan->along;
   if (!leaf.m().empty()) line += fmt::format("  m {}", fmt::join(leaf.all_of_m(), " "));
-  if (!leaf.n.empty()) line += "  n " + leaf.n;
+  if (!leaf.n.empty()) line += fmt::format("  n {}", fmt::join(leaf.all_of_n(), " "));
   if (!leaf.k.empty()) line += fmt::format("  k {}", fmt::join(leaf.k, " "));
   line += fmt::format("  block {}x{}  lanes {}", leaf.rows, leaf.vectors, leaf.lanes);
   const auto* contract = leaf.as<forms::Contract>();
@@ -80,7 +80,7 @@ class LeafReader {
     while (!fault_ && line_.more()) part();
     if (auto* online = leaf_.as<forms::Online>()) pass(*online);
     else if (depth_ || cores_) stage();
-    else if (!outside_.empty()) unfit("`m` is one index, unless the leaf is staged");
+    else if (!outside_.empty() || !outside_n_.empty()) unfit(fmt::format("`{}` is one index, unless the leaf is staged", outside_.empty() ? "n" : "m"));
     if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span(), misfit_};
     fault = *fault_;
     return std::nullopt;
@@ -123,7 +123,7 @@ class LeafReader {
     if (key == "over") leaf_.outer = line_.list();
     else if (key == "along") along(one(key));
     else if (key == "m") rows_of();
-    else if (key == "n") leaf_.n = one(key);
+    else if (key == "n") columns_of();
     else if (key == "k") leaf_.k = line_.list();
     else if (key == "rows" && line_.peek() == "outside") line_.next(), rows_outside();
     else if (key == "turned") turned();
@@ -170,6 +170,13 @@ class LeafReader {
     if (!leaf_.set_m(index)) unfit(fmt::format("`{}` has no index `m`", word_of(leaf_.form)));
   }
 
+  void columns_of() {
+    outside_n_ = line_.list();
+    if (outside_n_.empty()) return refuse(line_.span(), "`n` names no index");
+    leaf_.n = outside_n_.back();
+    outside_n_.pop_back();
+  }
+
   void rows_outside() {
     if (auto* block = leaf_.block()) block->m_inner = false;
     else unfit("`rows outside` are those of a block of `m` and `n` on a CPU");
@@ -203,7 +210,7 @@ class LeafReader {
   void pass(forms::Online& online) {
     online.depth = depth_;
     if (cores_) online.instruction = cores_->instruction;
-    if (!outside_.empty() || (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty()) unfit("a leaf of a pass has one form only");
+    if (!outside_.empty() || !outside_n_.empty() || (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty()) unfit("a leaf of a pass has one form only");
   }
 
   // A staged leaf is a contract that has nothing else.
@@ -212,8 +219,8 @@ class LeafReader {
     plain.m = leaf_.m();
     if (!leaf_.is<forms::Contract>()) unfit(fmt::format("`{}` belongs to `contract`", cores_ ? "mma" : "stage"));
     else if (*leaf_.as<forms::Contract>() != plain || !leaf_.ahead.empty()) unfit("a staged leaf has one form only");
-    else if (cores_) cores_->m = plain.m, cores_->depth = depth_, cores_->outside = outside_, leaf_.form = *cores_;
-    else leaf_.form = forms::Staged{plain.m, depth_, outside_};
+    else if (cores_) cores_->m = plain.m, cores_->depth = depth_, cores_->outside = outside_, cores_->outside_n = outside_n_, leaf_.form = *cores_;
+    else leaf_.form = forms::Staged{plain.m, depth_, outside_, outside_n_};
   }
 
   void ahead(const std::string& key) {
@@ -241,7 +248,7 @@ class LeafReader {
   Compute leaf_;
   bool loops_ = false, block_ = false;                 // something of them is said
   std::int64_t depth_ = 0;                             // of a staged leaf
-  std::vector<std::string> outside_;                   // likewise
+  std::vector<std::string> outside_, outside_n_;                   // likewise
   std::optional<forms::TensorCores> cores_;
   std::string misfit_;
   std::optional<PlanFault> fault_;
@@ -333,6 +340,14 @@ std::vector<std::string> Compute::all_of_m() const {
   const auto* cores = as<forms::TensorCores>();
   std::vector<std::string> all = staged ? staged->outside : cores ? cores->outside : std::vector<std::string>();
   if (!m().empty()) all.push_back(m());
+  return all;
+}
+
+std::vector<std::string> Compute::all_of_n() const {
+  const auto* staged = as<forms::Staged>();
+  const auto* cores = as<forms::TensorCores>();
+  std::vector<std::string> all = staged ? staged->outside_n : cores ? cores->outside_n : std::vector<std::string>();
+  if (!n.empty()) all.push_back(n);
   return all;
 }
 
@@ -527,7 +542,7 @@ void verify(const Plan& plan, const Strides& strides) {
       for (const auto& name : leaf.k) walk(name);
       if (const auto* scan = leaf.as<forms::Scan>()) walk(scan->along);
       for (const auto& name : leaf.all_of_m()) walk(name);
-      walk(leaf.n);
+      for (const auto& name : leaf.all_of_n()) walk(name);
       for (const Loop& loop : group.loops) {
         const auto d = nest.dim(loop.index);
         if (d && nest.dims[*d].reduction && !(group.body.size() > 1 && part_of_turn(*s, loop, strides))) throw InternalError("plan: turns over `" + loop.index + "`, which is reduced, write the same elements");

@@ -56,7 +56,7 @@ struct Staged {
   static constexpr const char* word = "contract";
   std::string m;
   std::int64_t depth = 0;
-  std::vector<std::string> outside = {};               // output dimensions that are one with m, around it
+  std::vector<std::string> outside = {}, outside_n = {};  // output dimensions that are one with m, and with n, around it
   bool operator==(const Staged&) const = default;
 };
 // cuda: a Contract on tensor cores (tensor_cores.h). `lanes` are the threads of the instruction, a warp's or those of four warps; `rows` x
@@ -67,7 +67,7 @@ struct TensorCores {
   std::int64_t depth = 0;                              // of the reduction a turn
   std::int64_t warps_m = 1, warps_n = 1;
   std::int64_t buffers = 2;                            // turns whose operands shared memory holds
-  std::vector<std::string> outside = {};               // as of a staged leaf
+  std::vector<std::string> outside = {}, outside_n = {};  // as of a staged leaf
   std::int64_t threads() const;                        // of a block
   std::int64_t ahead() const;                          // turns, that operands are copied before they are multiplied
   bool operator==(const TensorCores&) const = default;
@@ -141,7 +141,7 @@ struct Compute {
   const forms::Block* block() const;                   // null: its form has none
   forms::Block* block();
   const std::string& m() const;                        // empty: none
-  std::vector<std::string> all_of_m() const;           // outermost first; but for a staged leaf at most one
+  std::vector<std::string> all_of_m() const, all_of_n() const;  // outermost first; but for a staged leaf at most one
   bool set_m(const std::string& m);                    // false: its form has none
   bool streams() const { return is<forms::Map>() ? as<forms::Map>()->stream : is<forms::Contract>() && as<forms::Contract>()->stream; }
   bool set_streams();                                  // false: its form cannot

@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "codegen/staged_block.h"
 
@@ -26,12 +27,13 @@ bool each_read(const poly::Expr& e, const std::function<void(int)>& f) {
 }
 
 struct Uses { bool m = false, n = false, plain = true; };
-Uses uses(const Nest& nest, const poly::Expr& e, const std::vector<std::size_t>& m, std::size_t n) {
+Uses uses(const Nest& nest, const poly::Expr& e, const std::vector<std::size_t>& m, const std::vector<std::size_t>& n) {
   Uses u;
   u.plain = each_read(e, [&](int r) {
     const Form& f = nest.reads[static_cast<std::size_t>(r)].offset;
-    u.m = u.m || std::any_of(m.begin(), m.end(), [&](std::size_t d) { return f.coefficients[d] != 0; });
-    u.n = u.n || f.coefficients[n] != 0;
+    const auto mentions = [&](const std::vector<std::size_t>& dims) { return std::any_of(dims.begin(), dims.end(), [&](std::size_t d) { return f.coefficients[d] != 0; }); };
+    u.m = u.m || mentions(m);
+    u.n = u.n || mentions(n);
   });
   return u;
 }
@@ -73,7 +75,7 @@ class Staged : StagedBlock {
   Body spell() {
     block_ = names_.fresh("p");
     Body body = coordinates();
-    Copy a{roles_.by_m, roles_.m, true}, b{roles_.by_n, {roles_.n}, false};
+    Copy a{roles_.by_m, roles_.m, true}, b{roles_.by_n, roles_.n, false};
     describe(a, height_, "As"), describe(b, width_, "Bs");
     for (const Copy* copy : {&a, &b}) body.push_back(stmt(Allocate{copy->shared, type_, 2 * depth_ * copy->pitch, Memory::Shared}));
     thread_ = names_.fresh("l");
@@ -86,7 +88,10 @@ class Staged : StagedBlock {
 
   // How many neighbours along d one access has.
   std::int64_t access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const {
-    if (std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return is_asked(row) && row.form.coefficients[d] != 0; })) return 1;
+    return std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return is_asked(row) && row.form.coefficients[d] != 0; }) ? 1 : neighbours_of(access, d, most);
+  }
+  // Those whose offset is a multiple of their number.
+  std::int64_t neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const {
     if (access.offset.coefficients[d] != 1) return 1;
     std::int64_t w = std::min(most, widest / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
     const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
@@ -305,28 +310,49 @@ class Staged : StagedBlock {
   Expr slot(std::int64_t i, std::int64_t j) const { return i64(i * leaf_.vectors + j); }
   // ---- the result
 
+  // The values of m, or of n, that a thread has.
+  struct Side {
+    const std::vector<std::size_t>& dims;
+    Expr first;
+    std::int64_t count;
+    Expr (Staged::*within)(std::int64_t) const;        // of the block's, each of them
+  };
+
+  // Neighbours along the side that is side by side in memory are written together.
   Body write() {
     const Form& f = nest_.target.offset;
-    const std::int64_t w = extent(roles_.n) % square(leaf_.vectors) ? 1 : access_width(nest_.target, roles_.n, square(leaf_.vectors));
+    const Side rows{roles_.m, m0_, leaf_.rows, &Staged::row}, columns{roles_.n, n0_, leaf_.vectors, &Staged::column};
+    const bool along_m = f.coefficients[roles_.n.back()] != 1 && f.coefficients[roles_.m.back()] == 1;
+    const Side &line = along_m ? rows : columns, &lines = along_m ? columns : rows;
+    const std::int64_t together = square(line.count), w = extent(line.dims.back()) % together ? 1 : neighbours_of(nest_.target, line.dims.back(), together);
     Body body;
     std::optional<Expr> wide;
     if (w > 1) wide = aligned(body, nest_.target.tensor, w);
-    for (std::int64_t i = 0; i < leaf_.rows; ++i) {
-      Body line;
-      const Expr m = let(line, "m", m0_ + row(i));
-      const Expr base = let(line, "to", points_.known_part(f) + part(f, roles_.m, digits(line, roles_.m, m)) + (n0_ + thread_column_) * i64(f.coefficients[roles_.n]));
-      for (std::int64_t j = 0; j < leaf_.vectors; j += w) {
+    const auto at = [&](const Side& side, std::int64_t x) { return side.first + (this->*side.within)(x); };
+    const auto end = [&](const Side& side) { return i64(extent(side.dims)); };
+    const auto part_of = [&](Body& here, const Side& side, std::int64_t x) { return part(f, side.dims, digits(here, side.dims, at(side, x))); };
+    // Of one dimension, each is a constant from the first.
+    const bool linear = line.dims.size() == 1;
+    const Expr first = linear ? at(line, 0) * i64(f.coefficients[line.dims.back()]) : i64(0);
+    std::vector<Expr> offsets;
+    for (std::int64_t x = 0; x < line.count; x += w)
+      offsets.push_back(linear ? ((this->*line.within)(x) - (this->*line.within)(0)) * i64(f.coefficients[line.dims.back()]) : let(body, "of", part_of(body, line, x)));
+    for (std::int64_t y = 0; y < lines.count; ++y) {
+      Body one;
+      const Expr base = let(one, "to", points_.known_part(f) + part_of(one, lines, y) + first);
+      for (std::int64_t x = 0; x < line.count; x += w) {
         const auto stores = [&](std::int64_t alignment) {
           const std::string view = names_.fresh("v");
-          Body some{stmt(View{view, storage_.name(nest_.target.tensor), base + (column(j) - thread_column_) * i64(f.coefficients[roles_.n]), alignment})};
-          for (std::int64_t c = 0; c < w; ++c) some.push_back(stmt(Store{view, i64(c * f.coefficients[roles_.n]), result(Load{acc_, slot(i, j + c), type_})}));
+          Body some{stmt(View{view, storage_.name(nest_.target.tensor), base + offsets[static_cast<std::size_t>(x / w)], alignment})};
+          for (std::int64_t c = 0; c < w; ++c)
+            some.push_back(stmt(Store{view, i64(c * f.coefficients[line.dims.back()]), result(Load{acc_, along_m ? slot(x + c, y) : slot(y, x + c), type_})}));
           return some;
         };
         Body all = stores(wide ? 1 : 0);
         if (wide) all = {stmt(If{*wide, stores(bytes_of(nest_.target.tensor, w)), std::move(all)})};
-        line.push_back(stmt(If{less(n0_ + column(j), i64(extent(roles_.n))), std::move(all), {}}));
+        one.push_back(stmt(If{less(at(line, x), end(line)), std::move(all), {}}));
       }
-      body.push_back(stmt(If{less(m0_ + row(i), i64(extent(roles_.m))), std::move(line), {}}));
+      body.push_back(stmt(If{less(at(lines, y), end(lines)), std::move(one), {}}));
     }
     return body;
   }
@@ -358,29 +384,35 @@ bool in_rows(const Nest& nest, std::size_t d) {
 
 }  // namespace
 
-std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m, const std::string& n, const std::vector<std::string>& k) {
+std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k) {
   const auto* product = nest.value->as<poly::Apply>();
   if (nest.aggregation != Aggregation::Sum || !product || product->op != Op::Mul || product->type == DType::Bool || nest.empty()) return std::nullopt;
-  const auto dn = nest.dim(n);
-  std::vector<std::size_t> dm;
-  for (const std::string& name : m) {
-    const auto d = nest.dim(name);
-    if (!d || nest.dims[*d].reduction) return std::nullopt;
-    dm.push_back(*d);
-  }
-  if (dm.empty() || !dn || nest.dims[*dn].reduction || in_rows(nest, *dn) || bounds_elements(nest) || !(identity_is_fill(nest) || always_reached(nest))) return std::nullopt;
+  std::vector<std::size_t> dm, dn;
+  for (const auto& [names, dims] : {std::pair(&m, &dm), std::pair(&n, &dn)})
+    for (const std::string& name : *names) {
+      const auto d = nest.dim(name);
+      if (!d || nest.dims[*d].reduction) return std::nullopt;
+      dims->push_back(*d);
+    }
+  if (dm.empty() || dn.empty() || std::ranges::any_of(dn, [&](std::size_t d) { return in_rows(nest, d); }) || bounds_elements(nest) || !(identity_is_fill(nest) || always_reached(nest))) return std::nullopt;
+  // What is side by side in most reads, if there is a stage of it, else the longest.
+  const auto worth = [&](std::size_t d) {
+    const std::int64_t length = nest.dims[d].extent;
+    const auto side_by_side = std::ranges::count_if(nest.reads, [&](const FlatAccess& read) { return std::abs(read.offset.coefficients[d]) == 1; });
+    return std::pair(length >= model::threads::most_staged ? side_by_side : 0, length);
+  };
   std::optional<std::size_t> depth;
   for (const std::string& name : k) {
     const std::size_t d = *nest.dim(name);
     const bool bounded = std::any_of(dm.begin(), dm.end(), [&](std::size_t x) { return share_row(nest, d, x); });
-    if (!bounded && (!depth || nest.dims[d].extent > nest.dims[*depth].extent)) depth = d;
+    if (!bounded && (!depth || worth(d) > worth(*depth))) depth = d;
   }
   if (!depth) return std::nullopt;
   poly::Expr x = product->operands[0], y = product->operands[1];
-  if (uses(nest, x, dm, *dn).n) std::swap(x, y);
-  const Uses ux = uses(nest, x, dm, *dn), uy = uses(nest, y, dm, *dn);
+  if (uses(nest, x, dm, dn).n) std::swap(x, y);
+  const Uses ux = uses(nest, x, dm, dn), uy = uses(nest, y, dm, dn);
   if (!ux.plain || !uy.plain || !ux.m || ux.n || uy.m || !uy.n) return std::nullopt;
-  return Staging{std::move(dm), *dn, *depth, x, y};
+  return Staging{std::move(dm), std::move(dn), *depth, x, y};
 }
 
 // Both copies as if they were turned.

@@ -10,7 +10,7 @@
 // Four neighbours in global memory are one access where the strides say that they lie together and the tensor's address is seen to
 // be a multiple of their size, else four.
 //
-// Several output dimensions may be one m (the pixels of an image, `m n y x`): a block then ends in the middle of none but the last.
+// Several output dimensions may be one m (the pixels of an image, `m n y x`), or one n: a block then ends in the middle of none but the last.
 // Rows of the domain that couple m with reductions (a filter's taps at an image's border) stage zeros in the place of elements
 // outside. A zero times what is not finite is no number: a thread whose sums are not finite computes them again, from their own points.
 // Rows over outputs alone say which elements there are: such a statement is not staged.
@@ -24,11 +24,11 @@ namespace tilec::codegen {
 
 // Which side of the product depends on m, which on n; which reduction is staged. None: the statement is no such contraction.
 struct Staging {
-  std::vector<std::size_t> m;                          // one dimension after the other, innermost last
-  std::size_t n, depth;
+  std::vector<std::size_t> m, n;                       // one dimension after the other, innermost last
+  std::size_t depth;
   poly::Expr by_m, by_n;                               // the factors
 };
-std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m, const std::string& n, const std::vector<std::string>& k);
+std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k);
 
 // Bytes of shared memory, elements of so many bytes.
 std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_t depth, std::int64_t element);

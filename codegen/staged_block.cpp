@@ -14,7 +14,7 @@ using lang::InternalError;
 namespace {
 
 Staging roles_of(const Nest& nest, const Compute& leaf) {
-  auto roles = staging_of(nest, leaf.all_of_m(), leaf.n, leaf.k);
+  auto roles = staging_of(nest, leaf.all_of_m(), leaf.all_of_n(), leaf.k);
   if (!roles) throw InternalError("the plan stages a statement that is no contraction of two factors");
   return *std::move(roles);
 }
@@ -61,6 +61,11 @@ Expr StagedBlock::part(const Form& form, const std::vector<std::size_t>& dims, c
   Expr sum = i64(0);
   for (std::size_t d = 0; d < dims.size(); ++d) sum = sum + at[d] * i64(form.coefficients[dims[d]]);
   return sum;
+}
+
+Expr StagedBlock::part_of_n(Body& body, const Form& form, const Expr& value) {
+  if (roles_.n.size() == 1) return value * i64(form.coefficients[roles_.n.front()]);
+  return let(body, "of_n", part(form, roles_.n, digits(body, roles_.n, value)));
 }
 
 std::vector<Expr> StagedBlock::digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value) {
@@ -179,9 +184,10 @@ Body StagedBlock::unless_finite(const std::string& registers, std::int64_t count
 
 Body StagedBlock::element(const Expr& m, const Expr& n) {
   Body body;
-  const std::vector<Expr> at = digits(body, roles_.m, m);
-  for (std::size_t d = 0; d < at.size(); ++d) points_.fix(roles_.m[d], at[d]);
-  points_.fix(roles_.n, let(body, "n", n));
+  for (const auto& [dims, value] : {std::pair(&roles_.m, &m), std::pair(&roles_.n, &n)}) {
+    const std::vector<Expr> at = digits(body, *dims, *value);
+    for (std::size_t d = 0; d < at.size(); ++d) points_.fix((*dims)[d], at[d]);
+  }
   const std::string total = names_.fresh("sum");
   body.push_back(stmt(Allocate{total, type_, 1, Memory::Register}));
   body.push_back(stmt(Store{total, i64(0), identity(Aggregation::Sum, type_)}));
@@ -193,7 +199,7 @@ Body StagedBlock::element(const Expr& m, const Expr& n) {
   append(body, std::move(points));
   body.push_back(stmt(Store{storage_.name(nest_.target.tensor), points_.known_part(nest_.target.offset), result(Load{total, i64(0), type_})}));
   for (const std::size_t d : roles_.m) points_.release(d);
-  points_.release(roles_.n);
+  for (const std::size_t d : roles_.n) points_.release(d);
   return {stmt(If{both(less(m, i64(extent(roles_.m))), less(n, i64(extent(roles_.n)))), std::move(body), {}})};
 }
 

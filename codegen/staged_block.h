@@ -31,6 +31,7 @@ class StagedBlock {
   Expr let(Body& body, const std::string& stem, const Expr& value);  // a name for a value, unless it is one
   Body coordinates();                                  // p → the values of the outer dimensions, m0 and n0 of this block; n fastest
   static Expr part(const Form& form, const std::vector<std::size_t>& dims, const std::vector<Expr>& at);  // of a form, that these dimensions have
+  Expr part_of_n(Body& body, const Form& form, const Expr& value);  // that all dimensions of n have at this value of it
   std::vector<Expr> digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value);  // a value of m as one of each of its dimensions
 
   // The values of all other reductions, and for each the staged one by `depth`. Behind `count_stages` its range is named.

@@ -36,9 +36,9 @@ class OnTensorCores : StagedBlock {
   OnTensorCores(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names)
       : StagedBlock(nest, leaf, storage, names, leaf.as<forms::TensorCores>()->depth, height_of(leaf), width_of(leaf)), cores_(*leaf.as<forms::TensorCores>()), instruction_(instruction_of(leaf)),
         bytes_(lang::bytes(instruction_.operand)), of_piece_(piece_bytes / bytes_) {
-    if (!multiplies(instruction_, storage.plan.program, nest, leaf.all_of_m(), leaf.n, leaf.k, true)) throw InternalError("the plan puts a statement on tensor cores that they cannot multiply");
+    if (!multiplies(instruction_, storage.plan.program, nest, leaf.all_of_m(), leaf.all_of_n(), leaf.k, true)) throw InternalError("the plan puts a statement on tensor cores that they cannot multiply");
     a_ = operand(roles_.by_m, roles_.m, height_, true);
-    b_ = operand(roles_.by_n, {roles_.n}, width_, false);
+    b_ = operand(roles_.by_n, roles_.n, width_, false);
   }
 
   Body spell() {
@@ -310,6 +310,9 @@ class OnTensorCores : StagedBlock {
     const Form& f = nest_.target.offset;
     Body body;
     name_elements(body);
+    std::vector<Expr> columns;
+    for (std::int64_t j = 0; j < leaf_.vectors; ++j)
+      for (std::int64_t one = 0; one < 2; ++one) columns.push_back(part_of_n(body, f, n_of_thread_ + i64(j * instruction_.n + one)));
     for (std::int64_t i = 0; i < leaf_.rows; ++i)
       for (std::int64_t half = 0; half < 2; ++half) {
         const Expr m = m_of_thread_ + i64(row(i, half));
@@ -318,7 +321,7 @@ class OnTensorCores : StagedBlock {
         for (std::int64_t j = 0; j < leaf_.vectors; ++j)
           for (std::int64_t one = 0; one < 2; ++one) {
             const Expr n = n_of_thread_ + i64(j * instruction_.n + one);
-            Stmt put = stmt(Store{storage_.name(nest_.target.tensor), base + n * i64(f.coefficients[roles_.n]), result(element_of(i, half, j, one))});
+            Stmt put = stmt(Store{storage_.name(nest_.target.tensor), base + columns[static_cast<std::size_t>(2 * j + one)], result(element_of(i, half, j, one))});
             if (extent(roles_.n) % width_) put = stmt(If{less(n, i64(extent(roles_.n))), {std::move(put)}, {}});
             line.push_back(std::move(put));
           }
@@ -364,7 +367,7 @@ bool keeps_values(const poly::Expr& factor, DType type) {
   return cast->type == type || cast->type == DType::I32;
 }
 
-bool multiplies(const MatrixInstruction& i, const poly::Program& program, const Nest& nest, const std::vector<std::string>& m, const std::string& n, const std::vector<std::string>& k, bool tf32) {
+bool multiplies(const MatrixInstruction& i, const poly::Program& program, const Nest& nest, const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k, bool tf32) {
   const auto roles = staging_of(nest, m, n, k);
   if (!roles || compute_type(nest.value->type()) != i.accumulator) return false;
   const poly::Read *x = read_of(roles->by_m), *y = read_of(roles->by_n);

@@ -27,7 +27,7 @@ const poly::Read* read_of(const poly::Expr& factor);
 bool keeps_values(const poly::Expr& factor, DType type);
 
 // Whether an instruction multiplies the factors of such a contraction. `tf32`: f32 may be rounded.
-bool multiplies(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const std::vector<std::string>& m, const std::string& n, const std::vector<std::string>& k, bool tf32);
+bool multiplies(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k, bool tf32);
 
 // Bytes of shared memory of a block.
 std::int64_t shared_bytes_of(const Compute& leaf);

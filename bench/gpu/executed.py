@@ -1,4 +1,4 @@
-"""Starts one row of rows.py once, on memory that holds zeros, through whatever stands in for the CUDA driver: executed.py ROW TARGET
+"""Starts one row of rows.py, or of a JSON file, once, on memory that holds zeros, through whatever stands in for the CUDA driver: executed.py ROW TARGET
 
 gpu_static.py runs it on the simulated GPU of tests/simulated, which writes down what the launches ask of memory. Inputs and outputs lie in the device's
 memory and are never touched by the host, so sizes for a device cost nothing.
@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import tilec  # noqa: E402
 from tilec import _library as library  # noqa: E402
 from tilec.errors import check  # noqa: E402
-from rows import ROWS  # noqa: E402
+from rows import ROWS, Row  # noqa: E402
 
 TYPES = {"float32": (library.DLDataType(2, 32, 1), 4), "bfloat16": (library.DLDataType(4, 16, 1), 2), "float16": (library.DLDataType(2, 16, 1), 2)}
 
@@ -64,7 +64,7 @@ def made(function, program, structs, *rest):
 
 
 def main(name, target):
-    row = next(row for row in ROWS if row.name == name)
+    row = Row(**json.loads(pathlib.Path(name).read_text(encoding="utf-8"))) if name.endswith(".json") else next(row for row in ROWS if row.name == name)
     lib, keep, (dtype, _) = library.lib, [], TYPES[row.dtype]
     program, shapes = tilec.compile(row.text, target=target), list(row.shapes)
     if row.wrt:

@@ -108,7 +108,25 @@ class Search {
   }
 
   // What the model says of the statement over tensors that lie so.
-  Choice leaf(const Layouts& layouts) const {
+  Choice leaf(const Layouts& layouts) const { return choose_leaf(facts(nest(layouts), {}, target_), 0); }
+
+  // On a GPU, cycles of the busiest multiprocessor, launches and copies included. None: the statement is not staged.
+  std::optional<double> tiles(const Layouts& layouts) const {
+    const Nest seen = nest(layouts);
+    const auto each = staged_cycles(facts(seen, {}, target_), 1, target_);
+    if (!each) return std::nullopt;
+    double cycles = *each;
+    for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
+    const auto copy = [&](TensorId id, double count) {
+      const double bytes = 2 * count * lang::bytes(program_.tensor(id).dtype);
+      cycles += model::threads::cycles_of_a_launch * (1 + bytes / model::threads::bytes_of_a_launch);
+    };
+    for (std::size_t r = 0; r < s_.reads.size(); ++r) if (!layouts.reads[r].empty()) copy(s_.reads[r].tensor, sizes_[r]);
+    if (!layouts.target.empty()) copy(s_.target.tensor, outputs_);
+    return cycles;
+  }
+
+  Nest nest(const Layouts& layouts) const {
     Statement seen = s_;
     Strides strides;
     for (std::size_t r = 0; r < s_.reads.size(); ++r) {
@@ -129,7 +147,7 @@ class Search {
     }
     Nest nest = nest_of(seen, strides);
     nest.adds = program_.tensor(s_.target.tensor).dtype == compute_type(nest.value->type());
-    return choose_leaf(facts(nest, {}, target_), 0);
+    return nest;
   }
 
   Boxed boxed() const {
@@ -389,6 +407,26 @@ std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides&
     if (std::ranges::none_of(all, [&](const Layouts& other) { return one.lies_as(other); })) all.push_back(std::move(one));
   }
   return all;
+}
+
+Layouts layouts_for_tiles(const Program& program, const Strides& strides, const Statement& s, const Target& target) {
+  Layouts best{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
+  if (s.reads.size() != 2) return best;
+  const Search search(program, strides, s, target);
+  const auto as_it_lies = search.tiles(best);
+  if (!as_it_lies) return best;
+  best.cost = model::tiles::faster_by_copies * *as_it_lies;
+  const bool stages = may_stage(program, strides, s);
+  for (const Class lanes : {Class::First, Class::Second})
+    for (unsigned copied = 1; copied < (stages ? 8U : 4U); ++copied) {
+      auto layouts = search.layouts(lanes, copied, std::nullopt);
+      if (!layouts) continue;
+      const auto cost = search.tiles(*layouts);
+      if (!cost || *cost >= best.cost) continue;
+      layouts->cost = *cost;
+      best = *std::move(layouts);
+    }
+  return best;
 }
 
 }  // namespace tilec::codegen

@@ -31,6 +31,9 @@ Layouts choose_layouts(const poly::Program& program, const Strides& strides, con
 // The same, and behind it others that a better model may prefer, the cheapest first. That one alone where the statement's neighbours have a say.
 std::vector<Layouts> layouts_worth_a_look(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
 
+// On a GPU, where the statement is a staged contraction whose blocks take less with copies than without, the copies included; else as it lies.
+Layouts layouts_for_tiles(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Target& target);
+
 // Nothing here computes what the statement reads or reads what it computes: such statements may share rows, which boxes would forbid.
 bool stands_alone(const poly::Program& program, const poly::Statement& s);
 

@@ -19,6 +19,13 @@ inline constexpr double memory_bytes = 8;              // a cycle, from memory: 
 inline constexpr double element_of_line = 16;          // f32 on a cache line
 inline constexpr int factor_operations = 16;           // of a factor whose product has a scale: codegen/product.h, counted
 
+// Staged contractions on a GPU: leaf_choice.cpp.
+namespace tiles {
+inline constexpr double along_n = 16, along_m = 32, of_a_copy = 128;  // elements side by side that a warp writes along n or m, and copies along its side
+inline constexpr double of_a_byte = 1e-4;              // of the cycles, for each byte that an element moves: of two orders that take as long, the one that moves less
+inline constexpr double faster_by_copies = 0.9;        // of the time, that a contraction with copies may take
+}  // namespace tiles
+
 // Blocks of accumulators: leaf_choice.cpp.
 namespace blocks {
 inline constexpr double load = 0.5;                    // cycles of a vector that lies side by side, and of a splat

@@ -85,10 +85,13 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
   std::int64_t threads = 0;
   if (const auto tile = staged_leaf(all, 0, r.target, threads)) {
     const auto extent = [&](const std::string& index) { return static_cast<double>(nest.dims[*nest.dim(index)].extent); };
-    double rows = extent(tile->m());
-    for (const std::string& index : tile->as<forms::Staged>()->outside) rows *= extent(index);
+    const auto all_of = [&](const std::vector<std::string>& indices) {
+      double count = 1;
+      for (const std::string& index : indices) count *= extent(index);
+      return count;
+    };
     const auto tiles = [](double count, std::int64_t of) { return std::ceil(count / static_cast<double>(of)) / count; };
-    const double blocks = outputs * tiles(rows, threads / tile->lanes * tile->rows) * tiles(extent(tile->n), tile->lanes * tile->vectors);
+    const double blocks = outputs * tiles(all_of(tile->all_of_m()), threads / tile->lanes * tile->rows) * tiles(all_of(tile->all_of_n()), tile->lanes * tile->vectors);
     return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each, model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
   }
   const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors;

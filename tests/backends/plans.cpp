@@ -373,10 +373,10 @@ class Groups {
   }
 
   void stage(Compute& leaf) {
-    forms::Staged staged{leaf.m(), random_.pick({1, 3, 4, 8, 16}), {}};
+    forms::Staged staged{leaf.m(), random_.pick({1, 3, 4, 8, 16}), {}, {}};
     for (const std::string& index : std::vector(leaf.outer)) {
       if (!random_.chance(2)) continue;
-      staged.outside.push_back(index);
+      (random_.chance(2) ? staged.outside_n : staged.outside).push_back(index);
       std::erase(leaf.outer, index);
     }
     leaf.form = staged;
@@ -397,7 +397,7 @@ class Groups {
       for (const std::string& n : outputs) {
         std::vector<const codegen::MatrixInstruction*> usable;
         for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
-          if (m != n && codegen::has_instruction(target_, i) && codegen::multiplies(i, plan_.program, nest, {m}, n, sums, target_.tf32)) usable.push_back(&i);
+          if (m != n && codegen::has_instruction(target_, i) && codegen::multiplies(i, plan_.program, nest, {m}, {n}, sums, target_.tf32)) usable.push_back(&i);
         if (usable.empty()) continue;
         const bool tiles = was.is<forms::Staged>() || was.is<forms::TensorCores>();  // which say how many threads theirs have
         std::erase_if(usable, [&](const codegen::MatrixInstruction* i) { return !tiles && i->threads() > group.threads; });
@@ -409,8 +409,21 @@ class Groups {
         group.threads = cores.threads();
         Compute& leaf = group.body.front();
         leaf = Compute();
-        leaf.node = was.node, leaf.form = cores, leaf.n = n, leaf.k = sums, leaf.outer = outputs;
-        std::erase_if(leaf.outer, [&](const std::string& index) { return index == m || index == n; });
+        leaf.node = was.node, leaf.n = n, leaf.k = sums;
+        std::vector<std::string> all_m{m}, all_n{n};
+        for (const std::string& index : outputs) {
+          if (index == m || index == n) continue;
+          leaf.outer.push_back(index);
+          for (const auto& [all, outside] : {std::pair(&all_m, &cores.outside), std::pair(&all_n, &cores.outside_n)}) {
+            all->insert(all->begin(), index);
+            const bool fits = codegen::multiplies(*i, plan_.program, nest, all_m, all_n, sums, target_.tf32) && random_.chance(2);
+            if (!fits) { all->erase(all->begin()); continue; }
+            outside->insert(outside->begin(), index);
+            leaf.outer.pop_back();
+            break;
+          }
+        }
+        leaf.form = cores;
         leaf.rows = i->from_shared() ? 1 : random_.between(1, 4), leaf.vectors = (i->from_shared() ? 8 : 2) * random_.between(1, 4), leaf.lanes = i->threads();
         return group;
       }

@@ -112,6 +112,45 @@ TEST_CASE("pixels of a convolution are one m of a staged leaf, which others have
   CHECK(*groups == plan.groups);
   CHECK_FALSE(codegen::parse_groups("group O\n  contract O  m y x  n c  k d", plan.program, message));
   CHECK(message == "`m` is one index, unless the leaf is staged");
+  CHECK_FALSE(codegen::parse_groups("group O\n  contract O  m y  n x c  k d", plan.program, message));
+  CHECK(message == "`n` is one index, unless the leaf is staged");
+}
+
+TEST_CASE("what one factor alone has is one side of a tile, in the order in which its elements lie side by side") {
+  const char* const text = "function (A[N, J, M, I], B[K, M, N, L]) -> (C) { C[l, k, j, i: L, K, J, I] = +(A[n, j, m, i] * B[k, m, n, l]); }";
+  const codegen::Plan plan = plan_of(text, {{"N", 24}, {"J", 36}, {"M", 32}, {"I", 36}, {"K", 36}, {"L", 36}}, false, "cuda:sm_90a");
+  REQUIRE(plan.groups.size() == 1);                    // no copies
+  const codegen::Compute& leaf = plan.groups[0].body[0];
+  REQUIRE(leaf.is<codegen::forms::Staged>());
+  CHECK(leaf.all_of_n() == std::vector<std::string>{"j", "i"});
+  CHECK(leaf.all_of_m() == std::vector<std::string>{"k", "l"});
+  std::string message;
+  const auto groups = codegen::parse_groups(print(plan), plan.program, message);
+  REQUIRE(groups);
+  CHECK(*groups == plan.groups);
+}
+
+TEST_CASE("on a GPU operands whose neighbours are batches are copied, if they are read often") {
+  const char* const text = "function (A[M, K, B], W[K, N, B]) -> (C) { C[m, n, b: M, N, B] = +(A[m, k, b] * W[k, n, b]); }";
+  const auto copies = [&](std::int64_t rows, const char* target) {
+    const codegen::Plan plan = plan_of(text, {{"M", rows}, {"N", rows}, {"K", 512}, {"B", 64}}, false, target);
+    return std::ranges::count_if(plan.directives, [](const codegen::Directive& d) { return std::holds_alternative<codegen::directives::Copy>(d); });
+  };
+  CHECK(copies(512, "cuda:sm_90a") > 0);
+  CHECK(copies(512, "opencl") > 0);
+  CHECK(copies(32, "cuda:sm_90a") == 0);
+}
+
+TEST_CASE("few columns are one thread's, where neighbours of the other factor lie along what is reduced") {
+  const auto leaf = [](const char* text, std::int64_t columns) { return plan_of(text, {{"M", 16384}, {"N", columns}, {"K", 4096}}, false, "cuda:sm_90a").groups.front().body.front(); };
+  for (const std::int64_t columns : {2, 4, 7}) {
+    const codegen::Compute few = leaf(matmul, columns);
+    CAPTURE(columns);
+    REQUIRE(few.is<codegen::forms::Staged>());
+    CHECK(few.lanes * few.vectors >= columns);
+    CHECK(few.lanes * few.vectors <= 8);
+  }
+  CHECK(leaf("function (A[K, M], B[K, N]) -> (C) { C[i, j: M, N] = +(A[k, i] * B[k, j]); }", 4).is<codegen::forms::Contract>());  // threads of a warp read side by side
 }
 
 TEST_CASE("tiles of a staged leaf are as small as a machine's multiprocessors ask, and stages hold a block's shared memory") {
