@@ -55,7 +55,7 @@ TEST_CASE("a prefix, the name behind it and a label are three names") {
   const std::string text = "import \"part.tile\" as part;\nfunction f(X[N]) -> (Y) { Y = part.g<s=2>(X, B=h<part.k>(X)); }\nfunction h<u=1>(X) -> (Y) { Y = X; }\n";
   std::vector<Source> sources;
   const auto find = [](const std::string& path, const std::string&) {
-    return Found{Source{path, "function g<s=1>(X[N], B[N]=0) -> (Y) { Y = s * X + B; }\nfunction k(X) -> (Y) { Y = X; }"}};
+    return Found{Source{path, "function g<s=1>(X[N], B[N]=0) -> (Y) { Y = s * X + B; }\nfunction k(X) -> (Y) { Y = X; }"}, {}};
   };
   const File file = outline({"f.tile", text}, find, sources);
   const auto at = [&](const std::string& mark) {
