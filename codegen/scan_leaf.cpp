@@ -566,12 +566,12 @@ class ScanLeaf {
     const auto all = [&](const std::string& view) { return held(view, v, DType::F64); };
     const auto if_it_counts = [&](const Expr& e) { return counts ? chosen(*counts, e, real(0)) : e; };
     const auto w = exact_weight(body, v);
-    const auto at_anchor = [&](const Expr& e) { return w ? Expr(Operation{Op::Div, {e, all(p.weight)}, DType::F64}) : e; };
-    const Expr term = named(body, "term", if_it_counts(at_anchor(w ? times(*w, x) : x)));
+    const auto over = [&](const Expr& e, const Expr& by) { return w ? Expr(Operation{Op::Div, {e, by}, DType::F64}) : e; };
+    const Expr term = named(body, "term", if_it_counts(over(w ? times(*w, x) : x, all(p.weight))));
     add_exactly(body, p, 0, v, {term, real(0)});
     hold(body, p.terms, v, plus(all(p.terms), size_of(term)));
     const Expr size = plus(size_of(x), real(1)), weight = w ? size_of(*w) : real(1);
-    hold(body, p.size, v, plus(all(p.size), if_it_counts(at_anchor(times(weight, size)))));
+    hold(body, p.size, v, plus(all(p.size), if_it_counts(over(times(weight, size), size_of(all(p.weight))))));
     if (!w) return;
     const Expr least = Operation{Op::Min, {weight, size_of(times(*w, x))}, DType::F64};
     const Expr small = logical(Op::And, below(least, least_kept()), logical(Op::Lt, real(0), size_of(x)));

@@ -134,6 +134,14 @@ def test_against_the_interpreter(tmp_path, family, name, dtype, target):
         check(tmp_path, "g.tile", words + saved(tmp_path, {"dO": cotangent}), target)
 
 
+def test_a_negative_base_and_terms_beyond_the_largest_at_an_anchor(tmp_path):
+    (tmp_path / "f.tile").write_text("function f(f64 A[R], f64 V[R, T]) -> (O) { %s }\n" % DECAYS["powers"][0])
+    v = np.random.default_rng(1).standard_normal((4, 50))
+    v[:, [6, 21, 42]] = [1e300, 1e300, -1e300]
+    words = saved(tmp_path, {"A": np.array([-0.0227, -0.3, 0.0227, -0.9]), "V": v})
+    check(tmp_path, "f.tile", words, "cpu")
+
+
 @pytest.mark.parametrize("name", ["powers", "powers of many", "squares", "rates", "rates and levels", "lengths", "polynomials", "gated", "swish"])
 def test_second_order_against_the_interpreter(tmp_path, name):
     statement, inputs = DECAYS[name]
