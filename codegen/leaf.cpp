@@ -603,7 +603,10 @@ class Leaf {
     Body body;
     if (!reads_little(f, inner)) return body;
     const bool stream = is_stream(nest_, leaf_, nest_.reads[r], bytes_of(r));
-    for (const std::int64_t offset : lines_of_step(f, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes_of(r), inner))
+    const auto by_step = std::ranges::find(k_, goes_by(f, !by_block_ || by_stream_[r])->first);
+    const std::int64_t all = tile_.blocked_m ? tile_.rows : 1;
+    const RowsOfStep rows = by_step == k_.end() || by_block_ ? RowsOfStep{0, all} : new_rows(f, m_, all, *by_step);
+    for (const std::int64_t offset : lines_of_step(f, m_, rows.count, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes_of(r), inner, rows.first))
       body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved, false, stream}));
     return body;
   }

@@ -145,10 +145,22 @@ bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, s
   return elements <= static_cast<double>(model::ahead::elements_of_block);
 }
 
-std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {
+RowsOfStep new_rows(const Form& offset, int m, std::int64_t rows, std::size_t d) {
+  const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)], by_d = offset.coefficients[d];
+  if (by_m == 0 || by_d == 0) return {0, rows};
+  for (std::int64_t steps = 1; steps <= model::ahead::steps_of_window; ++steps) {
+    // What row i reads, row i + moved has read so many steps before.
+    const std::int64_t moved = steps * by_d / by_m;
+    if (steps * by_d % by_m != 0 || std::abs(moved) >= rows) continue;
+    return {moved > 0 ? rows - moved : 0, std::abs(moved)};
+  }
+  return {0, rows};
+}
+
+std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner, std::int64_t first) {
   const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)], by_n = n < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(n)];
   std::map<std::int64_t, std::int64_t> last;           // of a line, as if the block started with one
-  std::vector<std::int64_t> starts{0};
+  std::vector<std::int64_t> starts{first * by_m};
   for (const auto& [d, count] : inner) {
     const std::size_t known = starts.size();
     for (std::int64_t value = 1; value < (offset.coefficients[d] ? count : 1); ++value)

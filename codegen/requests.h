@@ -46,8 +46,11 @@ bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes
 bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, std::int64_t>>& inner);
 // Offsets into the cache lines that one step reads of an operand, for a block of rows of m and columns of n (-1: none): the last element of each,
 // for memory begins with a line as rarely as rows do, and then a block shares its first line with the one before it. `inner`: dimensions that a
-// step runs over too, with all their values.
-std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner = {});
+// step runs over too, with all their values. `first`: of the rows.
+std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner = {}, std::int64_t first = 0);
+// Of a block's rows of m those that a step of dimension d reads and none of the few steps before it did: of a window, fewer than all.
+struct RowsOfStep { std::int64_t first, count; };
+RowsOfStep new_rows(const Form& offset, int m, std::int64_t rows, std::size_t d);
 // The body with the requests spread over its stores to the view, reads beside claims.
 Body among_stores(Body body, const std::string& view, Body requests);
 

@@ -134,7 +134,7 @@ class Steps {
       if (const std::size_t d = *f_.nest.dim(index); coefficient(read, d) == 0) count *= static_cast<double>(extent(d));
     return count;
   }
-  double lines_of(const FlatAccess& read) const { return lines_of(read, leaf_.rows); }
+  double lines_of(const FlatAccess& read) const { return lines_of(read, new_rows(read.offset, m_, leaf_.rows, asking_).count); }
   bool in_turn(const FlatAccess& read) const { return codegen::in_turn(f_.nest, leaf_, read, asking_, leaf_.rows, columns_, bytes_).has_value(); }
   double lines_of(const FlatAccess& read, std::int64_t rows) const { return static_cast<double>(lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_).size()); }
 

@@ -117,6 +117,7 @@ inline constexpr double may_cost = 1;                  // of a step: all its cyc
 inline constexpr double followed_far = 1 << 14;            // bytes one behind the other that a core fetches into its second cache by itself
 inline constexpr double most_readings = 4, ever_readings = 16;  // of the same row: all but the first ask for nothing; of rows that are hardly computed with
 inline constexpr double of_a_line = 24;                // cycles to fetch one that nobody asked for
+inline constexpr std::int64_t steps_of_window = 4;     // after which a row reads what another one has, looked at
 inline constexpr double most_of_step = 128;            // lines of a step with others inside it
 inline constexpr double short_run = 32;                // lines: of a longer one of a fold, a core fetches most by itself
 inline constexpr std::int64_t most_inside = 64;        // steps of the reductions inside one that asks: of more, a core fetches most by itself

@@ -9,6 +9,7 @@
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/run.h"
+#include "codegen/requests.h"
 #include "tests/codegen/compiled.h"
 
 using namespace tilec;
@@ -267,4 +268,17 @@ TEST_CASE("empty tensors and rows found by number are predicted too") {
   CHECK(predicted(gather, {{"N", 1000}, {"D", 64}, {"M", 500}}).of.sum.milliseconds < 0.1);
   const char* const sorted = "function (A[M, N]) -> (C) { C = argsort(A, 1); }";
   CHECK(predicted(sorted, {{"M", 10}, {"N", 1000}}).of.sum.milliseconds > predicted(sorted, {{"M", 10}, {"N", 100}}).of.sum.milliseconds);
+}
+
+TEST_CASE("of a window, a step asks for rows that no step before it has read") {
+  const auto rows = [](std::int64_t by_row, std::int64_t by_step) {
+    const codegen::RowsOfStep found = codegen::new_rows({{by_row, by_step}, 0}, 0, 11, 1);
+    return std::pair(found.first, found.count);
+  };
+  CHECK(rows(3, 0) == std::pair<std::int64_t, std::int64_t>(0, 11));
+  CHECK(rows(3, 7) == std::pair<std::int64_t, std::int64_t>(4, 7));      // a row reads what the seventh behind it has read three steps before
+  CHECK(rows(3, 3) == std::pair<std::int64_t, std::int64_t>(10, 1));
+  CHECK(rows(6, 3) == std::pair<std::int64_t, std::int64_t>(10, 1));     // after two steps, what the row behind it has read
+  CHECK(rows(3, -6) == std::pair<std::int64_t, std::int64_t>(0, 2));
+  CHECK(rows(3, 33) == std::pair<std::int64_t, std::int64_t>(0, 11));
 }
