@@ -294,14 +294,14 @@ constexpr Alias other_names[] = {
     {"is_nan", "isnan"}, {"is_inf", "isinf"}, {"is_finite", "isfinite"}, {"logistic", "sigmoid"}, {"expit", "sigmoid"}, {"ReLU", "relu"},
     {"topk", "top_k"}, {"arg_max", "argmax"}, {"arg_min", "argmin"}, {"arg_sort", "argsort"}, {"cum_sum", "cumsum"}, {"cum_prod", "cumprod"},
     {"index_select", "gather"}, {"take_along_axis", "gather"}, {"gather_nd", "gather"}, {"scatter_add", "scatter"}, {"index_add", "scatter"}, {"segment_sum", "scatter"}, {"bincount", "histogram"},
-    {"mm", "matmul"}, {"gemm", "matmul"}, {"bmm", "batch_matmul"}, {"mv", "matvec"}, {"cat", "concat"}, {"concatenate", "concat"}, {"vstack", "concat_rows"}, {"hstack", "concat_columns"},
+    {"mm", "matmul"}, {"bmm", "batch_matmul"}, {"mv", "matvec"}, {"cat", "concat"}, {"concatenate", "concat"}, {"vstack", "concat_rows"}, {"hstack", "concat_columns"},
     {"std", "deviation"}, {"stdev", "deviation"}, {"var", "variance"}, {"norm", "norm_l2"}, {"fliplr", "flip_columns"}, {"flipud", "flip_rows"}, {"onehot", "one_hot"}, {"repeat_interleave", "repeat"},
     {"Linear", "linear"}, {"dense", "linear"}, {"Dense", "linear"}, {"conv", "conv2d"}, {"Conv2d", "conv2d_nchw"}, {"conv_transpose2d", "conv2d_transpose_nchw"}, {"MaxPool2d", "max_pool2d_nchw"},
     {"maxpool", "max_pool2d"}, {"AvgPool2d", "avg_pool2d_nchw"}, {"avgpool", "avg_pool2d"}, {"layernorm", "layer_norm"}, {"LayerNorm", "layer_norm"}, {"batchnorm", "batch_norm"}, {"BatchNorm2d", "batch_norm_nchw"},
     {"rmsnorm", "rms_norm"}, {"groupnorm", "group_norm"}, {"swish", "silu"}, {"SiLU", "silu"}, {"GELU", "gelu"}, {"hardtanh", "hard_tanh"}, {"hardswish", "hard_swish"}, {"hardsigmoid", "hard_sigmoid"},
-    {"leakyrelu", "leaky_relu"}, {"Softmax", "softmax"}, {"logsoftmax", "log_softmax"}, {"scaled_dot_product_attention", "attention"}, {"mse", "squared_error"}, {"mse_loss", "squared_error"},
-    {"l1_loss", "absolute_error"}, {"huber_loss", "huber"}, {"nll_loss", "nll"}, {"CrossEntropyLoss", "cross_entropy"}, {"binary_cross_entropy_with_logits", "binary_cross_entropy_logits"},
-    {"Adam", "adam"}, {"SGD", "sgd"}, {"LSTM", "lstm"}, {"GRU", "gru"}, {"logcumsumexp", "cumlogsumexp"}, {"interpolate", "upsample_nearest"},
+    {"leakyrelu", "leaky_relu"}, {"Softmax", "softmax"}, {"logsoftmax", "log_softmax"}, {"mse", "squared_error"},
+    {"CrossEntropyLoss", "cross_entropy_loss"}, {"MSELoss", "mse_loss"}, {"L1Loss", "l1_loss"}, {"NLLLoss", "nll_loss"}, {"BCEWithLogitsLoss", "binary_cross_entropy_with_logits"},
+    {"Adam", "adam"}, {"SGD", "sgd"}, {"LSTM", "lstm"}, {"GRU", "gru"}, {"logcumsumexp", "cumlogsumexp"}, {"interpolate", "interpolate2d"},
 };
 
 }  // namespace

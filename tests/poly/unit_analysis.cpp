@@ -102,7 +102,9 @@ std::vector<Array> small_integers(const Program& program) {
     const Tensor& tensor = program.tensor(id);
     Array array{tensor.dtype, {}, {}, {}};
     for (const Size& extent : tensor.shape) array.shape.push_back(extent.get());
-    for (std::int64_t k = 0; k < array.count(); ++k) array.reals.push_back(static_cast<double>(k * 7 % 23 - 11));
+    for (std::int64_t k = 0; k < array.count(); ++k)
+      if (lang::is_float(tensor.dtype)) array.reals.push_back(static_cast<double>(k * 7 % 23 - 11));
+      else array.integers.push_back(k % 3);
     inputs.push_back(std::move(array));
   }
   return inputs;
