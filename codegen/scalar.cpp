@@ -13,7 +13,13 @@ bool is_const(const Expr& e) { return e.as<Constant>() != nullptr; }
 
 DType compute_type(DType type) { return type == DType::F16 || type == DType::BF16 ? DType::F32 : type; }
 
-Expr convert(const Expr& e, DType type) { return e.type() == type ? e : Expr(Convert{e, type}); }
+// A float that was widened is narrowed as it was.
+Expr convert(const Expr& e, DType type) {
+  if (e.type() == type) return e;
+  const auto* wide = e.as<Convert>();
+  if (wide && wide->operand.type() == type && lang::is_float(type) && lang::is_float(e.type()) && lang::bits(type) < lang::bits(e.type())) return wide->operand;
+  return Convert{e, type};
+}
 
 Expr constant_of(const poly::Number& number) {
   const DType type = compute_type(number.type);

@@ -151,8 +151,8 @@ std::string Scalars::narrow(DType from, DType to) {
                        : "unsigned short r; vstore_half_rte(x, 0, (__private half*)&r); return r;");
   }
   return helper("tc_f32_bf16", "unsigned short", "float x",
-                fmt::format("unsigned int u = {}(x); return x != x ? (unsigned short)((u >> 16) | 0x40u) : (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);",
-                            cuda ? "__float_as_uint" : "as_uint"));
+                fmt::format("{}unsigned int u = {}(x); return x != x ? (unsigned short)((u >> 16) | 0x40u) : (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);",
+                            cuda ? "\n#if __CUDA_ARCH__ >= 800\n  unsigned short r; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r;\n#endif\n  " : "", cuda ? "__float_as_uint" : "as_uint"));
 }
 
 // What no float holds is kept as an odd last bit, so that the rounding to bf16 is the only one. To f16 none is needed: what a float rounds

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "codegen/scalar.h"
 #include "codegen/simt/names.h"
 #include "lang/diagnostic.h"
 #include "tests/codegen/simt_kernels.h"
@@ -106,6 +107,19 @@ TEST_CASE("helpers are printed once, and only when used") {
   CHECK(cuda.find("tc_div_i32(int a, int b)") == cuda.rfind("tc_div_i32(int a, int b)"));
   CHECK(!holds(cuda, "tc_mod"));
   CHECK(holds(cuda, "(int)((unsigned int)X[i] + (unsigned int)X[i])"));
+}
+
+TEST_CASE("a float is rounded to 16 bits once, by CUDA in one instruction") {
+  const auto rounded = [](const Expr& e, DType type) { return convert(convert(e, type), DType::F32); };
+  const auto of = [](const Expr& value) {
+    return Loops{{kernel("k", {{"X", DType::F32, Direction::In}, {"Y", DType::F32, Direction::Out}}, {loop("i", Kind::Block, 4, {store("Y", var("i"), value)})})}, {}};
+  };
+  const Expr x = load("X", var("i"));
+  const std::string once = text(of(rounded(x, DType::BF16)), Dialect::Cuda);
+  CHECK(holds(once, "tc_bf16_f32(tc_f32_bf16(X[i]))"));
+  CHECK(holds(once, "cvt.rn.bf16.f32"));
+  CHECK(text(of(rounded(rounded(x, DType::BF16), DType::BF16)), Dialect::Cuda) == once);
+  CHECK(holds(text(of(rounded(rounded(x, DType::F16), DType::BF16)), Dialect::Cuda), "tc_f32_bf16(tc_f16_f32(tc_f32_f16(X[i])))"));
 }
 
 TEST_CASE("a guard that always holds is not printed") {

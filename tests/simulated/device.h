@@ -71,9 +71,14 @@ inline void ptx_max_NaN_f32(int, float& r, float a, float b) { r = a != a || b !
 inline void ptx_min_NaN_f32(int, float& r, float a, float b) { r = a != a || b != b ? __uint_as_float(0x7fffffff) : a == b ? __uint_as_float(__float_as_uint(a) | __float_as_uint(b)) : a < b ? a : b; }
 
 inline void ptx_cvt_rn_f16x2_f32(int, unsigned& r, float high, float low) { r = (unsigned)simulated_bits<unsigned short>((_Float16)low) | (unsigned)simulated_bits<unsigned short>((_Float16)high) << 16; }
-inline void ptx_cvt_rn_bf16x2_f32(int, unsigned& r, float high, float low) {
-  const auto half = [](float x) { const unsigned u = __float_as_uint(x); return x != x ? 0x7fffu : (u + 0x7fff + (u >> 16 & 1)) >> 16; };
-  r = half(low) | half(high) << 16;
+inline void ptx_cvt_rn_bf16_f32(int, unsigned short& r, float x) {
+  const unsigned u = __float_as_uint(x);
+  r = (unsigned short)(x != x ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+inline void ptx_cvt_rn_bf16x2_f32(int line, unsigned& r, float high, float low) {
+  unsigned short of_high, of_low;
+  ptx_cvt_rn_bf16_f32(line, of_high, high), ptx_cvt_rn_bf16_f32(line, of_low, low);
+  r = of_low | (unsigned)of_high << 16;
 }
 
 inline void ptx_cvt_rna_tf32_f32(int, unsigned& r, float x) { r = x != x ? 0x7fffe000u : (__float_as_uint(x) + 0x1000) & ~0x1fffu; }
