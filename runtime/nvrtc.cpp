@@ -17,6 +17,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -285,8 +286,25 @@ std::string nvrtc_library(std::string& why) {
 
 int nvrtc_major() { return api().major; }
 
-CudaObject compile_cuda(const std::string& source, std::string_view architecture, CudaOutput output) {
-  check_architecture(architecture);
+namespace {
+
+int bytes_spilled(const KernelStats& k) { return k.spill_stores + k.spill_loads + k.stack; }
+
+// Where a block has few registers a thread left, the assembler may spill some to make room for a second block. The text in which kernels that spill
+// are alone on their multiprocessor: __launch_bounds__(1024) k0(…)  ⇒  __launch_bounds__(1024, 1) k0(…)
+std::string alone_where_spilled(std::string source, const std::vector<KernelStats>& kernels) {
+  for (const KernelStats& k : kernels) {
+    const std::size_t name = bytes_spilled(k) == 0 ? std::string::npos : source.find(") " + k.name + "(");
+    if (name == std::string::npos) continue;
+    constexpr std::string_view bounds = "__launch_bounds__(";
+    const std::size_t begin = source.rfind(bounds, name);
+    if (begin == std::string::npos || source.find_first_not_of("0123456789", begin + bounds.size()) != name) continue;
+    source.insert(name, ", 1");
+  }
+  return source;
+}
+
+CudaObject compile_once(const std::string& source, std::string_view architecture, CudaOutput output) {
   if (const std::string missing = api().missing; !missing.empty()) throw machine_error(messages::no_nvrtc, missing).hint("`pip install nvidia-cuda-nvrtc`, or set TILEC_NVRTC to the folder that holds it");
   const bool binary = output == CudaOutput::Cubin;
   const std::string target = fmt::format("--gpu-architecture={}{}", binary ? "sm_" : "compute_", architecture.substr(3));
@@ -307,6 +325,19 @@ CudaObject compile_cuda(const std::string& source, std::string_view architecture
   object.ptx = compilation.ptx();
   object.kernels = parse_stats(object.log);
   return object;
+}
+
+}  // namespace
+
+CudaObject compile_cuda(const std::string& source, std::string_view architecture, CudaOutput output) {
+  check_architecture(architecture);
+  CudaObject object = compile_once(source, architecture, output);
+  const auto spilled = [](const CudaObject& made) { return std::accumulate(made.kernels.begin(), made.kernels.end(), 0, [](int sum, const KernelStats& k) { return sum + bytes_spilled(k); }); };
+  if (spilled(object) == 0) return object;
+  const std::string other = alone_where_spilled(source, object.kernels);
+  if (other == source) return object;
+  CudaObject alone = compile_once(other, architecture, output);
+  return spilled(alone) < spilled(object) ? alone : object;
 }
 
 std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, std::string_view architecture, CudaOutput output) {
