@@ -1,4 +1,4 @@
-// The derivatives themselves. Three choices that a textbook leaves open (language.md L9, L10):
+// The derivatives themselves. Three choices that a textbook leaves open (docs/language/gradients.md):
 //
 // * Where a function has a kink, the value there is a convention: max and min share a tie by halves, hence abs'(0) = 0, and
 //   relu'(0) = 0. Comparisons with NaN are false, so a NaN operand of these gets 0.

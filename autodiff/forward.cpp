@@ -50,8 +50,14 @@ void step(Sweep& sweep, const Statement& statement, lang::Diagnostics& diagnosti
   sweep.helpers.insert(sweep.helpers.end(), made.helpers.begin(), made.helpers.end());
 }
 
-// Reshape, gather and scatter are linear in their first operand; an index has no tangent.
+// What is linear in its first operand is its own tangent; an index has none.
 void step(Sweep& sweep, const Intrinsic& intrinsic, lang::Diagnostics&) {
+  switch (intrinsic.op) {
+    case IntrinsicOp::Reshape:
+    case IntrinsicOp::Gather:
+    case IntrinsicOp::Scatter: break;
+    case IntrinsicOp::Sort: throw lang::InternalError("a sort has no tangent");
+  }
   const TensorId target = intrinsic.targets.at(0);
   const Tensor of = sweep.program.tensor(target);
   Intrinsic node = intrinsic;

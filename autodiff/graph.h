@@ -39,8 +39,8 @@ std::vector<bool> active_tensors(const poly::Program& program, const std::vector
 // Float tensors whose derivative one of `of` depends on.
 std::vector<bool> tensors_behind(const poly::Program& program, const std::vector<poly::TensorId>& of);
 
-// Keeps inputs, what outputs need, and what the rules of kept tensors name; tensors are numbered anew. Then gives every
-// tensor of `generated` a name that no tensor, size or index has, in this order.
+// Drops every tensor that is no input, that no output needs and that no rule of a kept tensor names, and numbers the rest anew. Then
+// gives each tensor of `generated`, in their order, a name that no tensor, size or index has.
 void finish(poly::Program& program, std::vector<poly::TensorId> generated);
 
 // Is a count of operations and operands that may be beyond 64 bits within a limit? Reports when it is not.

@@ -47,8 +47,8 @@ struct Split {
   std::vector<Residual> residuals;                     // in the order in which they are made, inputs first
 };
 
-// Both in one Program: inputs of `forward`, then the cotangents; outputs of `forward`, then the gradients. Tensors the gradient
-// makes again are there twice until simplify() has seen it.
+// One Program that computes both. Its inputs are those of `forward`, then the cotangents; its outputs those of `forward`, then the
+// gradients. What the gradient computes again stands in it twice until simplify().
 poly::Program joined(const poly::Program& forward, const poly::Program& gradient);
 
 // In: a joint Program after simplify, bind and bounds. Nothing, and an error, when [[save]] and [[recompute]] contradict each other, or more must be

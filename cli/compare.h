@@ -40,7 +40,7 @@ std::string element_name(const std::vector<std::int64_t>& shape, std::size_t n);
 std::vector<Comparison> compare_with_interpreter(const runtime::Specialisation& made, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs,
                                                  const std::optional<poly::Effort>& effort = {}, const poly::Progress& progress = {});
 
-// The last derivative of the callable, or `otherwise` of one that has none, against differences of what it is taken of, in f64.
+// Compares the callable's last derivative (`otherwise`, if it has none) with finite differences, in f64, of what it is the derivative of.
 // Reverse: (L(x + h·v) - L(x - h·v)) / 2h with L(x) = Σ dO·O(x), along random directions v of each input; one per input.
 // Forward: (O(x + h·tX) - O(x - h·tX)) / 2h, in random weighted sums of each output; one per output.
 // Cotangents and tangents that are not given are random. nullopt: the errors are in `diagnostics`.

@@ -7,11 +7,11 @@
 #include "autodiff/graph.h"
 #include "codegen/choose/leaves.h"
 #include "codegen/clock.h"
+#include "codegen/equal_kernels.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
 #include "codegen/replay.h"
 #include "codegen/schedule.h"
-#include "codegen/share.h"
 #include "poly/exact.h"
 #include "poly/fit.h"
 

@@ -167,8 +167,7 @@ double bytes_of(const Program& program, TensorId id) {
   return bytes;
 }
 
-// Where arithmetic and memory take equally long: a core's two multiply-adds a cycle on full vectors against 8 bytes a cycle from
-// memory; on a GPU about 16.
+// Operations a byte at which arithmetic and memory take equally long. On a core: multiply-adds on full vectors against bytes from memory.
 double balance(const Target& target) { return has_threads(target) ? model::threads::balance : target.vector_bytes / 4.0 * 2 * model::pipes / model::memory_bytes; }
 
 std::string explain_work(const Program& program, const Statement& statement, std::optional<std::int64_t> points, const Target& target) {

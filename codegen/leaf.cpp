@@ -7,9 +7,12 @@
 //   x in [1, 55)    blocks of 9: every k in [0, 3) is valid for all   (interior: least and greatest value of `k - 1` decide)
 //   x in [55, 56)   one x at a time
 //
-// The bounds of the split are computed at run time when they depend on an outer loop (a causal mask), and fold when they do not.
-// So every executed inner point is a valid point, in the interior and at the border, and no inner loop has a branch. On a GPU, rows of a
-// short window at the border stay a block under masks: they read what they share once, as those inside do.
+// That is for m. Where n carries the lanes, its border is whole vectors in which the row is a mask: of 56 columns with the interior
+// [1, 55), one masked vector, two free ones, one masked. On a GPU, rows of a short window at the border stay a block under masks: they
+// read what they share once, as those inside do. `Leaf::blocks` decides which of these a border is.
+//
+// The bounds of the split are computed at run time when they depend on an outer loop (a causal mask), and fold when they do not. So
+// every executed inner point is a valid point, but for masked lanes, and no inner loop has a branch, but for that mask.
 #include "codegen/leaf.h"
 
 #include <algorithm>
@@ -527,7 +530,10 @@ class Leaf {
   bool holds_steps(std::size_t d) const {
     std::int64_t held = tile_.rows * tile_.vectors, shared = 0;
     for (const FlatAccess& read : nest_.reads) {
-      if (in_n(read.offset)) { held += in_m(read.offset) ? 2 : tile_.vectors; continue; }
+      if (in_n(read.offset)) {
+        held += in_m(read.offset) ? 2 : tile_.vectors;
+        continue;
+      }
       if (!in_m(read.offset)) continue;
       const std::int64_t row = std::abs(read.offset.coefficients[static_cast<std::size_t>(m_)]), moved = std::abs(read.offset.coefficients[d]);
       if (moved && moved % row == 0) shared += std::max<std::int64_t>(0, tile_.rows - moved / row);
@@ -709,7 +715,10 @@ class Leaf {
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       std::size_t same = 0;
       while (same < r && !(nest_.reads[same].tensor == nest_.reads[r].tensor && nest_.reads[same].offset == nest_.reads[r].offset && held_by(same) == held_by(r))) ++same;
-      if (same < r) { views_.push_back(views_[same]); continue; }
+      if (same < r) {
+        views_.push_back(views_[same]);
+        continue;
+      }
       const std::string name = names_.fresh(fmt::format("p{}", r));
       body.push_back(stmt(View{name, held_by(r), corner(r, nest_.reads[r].offset)}));
       views_.push_back(name);
@@ -832,7 +841,13 @@ class Leaf {
     Depends d;
     e.match([&](const poly::Read& r) { const Form& f = nest_.reads[static_cast<std::size_t>(r.read)].offset; d = {in_m(f), in_n(f)}; },
             [&](const poly::Index& x) { const Form& f = nest_.form(x.value); d = {in_m(f), in_n(f)}; },
-            [&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) { const Depends q = depends(o); d.m = d.m || q.m; d.n = d.n || q.n; } },
+            [&](const poly::Apply& a) {
+              for (const poly::Expr& o : a.operands) {
+                const Depends q = depends(o);
+                d.m = d.m || q.m;
+                d.n = d.n || q.n;
+              }
+            },
             [&](const poly::Cast& c) { d = depends(c.operand); }, [](const poly::Number&) {});
     step_.depends.emplace(node, d);
     return d;
@@ -1191,7 +1206,10 @@ class Leaf {
         whole_mask_ = valid.has_value();
         for (std::int64_t v = 0; v < vectors; ++v)
           for (std::int64_t i = 0; i < tile_.rows; ++i) {
-            if (ranges.empty()) { fold(inner, i, v); continue; }
+            if (ranges.empty()) {
+              fold(inner, i, v);
+              continue;
+            }
             step_.values.clear();
             Body row;
             fold(row, i, v);

@@ -102,7 +102,10 @@ class GroupLowering {
         if (was != direction) was = Direction::InOut;
         return;
       }
-      if (local(id)) { storage_.names.emplace(buffer, plan_.program.tensor(buffer).name); return; }
+      if (local(id)) {
+        storage_.names.emplace(buffer, plan_.program.tensor(buffer).name);
+        return;
+      }
       views.push_back(buffer);
       storage_.names.emplace(buffer, plan_.program.tensor(buffer).name);
       kernel_.views.push_back({plan_.program.tensor(buffer).name, plan_.program.tensor(id).dtype, direction, 0});

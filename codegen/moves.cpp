@@ -13,6 +13,7 @@
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/rewriting.h"
+#include "codegen/rewrite/stage_words.h"
 
 namespace tilec::codegen {
 
@@ -21,13 +22,10 @@ namespace {
 using poly::Program;
 using poly::Statement;
 
-constexpr std::pair<RewriteStage, const char*> words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"}, {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Splits, "split"},
-                                                          {RewriteStage::Copies, "copy"},   {RewriteStage::Panels, "panels"}, {RewriteStage::Rows, "share"}};
-
 // Directives as lines, and that there are no others of these stages; of stages behind `last`, nothing.
 std::string lines_of(const std::vector<Directive>& directives, RewriteStage last) {
   std::string text;
-  for (const auto& [stage, word] : words)
+  for (const auto& [stage, word] : stage_words)
     if (stage <= last && std::ranges::none_of(directives, [stage](const Directive& d) { return stage_of(d) == stage; })) text += fmt::format("no {}\n", word);
   for (const Directive& directive : directives)
     if (stage_of(directive) <= last) text += print(directive) + "\n";
@@ -54,7 +52,7 @@ class OtherDirectives {
       other_numbers(k);
       other_order(k);
     }
-    for (const auto& [stage, word] : words)
+    for (const auto& [stage, word] : stage_words)
       if (std::ranges::none_of(all_, [stage](const Directive& d) { return stage_of(d) == stage; })) texts_.push_back(lines_of(all_, stage));  // what follows is chosen anew
     further();
   }

@@ -131,7 +131,10 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size());
   if (poly::product(shape) == 0) return strides;       // no element to lie anywhere
   poly::Exact stride = 1;
-  for (std::size_t d = shape.size(); d-- > 0;) { strides[d] = stride.get(); stride *= shape[d]; }
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    strides[d] = stride.get();
+    stride *= shape[d];
+  }
   return strides;
 }
 

@@ -196,7 +196,10 @@ class OnCores : public OnlinePass {
     body.push_back(stmt(Barrier{}));
     for (const Box& b : of_rows_boxes_) {
       const std::int64_t steps = b.width / instruction_.k, count = steps * tall_ * instruction_.registers_of_a();
-      if (count > held_fragments) { fragments_of_rows_.emplace_back(); continue; }
+      if (count > held_fragments) {
+        fragments_of_rows_.emplace_back();
+        continue;
+      }
       fragments_of_rows_.push_back(allocate(body, "q", count, Memory::Register, DType::U32));
       for (std::int64_t s = 0; s < steps; ++s)
         for (std::int64_t i = 0; i < tall_; ++i) body.push_back(fragment_of_rows(b, fragments_of_rows_.back(), (s * tall_ + i) * instruction_.registers_of_a(), s, i));

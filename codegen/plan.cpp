@@ -260,13 +260,22 @@ std::optional<std::vector<Loop>> parse_loops(PlanLine line, PlanFault& fault) {
   while (line.more()) {
     Loop loop{line.next(), 1};
     const lang::Span span = line.here();
-    if (line.next() != "by") { fault = {span, "a loop is `INDEX by STEP`"}; return std::nullopt; }
+    if (line.next() != "by") {
+      fault = {span, "a loop is `INDEX by STEP`"};
+      return std::nullopt;
+    }
     const lang::Span number = line.here();
     const std::string size = line.next();
     const std::size_t slash = size.find('/');
     const auto step = number_in(size.substr(0, slash)), walk = slash == std::string::npos ? std::optional<std::int64_t>(0) : number_in(size.substr(slash + 1));
-    if (!walk || (slash != std::string::npos && !*walk)) { fault = {number, "the part of a turn of `" + loop.index + "` is no number above 0"}; return std::nullopt; }
-    if (!step || !*step) { fault = {number, "the step of `" + loop.index + "` is no number above 0"}; return std::nullopt; }
+    if (!walk || (slash != std::string::npos && !*walk)) {
+      fault = {number, "the part of a turn of `" + loop.index + "` is no number above 0"};
+      return std::nullopt;
+    }
+    if (!step || !*step) {
+      fault = {number, "the step of `" + loop.index + "` is no number above 0"};
+      return std::nullopt;
+    }
     loop.step = *step, loop.walk = *walk;
     loops.push_back(loop);
   }
@@ -278,14 +287,20 @@ std::optional<GivenGroup> parse_head(PlanLine line, const poly::Program& program
   Group& group = given.group;
   line.next();
   group.name = line.next();
-  if (group.name.empty()) { fault = {line.span(), "a group has the name of what it computes"}; return std::nullopt; }
+  if (group.name.empty()) {
+    fault = {line.span(), "a group has the name of what it computes"};
+    return std::nullopt;
+  }
   for (const auto& [word, tensors] : {std::pair{"local", &group.locals}, std::pair{"keep", &group.kept}}) {
     if (line.peek() != word) continue;
     line.next();
     while (line.more() && line.peek() != "keep" && line.peek() != "threads") {
       const lang::Span span = line.here();
       const int node = node_of(program, line.next());
-      if (node < 0) { fault = {span, "no statement computes what group `" + group.name + "` has behind `" + word + "`"}; return std::nullopt; }
+      if (node < 0) {
+        fault = {span, "no statement computes what group `" + group.name + "` has behind `" + word + "`"};
+        return std::nullopt;
+      }
       tensors->push_back(target_of(program, node));
     }
   }
@@ -293,7 +308,10 @@ std::optional<GivenGroup> parse_head(PlanLine line, const poly::Program& program
   const lang::Span span = line.here();
   const bool threads = line.next() == "threads";
   const auto count = threads ? number_in(line.next()) : std::nullopt;
-  if (!count || line.more()) { fault = {span, "behind its name a group has `local TENSOR…`, `keep TENSOR…` and `threads NUMBER`"}; return std::nullopt; }
+  if (!count || line.more()) {
+    fault = {span, "behind its name a group has `local TENSOR…`, `keep TENSOR…` and `threads NUMBER`"};
+    return std::nullopt;
+  }
   group.threads = *count;
   return given;
 }
@@ -516,7 +534,10 @@ std::optional<std::vector<Group>> parse_groups(const std::string& text, const po
     groups.push_back(one.group);
     for (const GivenLeaf& leaf : one.leaves) {
       groups.back().body.push_back(leaf.leaf);
-      if (!leaf.misfit.empty()) { message = leaf.misfit; return std::nullopt; }
+      if (!leaf.misfit.empty()) {
+        message = leaf.misfit;
+        return std::nullopt;
+      }
     }
   }
   return groups;
@@ -528,7 +549,10 @@ void verify(const Plan& plan, const Strides& strides) {
     for (const Compute& leaf : group.body) {
       const auto* s = std::get_if<poly::Statement>(&plan.program.nodes.at(static_cast<std::size_t>(leaf.node)));
       if (!s) verify(plan.program, std::get<poly::Intrinsic>(plan.program.nodes[static_cast<std::size_t>(leaf.node)]), group, leaf);
-      if (leaf.is<forms::Fill>() || !s) { leaves[leaf.node] += !leaf.is<forms::Fill>(); continue; }
+      if (leaf.is<forms::Fill>() || !s) {
+        leaves[leaf.node] += !leaf.is<forms::Fill>();
+        continue;
+      }
       ++leaves[leaf.node];
       const Nest nest = leaf_nest(plan.program, group, leaf, strides);
       std::set<std::string> walked;

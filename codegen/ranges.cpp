@@ -29,7 +29,11 @@ bool holds_everywhere(const Nest& nest, const std::vector<std::int64_t>& tap) {
     for (std::size_t d = 0; d < nest.dims.size(); ++d) {
       const std::int64_t c = row.form.coefficients[d];
       if (!c) continue;
-      if (nest.dims[d].reduction) { reduces = true; least += c * tap[d]; most += c * tap[d]; }
+      if (nest.dims[d].reduction) {
+        reduces = true;
+        least += c * tap[d];
+        most += c * tap[d];
+      }
       else (c > 0 ? most : least) += c * (nest.dims[d].extent - 1);
     }
     if (reduces && (least < 0 || (row.extent && most >= *row.extent))) return false;

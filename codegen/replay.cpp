@@ -9,6 +9,7 @@
 
 #include "codegen/fits.h"
 #include "codegen/leaf_choice.h"
+#include "codegen/rewrite/stage_words.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
 
@@ -40,7 +41,7 @@ bool add(const PlanLine& line, Given& given, lang::Diagnostics& diagnostics) {
   }
   if (!given.directives.empty() && stage_of(*directive) < stage_of(given.directives.back().directive)) {
     diagnostics.report(line.span(), messages::plan_order, print(*directive), print(given.directives.back().directive))
-        .hint("directives stand in this order: inline; absorb, restate, reach, logs, factor; online; terms, blocks; split; pairs, copy, stage, tile; panels; share");
+        .hint("directives stand in this order: " + order_of_directives());
     return false;
   }
   given.stages.insert(stage_of(*directive));

@@ -297,16 +297,19 @@ class ScanLeaf {
 
   // ---- a value that decays
 
-  // Partial sums of elements 0, 1, … of the tile, one for each binomial of the distance; how large the terms in them are, by how much they have grown, what the step to the
-  // next element compares with, and whether all this is within bounds.
+  // What a scan with a decay keeps while it walks along a tile: names of registers, each with a value for every lane.
   struct Partial {
-    std::vector<std::string> sums;
-    std::string size, growth, exponent, rises, falls, wrong;
-    std::vector<std::string> runs;
-    // Of a text in f64, where sums are those of the weights at an anchor, an element passed before, and `weight` is what this one's are of those:
-    std::vector<std::string> lost, anchors;            // what additions to each sum rounded away; the levels at the anchor
-    std::string weight, steps;                         // steps: since the anchor
-    std::string terms, moved;                          // Σ |w x|, and how often each of these has gone to another anchor
+    std::vector<std::string> sums;                     // for each n, Σ w C(d, n) x over the elements so far: w an element's weight here, d how far back it lies
+    std::string size;                                  // Σ |w| (|x| + 1): no term is larger
+    std::string growth;                                // Σ |w| over the steps so far: how large an error of 1 at each of them has become
+    std::string exponent;                              // of this element's weight; the next step subtracts it from its own
+    std::vector<std::string> runs;                     // the value of each run at this element; the next step compares its own with it
+    std::string rises, falls;                          // 1 until a run's value falls, or rises; where both are 0 it may return to a value that it left
+    std::string wrong;                                 // 1 from the first element on where something holds that a decay cannot say
+    // If anchored(), weights in the sums are those at an anchor, an element passed before, and `growth` counts terms below least_kept() only.
+    std::vector<std::string> lost, anchors;            // what additions to each sum rounded away; each level at the anchor
+    std::string weight, steps;                         // of this element at the anchor; from the anchor to it
+    std::string terms, moved;                          // Σ |w x|; the same, each term as often as its anchor has changed
   };
 
   // A step loses nothing while terms stay in the type that the text makes them in, and what was lost below f64 does not grow into sight.
@@ -872,7 +875,10 @@ class ScanLeaf {
     if (masked(v)) mask_.reset();                      // the whole step stands inside the mask
     for (std::int64_t u = 0; u < count; ++u) {
       const Expr sum = combine(nest_.aggregation, before, sums[static_cast<std::size_t>(u)]);
-      if (u + 1 < count) { put(inside, v, u, stored_value(sum)); continue; }
+      if (u + 1 < count) {
+        put(inside, v, u, stored_value(sum));
+        continue;
+      }
       inside.push_back(stmt(Store{acc_, i64(v), sum}));
       if (stores) put(inside, v, u, stored_value(accumulator(v)));
     }

@@ -210,8 +210,8 @@ class Sort {
             stmt(For{step, Kind::Serial, Expr(steps), {}, std::move(turn)}), stmt(Let{taken, low})};
   }
 
-  // `count` results from `to_first` on, the runs read from `left` and `right` on. A run that is used up is read at its end again: what
-  // lies beyond may be another thread's, who is writing it.
+  // Merges `count` elements and stores them from `to_first` on; the runs are read from `left` and `right` on. Of a run that is used up
+  // the last element is read again: what lies behind it another thread may be writing.
   Body merged(const Pair& from, const Pair& to, const Merge& merge, const Expr& left, const Expr& right, const Expr& to_first, const Expr& count) {
     const std::string i = names_.fresh("i"), j = names_.fresh("j"), k = names_.fresh("k"), p = names_.fresh("left_at"), q = names_.fresh("right_at"), x = names_.fresh("x"), y = names_.fresh("y"),
                       take = names_.fresh("take"), left_end = names_.fresh("left_end"), right_end = names_.fresh("right_end");

@@ -232,7 +232,10 @@ class Staged : StagedBlock {
       Body stores;
       for (std::int64_t c = 0; c < copy.width; ++c)
         stores.push_back(stmt(Store{copy.shared, buffer + copy.pieces[u].put + i64(c * (copy.along_depth ? copy.pitch : 1)), Load{copy.held, i64(static_cast<std::int64_t>(u) * copy.width + c), type_}}));
-      if (!copy.partial || u + 1 < copy.pieces.size()) { append(body, std::move(stores)); continue; }
+      if (!copy.partial || u + 1 < copy.pieces.size()) {
+        append(body, std::move(stores));
+        continue;
+      }
       const Expr mine = less(var(thread_), i64(depth_ * copy.side / copy.width - static_cast<std::int64_t>(u) * threads_));
       body.push_back(stmt(If{mine, std::move(stores), {}}));
     }

@@ -1,6 +1,6 @@
 // The text as a tree. An expression is a handle to an immutable node; everything else is a plain struct with a Span.
 //
-// The tree keeps what the user wrote (`2i`, `a ? b` without `:`, L12's precedence); meaning is given by check and poly/build.
+// The tree keeps what the user wrote (`2i`, `a ? b` without `:`, operators grouped by precedence); meaning is given by check and poly/build.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Names first (L14: inputs, sizes, assigned names and compile-time parameters of a function share one space), then one walk over
+// Names first (inputs, sizes, assigned names and compile-time parameters of a function share one space), then one walk over
 // the statements in which an expression is always read in a role: an elementwise value, a contraction's body, an index expression,
 // a constraint or a size. The role decides what a name may be and whether an access may stand there.
 //
@@ -654,8 +654,8 @@ class Checker {
         .hint("where integers are meant, declare them, as in `u32 X[N]`, or cast: `u32(x) ^ 2`");
   }
 
-  // Where `^` is a power it binds first: of `3*X^2` and `-X^2` to X, of `3*(X + 1)^2` to the sum. Null: the places of a tree do not
-  // say where parentheses stood.
+  // What `^` would raise if it were a power, which binds tighter than Tile's `^`: `X` in `3*X^2` and `-X^2`, `X + 1` in
+  // `3*(X + 1)^2`. Null: the tree does not tell where parentheses stood.
   static const Expr* base(const Expr& whole, const Expr& left) {
     const Binary* binary = left.as<Binary>();
     const Unary* unary = left.as<Unary>();

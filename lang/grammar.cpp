@@ -1,4 +1,4 @@
-// The grammar of Tile in Boost Spirit X3: design/grammar.md, rule by rule, in the order written there.
+// The grammar of Tile in Boost Spirit X3, rule by rule, from tokens to items.
 //
 // Ordered choice backtracks (`f<2>(X)` is a call, `f < 2` a comparison, known only at the `(`), so expectation points are few
 // (`sure`), and an error is reported where the parse got furthest, with everything that was expected there: of all
@@ -811,8 +811,8 @@ class Driver {
     return end_;
   }
 
-  // After the next `;` or before the next `}`; between items after it. False when a `{` came first: at_ is behind it. In a function
-  // a `{ … }` is another language's block, and an `else` goes with it.
+  // Goes to where reading can go on: behind the next `;` or in front of the next `}`; between items, behind that `}`. There it returns
+  // false if a `{` came first, and stands behind it. In a function it skips `{ … }`, another language's block, and an `else` with it.
   bool recover(bool between_items) {
     if (std::exchange(whole_, false)) return true;
     for (; at_ != end_; ++at_) {

@@ -95,7 +95,10 @@ class Scan {
   void step() {
     const char c = text_[i_];
     if (c == '\n') return new_line();
-    if (is_blank(c)) { ++i_; return; }
+    if (is_blank(c)) {
+      ++i_;
+      return;
+    }
     if (c == '/' && (at(text_, i_ + 1) == '/' || at(text_, i_ + 1) == '*')) return comment();
     empty_line_ = false;
     code_on_line_ = true;

@@ -2,7 +2,7 @@
 //
 //   "function f(A[N]) -> (B) { B = relu(A); }"   ⇒   File{ Function f: one input, one result, one Assignment }
 //
-// In:  any bytes.   Out: the whole grammar of design/grammar.md, or nothing when there was an error.
+// In:  any bytes.   Out: the tree of the text, or nothing when there was an error.
 // Keeps: spans and comments. Resumes after the next `;` or before the next `}`, so one run shows several errors.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Element types, and the rules by which two of them meet.
 //
-// Source: language.md L8. Literals are weakly typed and have no DType until they meet a typed operand.
+// Source: docs/language.md#types. Literals are weakly typed and have no DType until they meet a typed operand.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,10 @@ std::vector<std::string> named(std::vector<std::string> names) {
   int number = 0;
   for (std::string& name : names) {
     if (!name.empty()) continue;
-    do name = number == 0 ? "t" : fmt::format("t{}", number); while (++number, std::count(names.begin(), names.end(), name) > 1);
+    do {
+      name = number == 0 ? "t" : fmt::format("t{}", number);
+      ++number;
+    } while (std::count(names.begin(), names.end(), name) > 1);
   }
   return names;
 }

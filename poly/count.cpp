@@ -64,7 +64,10 @@ std::vector<std::size_t> components(const std::vector<Row>& rows, std::size_t n)
     std::optional<std::size_t> first;
     for (std::size_t k = 0; k < n; ++k) {
       if (row.coefficients[k] == 0) continue;
-      if (!first) { first = of[k]; continue; }
+      if (!first) {
+        first = of[k];
+        continue;
+      }
       const std::size_t from = of[k];
       std::replace(of.begin(), of.end(), from, *first);
     }

@@ -11,6 +11,8 @@
 //        - output_indices(statement) says how many of the indices, the first ones, are output indices q: on the domain
 //          the target's element is injective in them, and it does not mention the others (the reduction indices z);
 //        - the classes of one statement follow each other, chained by `fill`, their images disjoint; the chain may share one buffer.
+// Not promised: that the classes reach every element. What the others hold is the fill that the chain begins with; where it is a
+// number, codegen/cover.h notes it in Statement::held.
 // Max and Min with ties First keep their tap order. Exact (GMP), no ILP; what does not fit 64 bits throws Overflow.
 #pragma once
 #include "poly/program.h"

@@ -1,4 +1,4 @@
-// One scalar operation: the total arithmetic of language.md L13, the same for the interpreter and for constant folding.
+// One scalar operation: the total arithmetic of docs/language.md#types, the same for the interpreter and for constant folding.
 //
 // Integers wrap in their width, x/0 and x mod 0 are 0, a shift by the width or more gives 0 (-1 for a negative `>>`), float to
 // integer saturates and NaN gives 0. Floats are computed in double and not rounded here, except where a rounding would be

@@ -80,7 +80,10 @@ bool tighten_by(const Row& row, Box& box) {
     const std::optional<Wide> rest = without(least, low);                    // c·i <= top - (rest + e)
     if (rest && row.extent) moved |= at_least(box.index[k], -Wide{c}, *rest + row.constant - top);
     if (!moved) continue;
-    if (is_empty(box.index[k])) { box.empty = true; return false; }
+    if (is_empty(box.index[k])) {
+      box.empty = true;
+      return false;
+    }
     changed = true;
     exclude(least, low);
     exclude(greatest, high);
@@ -99,7 +102,10 @@ std::optional<std::size_t> narrowest_open(const Box& box) {
   Wide width = infinity;
   for (std::size_t k = 0; k < box.index.size(); ++k) {
     const Wide here = Wide{*box.index[k].upper} - *box.index[k].lower;
-    if (here > 0 && here < width) { best = k; width = here; }
+    if (here > 0 && here < width) {
+      best = k;
+      width = here;
+    }
   }
   return best;
 }
@@ -121,10 +127,17 @@ bool settle(const std::vector<Row>& rows, Box& box, std::size_t k, bool upper, s
     bool proven = fixed.empty;
     const std::optional<Point> point = fixed.empty ? std::nullopt : find_point(rows, fixed, share, proven);
     budget += std::max<std::int64_t>(share, 0);
-    if (point) { witnesses.push_back(*point); return true; }
+    if (point) {
+      witnesses.push_back(*point);
+      return true;
+    }
     if (!proven) return false;
-    if (upper) --*box.index[k].upper; else ++*box.index[k].lower;
-    if (is_empty(box.index[k])) { box.empty = true; return true; }
+    if (upper) --*box.index[k].upper;
+    else ++*box.index[k].lower;
+    if (is_empty(box.index[k])) {
+      box.empty = true;
+      return true;
+    }
     budget -= tighten(rows, box);
     if (box.empty) return true;
   }
@@ -263,7 +276,10 @@ std::optional<Point> find_point(const std::vector<Row>& rows, const Box& box, st
   const Wide count = Wide{*box.index[*open].upper} - *box.index[*open].lower + 1;
   proven = true;
   for (int attempt = 0; attempt < count; ++attempt) {
-    if (budget < 0) { proven = false; return std::nullopt; }
+    if (budget < 0) {
+      proven = false;
+      return std::nullopt;
+    }
     Box fixed = box;
     const std::int64_t value = candidate(box.index[*open], attempt);
     fixed.index[*open] = {value, value};

@@ -19,7 +19,7 @@ std::int64_t wrap_to(DType type, std::int64_t value);  // integers; Bool: != 0
 
 Interpretation interpret(const Program& program, const std::vector<Array>& inputs);
 
-// One scalar operation with the total arithmetic of language.md L13; shared by constant folding.
+// One scalar operation with the total arithmetic of docs/language.md#types; shared by constant folding.
 Number evaluate(Op op, const std::vector<Number>& operands, DType type);
 Number convert(const Number& value, DType type);
 

@@ -82,7 +82,10 @@ Dictionary dictionary_of(const std::vector<Row>& rows, std::size_t n) {
 void solve_for_indices(Dictionary& dictionary) {
   for (std::size_t j = 0; j < dictionary.columns.size(); ++j)
     for (std::size_t r = 0; r < dictionary.rows.size(); ++r)
-      if (dictionary.is_slack(dictionary.rows[r].label) && dictionary.rows[r].entries[j] != 0) { dictionary.pivot(r, j); break; }
+      if (dictionary.is_slack(dictionary.rows[r].label) && dictionary.rows[r].entries[j] != 0) {
+        dictionary.pivot(r, j);
+        break;
+      }
 }
 
 // No slack below zero afterwards; false when that cannot be.

@@ -143,7 +143,7 @@ class Printer {
       for (const auto& operand : operands) arguments += (arguments.empty() ? "" : ", ") + operand.text;
       return fmt::format("{}({})", facts.name, arguments);
     }
-    // `a | b ^ c` would be right and earn a warning (L12).
+    // `a | b ^ c` would be right, and text with it earns a warning.
     const auto side = [&](const PrintedValue& operand, int least) { return at_least(operand, op == Op::Xor && operand.strength == OrLevel ? int{AndLevel} : least); };
     const bool associates = strength != EqualLevel && strength != RelationLevel;
     return fmt::format("{} {} {}", side(operands[0], strength + !associates), facts.symbol, side(operands[1], strength + 1));

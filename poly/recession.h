@@ -1,4 +1,4 @@
-// Which indices nothing bounds, decided on coefficients alone (language.md L5): not on sizes, so the answer is the same when
+// Which indices nothing bounds, decided on coefficients alone (docs/language.md#constraints): not on sizes, so the answer is the same when
 // some size is 0 and the domain happens to be empty.
 //
 //   0 <= i < N,  0 <= i - k        ⇒   k has no lower bound

@@ -166,7 +166,10 @@ bool is_reduced(const Statement& statement) {
   for (const Affine& form : statement.target.element) {
     int mentioned = 0;
     for (std::size_t k = 0; k < uses.size(); ++k)
-      if (mentions(form, k)) { ++mentioned; ++uses[k]; }
+      if (mentions(form, k)) {
+        ++mentioned;
+        ++uses[k];
+      }
     single = single && mentioned <= 1;
   }
   for (std::size_t k = 0; k < uses.size(); ++k)

@@ -28,7 +28,10 @@ std::vector<bool> mentioned(const Statement& s) {
     for (std::size_t r = result.size(); r < s.domain.size(); ++r) {
       const Affine& form = s.domain[r].value;
       for (std::size_t k = 0; k < result.size(); ++k)
-        if (before[k] && !form.coefficients[k].is(0)) { mark(form); break; }
+        if (before[k] && !form.coefficients[k].is(0)) {
+          mark(form);
+          break;
+        }
     }
   }
   return result;

@@ -314,8 +314,8 @@ std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::
   return apply_to(body, *op, call.arguments, span);
 }
 
-// `a == b ? c`, also written with `*` or `+` between the first two (Tile ignored the symbol): c where a equals b, else 0, in
-// the type of c.
+// `a == b ? c` is c where a equals b, else 0, in the type of c. `a * b ? c` and `a + b ? c` mean the same: PlaidML's Tile did not
+// look at which operator stood there.
 std::optional<Scalar> masked(Body& body, const lang::Select& s, Span span) {
   const auto* test = s.condition.as<lang::Binary>();
   const bool compares = test && (test->op == Op::Eq || test->op == Op::Add || test->op == Op::Mul);

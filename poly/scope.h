@@ -102,7 +102,7 @@ struct Scope {
   std::map<std::string, Named> names = {};             // by the name as spelled
   std::map<std::string, Parameter> parameters = {};    // compile-time parameters that are no numbers
   lang::Chosen chosen = {};                            // of those that are one of several names
-  std::set<std::string> declared = {};                 // anywhere in the function (L14): such a name is never an index
+  std::set<std::string> declared = {};                 // anywhere in the function (docs/language.md#names-and-comments): such a name is never an index
   std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
   std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`, a width in `as_float(X, V)`: a size, or a tensor that has it
   std::set<std::string> used_as_value = {};            // what a value mentions: in `as_float(X, V)` it stands for its type, not for a width
@@ -141,7 +141,7 @@ const Named* find(const Scope& scope, const lang::Name& name, Span span);  // re
 
 std::optional<Size> size_of(Scope& scope, const lang::Expr& expr);
 std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
-// The same for an element of an access, with a warning when no point can make it an integer (language.md L1).
+// The same for an element of an access, with a warning when no point can make it an integer (docs/language.md#index-expressions).
 std::optional<Affine> element_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
 bool mentions_index(const Scope& scope, const lang::Expr& expr);
 // Every name in `expr` outside the functions of calls, in the order of the text.

@@ -1,6 +1,6 @@
 // Inputs and the sizes they bind.
 //
-// A size name that occurs twice must agree, always (L6): PlaidML let the last input win and silently contracted over the
+// A size name that occurs twice must agree, always: PlaidML let the last input win and silently contracted over the
 // smaller extent. With numbers the comparison happens here, with names it becomes a Requirement for bind.
 #include "poly/signature.h"
 

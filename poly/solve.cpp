@@ -177,7 +177,10 @@ std::optional<std::optional<Collision>> collision_within(const std::vector<Row>&
     add(apart, difference, 0, -1, false);              // j_k - i_k >= 1
     if (!apart) return std::nullopt;
     isl_point* point = isl_basic_set_sample_point(apart.release());
-    if (point == nullptr || capped(context.get())) { isl_point_free(point); return std::nullopt; }
+    if (point == nullptr || capped(context.get())) {
+      isl_point_free(point);
+      return std::nullopt;
+    }
     if (isl_point_is_void(point) != isl_bool_true) {
       const std::optional<std::vector<std::int64_t>> pair = coordinates(point, 2 * indices);
       isl_point_free(point);

@@ -1,4 +1,4 @@
-// Types of scalar expressions: literals stay open until they meet a typed operand (language.md L8).
+// Types of scalar expressions: literals stay open until they meet a typed operand (docs/language.md#types).
 //
 //   0.5 * H[i]       H is f16     ⇒   the literal is an f16
 //   A[i] + k         A is u8      ⇒   k is a u8
@@ -44,7 +44,7 @@ std::optional<Scalar> apply(Op op, const std::vector<Scalar>& operands, Span spa
 //   f32 of (A[i] * B[i]), both f16   ⇒   f32(A[i]) * f32(B[i])
 Expr accumulate_in(const Expr& value, DType type);
 
-// A contraction's body: the type of its result (`written` when the text says it) and the value in the type of its fold (L8).
+// A contraction's body: the type of its result (`written` when the text says it) and the value in the type of its fold.
 struct Folded { DType result; Expr value; };
 std::optional<Folded> folded(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span, lang::Diagnostics& diagnostics);
 

@@ -31,14 +31,14 @@ using codegen::Launch;
 using Result = int;
 using DeviceNumber = int;
 using Address = unsigned long long;                    // CUdeviceptr
-struct Context_; using Context = Context_*;
-struct Module_; using Module = Module_*;
-struct Function_; using Function = Function_*;
-struct Stream_; using Stream = Stream_*;
-struct Event_; using Event = Event_*;
-struct Graph_; using Graph = Graph_*;
-struct Node_; using Node = Node_*;
-struct Executable_; using Executable = Executable_*;
+using Context = struct Context_*;
+using Module = struct Module_*;
+using Function = struct Function_*;
+using Stream = struct Stream_*;
+using Event = struct Event_*;
+using Graph = struct Graph_*;
+using Node = struct Node_*;
+using Executable = struct Executable_*;
 struct KernelNode { Function function; unsigned grid[3], block[3], shared; void **arguments, **extra; };  // CUDA_KERNEL_NODE_PARAMS_v1
 
 constexpr int multiprocessor_count = 16, compute_capability_major = 75, compute_capability_minor = 76, max_shared_optin = 97;  // CUdevice_attribute
@@ -177,7 +177,10 @@ struct Gpu : Facts {                                   // one GPU, as long as an
 class Current {
  public:
   explicit Current(const Gpu& gpu) { check(api().cuCtxPushCurrent_v2(gpu.context), "cuCtxPushCurrent", gpu.name); }
-  ~Current() { Context before = nullptr; api().cuCtxPopCurrent_v2(&before); }
+  ~Current() {
+    Context before = nullptr;
+    api().cuCtxPopCurrent_v2(&before);
+  }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 };

@@ -272,9 +272,18 @@ class Slot {
   Slot& operator=(const Slot&) = delete;
 
  private:
-  static std::mutex& mutex() { static std::mutex the; return the; }
-  static std::condition_variable& free() { static std::condition_variable the; return the; }
-  static unsigned& taken() { static unsigned count = 0; return count; }
+  static std::mutex& mutex() {
+    static std::mutex the;
+    return the;
+  }
+  static std::condition_variable& free() {
+    static std::condition_variable the;
+    return the;
+  }
+  static unsigned& taken() {
+    static unsigned count = 0;
+    return count;
+  }
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 //   Callable f{source, file, options};
 //   f.specialise({{"A", a 512x512 f32}, {"B", …}}, {}, diagnostics)   ⇒   a Module; the second such call finds it in the cache
 //
-// Scalars given as plain numbers are weak (language.md L8); one that is used as a size is part of the key, any other is data.
+// Scalars given as plain numbers are weak (docs/language.md#types); one that is used as a size is part of the key, any other is data.
 #pragma once
 
 #include <condition_variable>

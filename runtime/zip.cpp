@@ -47,7 +47,10 @@ void apply_zip64(const Reader& in, Entry& entry, std::uint64_t at, std::uint64_t
     std::uint64_t field = at + 4;
     if (id == 1)
       for (std::uint64_t* value : {&entry.size, &entry.packed, &entry.local})
-        if (*value == 0xffffffff) { *value = in.number(field, 8); field += 8; }
+        if (*value == 0xffffffff) {
+          *value = in.number(field, 8);
+          field += 8;
+        }
     at += 4 + size;
   }
 }

@@ -1,4 +1,4 @@
-"""The rules of the house that a script can check: house.py [arrow | vendors | codes | types | costs].
+"""The rules of the house that a script can check: house.py [RULE ...].
 
 arrow    a file includes headers of its own folder and of folders to its left only
 vendors  Spirit X3, isl, GMP, LLVM, CUDA, NVRTC, OpenCL, CLI11, nlohmann_json, zlib and XLA's FFI stay in the files that may know them
@@ -6,6 +6,11 @@ codes    every code declared in the sources has a golden test that shows it and 
 costs    what something costs, or must save, is a number in codegen/model: no other choice of codegen has a fraction or a constant of its own
 types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
 links    a link of a page of Markdown leads to a file, and to a heading that it has
+citations  a file that a comment of the sources names is in the repository
+rooms    every unit of a folder stands in the README of that folder
+directives  the head of codegen/rewrite/directive.h and docs/errors/E0562.md name every directive of a plan, in the order in which they stand
+statements  a line of C++ has one statement, but for a case and what it does; a function that fits on a line may have several
+targets  what the table of targets has stands where users read of them
 reference  the pages of docs/reference are what tests/reference.py writes
 """
 import pathlib
@@ -42,6 +47,10 @@ def sources():
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".cpp", ".h"):
                 yield folder, path
+
+
+def with_tests():
+    return [path for _, path in sources()] + [path for path in sorted((ROOT / "tests").rglob("*")) if path.suffix in (".cpp", ".h")]
 
 
 def arrow():
@@ -149,8 +158,81 @@ def links():
     return faults
 
 
+# A raw string, a string, a character, a comment, a directive of the preprocessor.
+NOT_CODE = re.compile(r"""R"([^()\s]*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*""", re.S | re.M)
+# What a comment may name although no such file is here: headers of libraries, what a build makes, and what examples call a file.
+ELSEWHERE = {"CL/cl.h", "xla/ffi/api/c_api.h", "f.h", "conv.h", "f.tile", "ops.tile", "lib/ops.tile", "add.tile", "b.tile", "20b.tile", "DIR/03_gradient.tile", "docs/errors/CODE.md"}
+CITED = re.compile(r"(?<![\w/.$\-{*])((?:[\w\-]+/)*[\w\-]+\.(?:cpp|h|c|py|md|tile))(?![\w/(])")
+
+
+def citations():
+    rooms = [ROOT / name for name in (*FOLDERS, "tests", "std", "samples", "include", "docs", "python", "bench")]
+    here = [path.relative_to(ROOT) for room in rooms for path in room.rglob("*") if path.is_file()]
+    here += [path.relative_to(ROOT) for path in ROOT.iterdir() if path.is_file()]
+    ends = {"/".join(path.parts[k:]) for path in here for k in range(len(path.parts))}
+    made = re.findall(r"[\w\-]+\.(?:cpp|h|c)", "".join(path.read_text() for path in ROOT.glob("*/meson.build")))
+    known = ends | ELSEWHERE | set(made)
+    faults = []
+    for path in with_tests():
+        text = path.read_text()
+        for comment in NOT_CODE.finditer(text):
+            if comment[0].startswith(("//", "/*")):
+                line = text.count("\n", 0, comment.start()) + 1
+                faults += ["%s:%d names %s, which is not in the repository" % (path.relative_to(ROOT), line, name) for name in CITED.findall(comment[0].lstrip("/")) if name not in known]
+    return faults
+
+
+def rooms():
+    faults = []
+    for folder in (*FOLDERS, "python", "std"):
+        room = ROOT / folder
+        page = (room / "README.md").read_text()
+        words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", page, flags=re.S)))))
+        inside = room / "tilec" if folder == "python" else room
+        units = {path.stem for path in inside.iterdir() if path.suffix in (".cpp", ".h", ".c", ".py", ".tile")}
+        faults += ["%s/README.md does not say what %s is" % (folder, unit) for unit in sorted(units - words)]
+    return faults
+
+
+def directives():
+    header = (ROOT / "codegen/rewrite/directive.h").read_text()
+    words = re.findall(r'word = "(\w+)"', header)
+    head = re.findall(r"^//   (\w+) ", header, re.M)
+    hint = re.search(r"hint: directives stand in this order: (.*)", (ROOT / "tests/golden/plan/bad_directives.tile").read_text())[1]
+    faults = [] if head == words else ["codegen/rewrite/directive.h describes %s, and has %s" % (", ".join(head), ", ".join(words))]
+    if re.findall(r"\w+", hint) != words:
+        faults.append("tests/golden/plan/bad_directives.tile has another order than codegen/rewrite/directive.h")
+    if hint not in (ROOT / "docs/errors/E0562.md").read_text().replace("`", ""):
+        faults.append("docs/errors/E0562.md has not the order of E0562's hint: %s" % hint)
+    return faults
+
+
+BLOCK = re.compile(r"\b(?:if|for|while|switch) (?:constexpr )?_ \{[^{}]*;[^{}]*;|\b(?:else|do) \{[^{}]*;[^{}]*;")
+
+
+def without(innermost, line):
+    found = 1
+    while found:
+        line, found = re.subn(innermost, "_", line)
+    return line
+
+
+def is_crowded(line) -> bool:
+    line = without(r"\([^()]*\)", line)                       # part of one statement: a lambda, the head of a loop
+    if BLOCK.search(line):
+        return True
+    line = without(r"\{[^{}]*\}", line)
+    return bool(re.search(r";\s*[^\s;})].*;", line)) and not re.match(r"\s*(?:case\b.*:|default:)", line)
+
+
+def statements():
+    return ["%s:%d has several statements" % (path.relative_to(ROOT), n) for path in with_tests()
+            for n, line in enumerate(NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), path.read_text()).splitlines(), 1) if ";" in line and is_crowded(line)]
+
+
 def main() -> int:
-    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links}
+    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links, "citations": citations, "rooms": rooms,
+             "directives": directives, "statements": statements}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:

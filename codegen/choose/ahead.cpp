@@ -255,10 +255,16 @@ class Around {
     double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2;
     for (const auto& [d, count] : inner_) cycles *= static_cast<double>(count);
     for (const auto& [index, turns] : loops_) {
-      if (access.offset.coefficients[*f_.nest.dim(index)] == 0 || overlaps(access.offset, index)) { cycles *= turns; continue; }
+      if (access.offset.coefficients[*f_.nest.dim(index)] == 0 || overlaps(access.offset, index)) {
+        cycles *= turns;
+        continue;
+      }
       if (cycles >= std::max(model::ahead::between, model::ahead::waits * lines * model::line / model::memory_bytes)) return std::nullopt;
       const double count = count_ahead(cycles, lines);
-      if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) { lines *= turns, cycles *= turns; continue; }
+      if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) {
+        lines *= turns, cycles *= turns;
+        continue;
+      }
       return turns > count && lines * count <= model::ahead::most_lines_between ? std::optional(Ahead{index, static_cast<std::int64_t>(count)}) : std::nullopt;
     }
     return std::nullopt;

@@ -1,4 +1,4 @@
-// Scalar operations on LLVM values, as language.md L13 defines them: total, typed, the same for one value and for a vector.
+// Scalar operations on LLVM values, as docs/language.md#types defines them: total, typed, the same for one value and for a vector.
 //
 //   apply(b, Op::Div, I32, {x, y})  ⇒  select(y == 0, 0, sdiv x, (y == 0 or x == min and y == -1 ? 1 : y))
 //

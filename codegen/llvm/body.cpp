@@ -158,8 +158,8 @@ void BodyEmitter::statement(const Prefetch& s) {
   builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, builder_.getInt32(0), builder_.getInt32(s.first ? 3 : 2), builder_.getInt32(1)});
 }
 
-// A square of n x n in log2(n) rounds. The round of s exchanges, in every square of 2s x 2s, the s x s parts off the diagonal: lanes
-// whose number has bit s take from the other register.
+// Transposes a square of n x n in log2(n) rounds. The round of `part` = s (n/2, …, 1) exchanges, in every square of 2s x 2s, the s x s
+// parts off the diagonal: lanes whose number has bit s take from the other register.
 void BodyEmitter::statement(const Transpose& s) {
   const Place& m = memory(s.name);
   Registers& array = registers_[static_cast<std::size_t>(m.registers)];

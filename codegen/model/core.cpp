@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/product.h"
 #include "codegen/scalar.h"
@@ -16,14 +17,10 @@ namespace {
 
 constexpr double block_start = 10;                     // cycles around a block: addresses, loop, first loads
 constexpr double map_start = 3;                         // the same where nothing is folded, so that no block waits for another: copies of 4 elements took 3.5
-constexpr double scaled_factor = 16;                   // operations of a factor whose product has a scale (codegen/product.h)
-constexpr double fold_of_lanes = 12;                   // cycles to fold the lanes of one output
-constexpr double fold_of_row = 1.5;                    // shuffles and additions, in vector multiply-adds, of one of several rows that are folded together
 constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
 constexpr double branch_of_row = 1;                    // cycles of a loop over one value
 // Cycles of a step to find which lanes a row of the domain leaves, and to begin and end loops of them. Zen 5, lanes 3 elements apart: 50 of 60.
 constexpr double border_of_fold = 40;
-constexpr double mask = 5;                              // cycles of a step to find the mask of a vector at a border, which goes alone
 constexpr double found = 10;                           // cycles: a row found by its number
 
 double operations_of(const poly::Expr& value, const Machine& machine) {
@@ -43,7 +40,7 @@ class Core {
     operations_ = nest.value ? operations_of(*nest.value, machine) : 0;
     const auto* product = nest.value ? nest.value->as<poly::Apply>() : nullptr;
     const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(nest.value->type());
-    if (folds() && nest.value && !fused) operations_ += has_scale(nest.aggregation, compute_type(nest.value->type())) ? scaled_factor : 1;
+    if (folds() && nest.value && !fused) operations_ += has_scale(nest.aggregation, compute_type(nest.value->type())) ? factor_operations : 1;
   }
 
   double cycles() const {
@@ -150,7 +147,7 @@ class Core {
     const double inside_m = m_ && !exact ? interior_part(nest_, walk_.boxes[0], *m_, reductions) : 1, inside_n = n_ && !exact ? interior_part(nest_, walk_.boxes[0], *n_, reductions) : 1;
     // At a border of m rows go one at a time; at one of n vectors do, with masks, whatever part of them is left.
     const double at_border = inside_m < 1 ? (1 - inside_m) * r * step_of(1, v) : 0;
-    const double step = (inside_m * step_of(r, v) + at_border) * walk_.filled * inside_n + (1 - inside_n) * v * (step_of(r, 1) + mask);
+    const double step = (inside_m * step_of(r, v) + at_border) * walk_.filled * inside_n + (1 - inside_n) * v * (step_of(r, 1) + blocks::mask);
     const double once = folds() ? loads(r, v, false) : 0;
     const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
     return outside * all_m * all_n * (steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
@@ -167,7 +164,7 @@ class Core {
     const double rows = m_ ? extent_in_turn(*m_) : 1, blocks = std::ceil(rows / static_cast<double>(leaf_.rows)), r = rows / blocks, all = m_ ? outputs * blocks * turns(*m_) : outputs;
     const double vectors = n_ ? std::ceil(static_cast<double>(nest_.dims[*n_].extent) / lanes) : 1;
     const double step = std::max({r * operations_ * operation(), loads(r, 1, true), machine_.step / v});
-    const double fold = r > 1 ? r * (fold_of_row * operation() + (v - 1) * operation()) + fold_of_lanes / 2 + (std::abs(stride(nest_.target, m_)) > 1 ? r * machine_.gathered : 0) : fold_of_lanes;
+    const double fold = r > 1 ? r * (blocks::fold_of_row * operation() + (v - 1) * operation()) + blocks::fold_of_lanes / 2 + (std::abs(stride(nest_.target, m_)) > 1 ? r * machine_.gathered : 0) : blocks::fold_of_lanes;
     const double at_border = n_ ? 1 - interior_part(nest_, walk_.boxes[0], *n_, std::vector<bool>(nest_.dims.size(), true)) : 0;
     return walk_.filled * all * steps * (vectors * step + branch_of_row * v) + at_border * all * steps * border_of_fold + all * (fold + block_start);
   }

@@ -4,6 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "codegen/rewrite/stage_words.h"
 
 namespace tilec::codegen {
 
@@ -82,6 +85,15 @@ using enum RewriteStage;
 constexpr RewriteStage stages[] = {Inline, Sums, Sums, Sums, Sums, Sums, Online, Scans, Scans, Scans, Splits, Copies, Copies, Copies, Copies, Panels, Rows};
 static_assert(std::size(stages) == std::variant_size_v<Directive>);
 
+template <std::size_t... at> std::string words_in_order(std::index_sequence<at...>) {
+  std::string text;
+  const auto add = [&](std::string_view word, RewriteStage stage, std::optional<RewriteStage> before) {
+    text += fmt::format("{}{}", !before ? "" : *before == stage ? ", " : "; ", word);
+  };
+  (add(std::variant_alternative_t<at, Directive>::word, stages[at], at == 0 ? std::nullopt : std::optional(stages[at - 1])), ...);
+  return text;
+}
+
 }  // namespace
 
 RewriteStage stage_of(const Directive& directive) { return stages[directive.index()]; }
@@ -90,6 +102,8 @@ std::optional<RewriteStage> stage_of(std::string_view word) {
   const auto directive = start(word);
   return directive ? std::optional(stage_of(*directive)) : std::nullopt;
 }
+
+std::string order_of_directives() { return words_in_order(std::make_index_sequence<std::variant_size_v<Directive>>()); }
 
 std::string_view word_of(const Directive& directive) {
   return std::visit([](const auto& d) { return std::string_view(d.word); }, directive);

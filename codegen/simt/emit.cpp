@@ -369,7 +369,10 @@ void Kernel::statement(const Store& x) {
 
 void Kernel::statement(const If& x) {
   const std::string condition = speller_.condition(x.condition, scope_);
-  if (condition == "true") { open(""), statements(x.then), close(); return; }
+  if (condition == "true") {
+    open(""), statements(x.then), close();
+    return;
+  }
   if (condition == "false") { if (!x.otherwise.empty()) { open(""), statements(x.otherwise), close(); } return; }
   open(fmt::format("if ({})", condition));
   statements(x.then);

@@ -1,4 +1,4 @@
-// Scalar arithmetic as text of a dialect, total as language.md L13 asks, and the helper functions it needs.
+// Scalar arithmetic as text of a dialect, total as docs/language.md#types asks, and the helper functions it needs.
 //
 //   apply(Op::Div, I32, {"a", "b"})  ⇒  tc_div_i32(a, b)      and the definition of tc_div_i32 goes into helpers()
 //

@@ -1,5 +1,5 @@
 // Intervals of i64 expressions, and the spelling that follows from them. An interval is only kept when its ends are exact in
-// 64 bits, so plain signed arithmetic within it cannot overflow; without one, i64 arithmetic wraps as language.md L13 says.
+// 64 bits, so plain signed arithmetic within it cannot overflow; without one, i64 arithmetic wraps as docs/language.md#types says.
 #include "codegen/simt/value.h"
 
 #include <fmt/core.h>

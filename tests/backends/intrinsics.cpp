@@ -10,7 +10,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
+#include <numeric>
 
 #include "case.h"
 #include "one_text.h"
@@ -178,7 +180,7 @@ std::string against_definition(const Trial& t) {
   const auto& last = std::get<poly::Intrinsic>(*std::find_if(t.program.nodes.begin(), t.program.nodes.end(), [](const auto& n) { return std::holds_alternative<poly::Intrinsic>(n); }));
   if (last.operands[0] != t.program.inputs[0]) return "";  // through a statement
   const poly::Array &x = t.inputs[0], &got = t.wanted.outputs[0];
-  const auto product = [](auto begin, auto end) { std::int64_t n = 1; for (; begin != end; ++begin) n *= *begin; return n; };
+  const auto product = [](auto begin, auto end) { return std::accumulate(begin, end, std::int64_t{1}, std::multiplies<>()); };
   const auto element = [&](std::int64_t k) { return number(got, k); };
   const auto same = [](long double a, long double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
   if (last.op == poly::IntrinsicOp::Sort) {

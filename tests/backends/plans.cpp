@@ -11,6 +11,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"
 #include "codegen/rewrite/rewriting.h"
+#include "codegen/rewrite/stage_words.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
 #include "codegen/tensor_cores.h"
@@ -27,9 +28,6 @@ using codegen::Group;
 namespace forms = codegen::forms;
 using codegen::RewriteStage;
 using poly::Statement;
-
-constexpr std::pair<RewriteStage, const char*> words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"}, {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Splits, "split"},
-                                                          {RewriteStage::Copies, "copy"},   {RewriteStage::Panels, "panels"}, {RewriteStage::Rows, "share"}};
 
 template <class T> std::vector<T> shuffled(std::vector<T> all, Random& random) {
   for (std::size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[static_cast<std::size_t>(random.below(static_cast<int>(k)))]);
@@ -54,17 +52,17 @@ class Directives {
     }
     for (const poly::TensorId id : reduced.inputs)
       if (const auto given = request.strides.find(reduced.tensor(id).name); given != request.strides.end()) lies(id, given->second);
-    for (const auto& [stage, word] : words) given_.stages.insert(stage);
+    for (const auto& [stage, word] : codegen::stage_words) given_.stages.insert(stage);
   }
 
   // The lines, and the Program they make.
   std::pair<std::string, codegen::Fused> drawn() {
-    for (const auto& [stage, word] : words) {
+    for (const auto& [stage, word] : codegen::stage_words) {
       if (random_.chance(6) && (stage != RewriteStage::Sums || finite())) given_.stages.erase(stage);
       else draw(stage);
     }
     std::string lines;
-    for (const auto& [stage, word] : words)
+    for (const auto& [stage, word] : codegen::stage_words)
       if (given_.stages.contains(stage)) lines += fmt::format("no {}\n", word);
     for (const auto& said : given_.directives) lines += codegen::print(said.directive) + "\n";
     return {lines, fused().value()};
@@ -417,7 +415,10 @@ class Groups {
           for (const auto& [all, outside] : {std::pair(&all_m, &cores.outside), std::pair(&all_n, &cores.outside_n)}) {
             all->insert(all->begin(), index);
             const bool fits = codegen::multiplies(*i, plan_.program, nest, all_m, all_n, sums, target_.tf32) && random_.chance(2);
-            if (!fits) { all->erase(all->begin()); continue; }
+            if (!fits) {
+              all->erase(all->begin());
+              continue;
+            }
             outside->insert(outside->begin(), index);
             leaf.outer.pop_back();
             break;

@@ -488,7 +488,10 @@ class Builder {
       std::vector<std::string> elements, indices;
       Shape read;
       for (std::size_t d = 0; d < shape.size(); ++d) {
-        if (r_.chance(6)) { elements.push_back(std::to_string(r_.below(2))); continue; }
+        if (r_.chance(6)) {
+          elements.push_back(std::to_string(r_.below(2)));
+          continue;
+        }
         indices.push_back(fmt::format("i{}", d));
         read.push_back(r_.chance(3) ? r_.between(0, 3) : std::max<std::int64_t>(shape[d], 0));
         elements.push_back(r_.chance(5) ? fmt::format("{} - {}", shape[d], indices.back()) : fmt::format("{}*{} + {}", r_.pick({1, 1, 2, 3}), indices.back(), r_.below(3)));

@@ -70,7 +70,10 @@ void exchange(Text& text, Engine& engine) {
 
 void change_number(Text& text, Engine& engine) {
   std::string& number = text[find(text, engine, is_number)];
-  if (!is_number(number) || below(engine, 3) != 0) { number = pick(numbers, engine); return; }
+  if (!is_number(number) || below(engine, 3) != 0) {
+    number = pick(numbers, engine);
+    return;
+  }
   if (number.size() < 18 && number.find_first_not_of("0123456789") == std::string::npos) number = std::to_string(std::stoll(number) + static_cast<std::int64_t>(below(engine, 5)) - 2);
   else number = "-" + number;
 }

@@ -1,4 +1,4 @@
-// The examples of design/grammar.md's executable check: statements of a body, or whole files where they begin with an item's word.
+// Examples of all that the grammar takes and refuses: statements of a body, or whole files where they begin with an item's word.
 #pragma once
 
 #include <string>

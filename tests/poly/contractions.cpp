@@ -127,7 +127,10 @@ Points brute_force(const Case& c, const Vector& low, const Vector& high) {
   for (;;) {
     candidates.push_back(p);
     std::size_t k = p.size();
-    while (k > 0 && p[k - 1] == high[k - 1]) { p[k - 1] = low[k - 1]; --k; }
+    while (k > 0 && p[k - 1] == high[k - 1]) {
+      p[k - 1] = low[k - 1];
+      --k;
+    }
     if (k == 0) break;
     ++p[k - 1];
   }

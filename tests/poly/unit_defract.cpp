@@ -39,7 +39,9 @@ TEST_CASE("useful points of the strided gradients are those of the design") {
   const std::vector<std::pair<Vector, std::int64_t>> table{{{2, 1, 3, 1, 224}, 335}, {{2, 1, 7, 3, 224}, 778}, {{4, 1, 11, 2, 224}, 602}, {{4, 2, 3, 2, 224}, 167},
                                                            {{4, 3, 5, 6, 224}, 276}, {{5, 3, 7, 9, 224}, 307}, {{3, 2, 3, 2, 224}, 223}};
   for (const auto& [p, points] : table) {
-    CAPTURE(p[0]); CAPTURE(p[1]); CAPTURE(p[2]);
+    CAPTURE(p[0]);
+    CAPTURE(p[1]);
+    CAPTURE(p[2]);
     CHECK(run(strided(p[0], p[1], p[2], p[3], p[4]), {0, 0}, {224, 12}) == points);
   }
   CHECK(defract(bounded(strided(3, 2, 3, 2, 224))).nodes.size() == 3);

@@ -31,7 +31,10 @@ std::int64_t determinant(Matrix a) {                   // fraction-free; small m
     std::size_t p = i;
     while (p < a.size() && a[p][i] == 0) ++p;
     if (p == a.size()) return 0;
-    if (p != i) { std::swap(a[p], a[i]); sign = -sign; }
+    if (p != i) {
+      std::swap(a[p], a[i]);
+      sign = -sign;
+    }
     for (std::size_t r = i + 1; r < a.size(); ++r)
       for (std::size_t c = i + 1; c < a.size(); ++c) a[r][c] = (a[r][c] * a[i][i] - a[r][i] * a[i][c]) / previous;
     previous = a[i][i];
@@ -121,7 +124,10 @@ TEST_CASE("the sublattice holds exactly the points where every division is exact
     const auto m = static_cast<std::size_t>(dice(1, 3)), n = static_cast<std::size_t>(dice(1, 3));
     const Matrix a = dice.matrix(m, n);
     Vector b, d;
-    for (std::size_t j = 0; j < m; ++j) { b.push_back(dice(-9, 9)); d.push_back(dice(1, 8)); }
+    for (std::size_t j = 0; j < m; ++j) {
+      b.push_back(dice(-9, 9));
+      d.push_back(dice(1, 8));
+    }
     const auto found = lattice::sublattice(a, b, d, n);
     Point point(n, -3);
     for (;;) {

@@ -57,8 +57,10 @@ SIMULATED_1(erf) SIMULATED_1(erfc) SIMULATED_1(lgamma) SIMULATED_1(tgamma) SIMUL
 SIMULATED_1(atan) SIMULATED_1(sinh) SIMULATED_1(cosh) SIMULATED_1(tanh) SIMULATED_1(asinh) SIMULATED_1(acosh) SIMULATED_1(atanh) SIMULATED_1(ceil) SIMULATED_1(floor)
 SIMULATED_1(round) SIMULATED_1(rint) SIMULATED_1(trunc) SIMULATED_1(fabs) SIMULATED_2(pow) SIMULATED_2(fmod) SIMULATED_2(atan2) SIMULATED_2(fmax) SIMULATED_2(fmin)
 SIMULATED_2(copysign) SIMULATED_2(hypot)
-extern "C" double fma(double, double, double) noexcept; extern "C" float fmaf(float, float, float) noexcept;
-extern "C" double ldexp(double, int) noexcept; extern "C" float ldexpf(float, int) noexcept;
+extern "C" double fma(double, double, double) noexcept;
+extern "C" float fmaf(float, float, float) noexcept;
+extern "C" double ldexp(double, int) noexcept;
+extern "C" float ldexpf(float, int) noexcept;
 inline float rsqrtf(float x) { return (float)(1.0 / sqrt((double)x)); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 

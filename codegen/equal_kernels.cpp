@@ -1,4 +1,4 @@
-#include "codegen/share.h"
+#include "codegen/equal_kernels.h"
 
 #include <algorithm>
 #include <cctype>
