@@ -113,7 +113,9 @@ class Search {
   // On a GPU, cycles of the busiest multiprocessor, launches and copies included. None: the statement is not staged.
   std::optional<double> tiles(const Layouts& layouts) const {
     const Nest seen = nest(layouts);
-    const auto each = staged_cycles(facts(seen, {}, target_), 1, target_);
+    const Facts of_all = facts(seen, {}, target_);
+    if (leaf_on_tensor_cores(program_, of_all, 0, target_)) return std::nullopt;  // whose stages take any order
+    const auto each = staged_cycles(of_all, 1, target_);
     if (!each) return std::nullopt;
     double cycles = *each;
     for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
