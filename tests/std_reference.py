@@ -11,6 +11,7 @@ counts for the example's shapes.
 """
 import argparse
 import concurrent.futures
+import itertools
 import os
 import pathlib
 import re
@@ -93,8 +94,10 @@ def body_end(text, at):
 
 
 def comment_above(text, at):
+    """Between it and the heading attributes may stand."""
     lines = []
-    for line in reversed(text[:at].splitlines()):
+    above = reversed(text[:at].splitlines())
+    for line in itertools.dropwhile(lambda line: line.startswith("[["), above):
         if not line.startswith("//"):
             break
         lines.append(line[2:].removeprefix(" "))
