@@ -223,8 +223,7 @@ def shapes(function):
 def first_sentence(prose):
     """What a table has room for."""
     text = " ".join(prose.split())
-    named = LIBRARY.match(text)
-    if named:                                            # which another column has
+    while named := LIBRARY.match(text) or ONNX.match(text):  # which another column has
         text = text[named.end():].lstrip(":., ")
     end = re.search(r"(?<=[^.])[.:;](?= [A-Z]|$)", text)
     return (text[:end.start()] if end else text).replace("|", "\\|")
