@@ -7,6 +7,7 @@ costs    what something costs, or must save, is a number in codegen/model: no ot
 types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
 links    a link of a page of Markdown leads to a file, and to a heading that it has
 reference  the pages of docs/reference are what tests/reference.py writes
+library  README.md says how many functions std/ has
 """
 import pathlib
 import re
@@ -149,8 +150,14 @@ def links():
     return faults
 
 
+def library():
+    there = sum(len(re.findall(r"^function ", path.read_text(), re.M)) for path in (ROOT / "std").glob("*.tile"))
+    said = re.findall(r"`std/`, (\d+) functions", (ROOT / "README.md").read_text())
+    return [] if said == [str(there)] else ["README.md says that `std/` has %s functions; it has %d" % (" and ".join(said) or "no number of", there)]
+
+
 def main() -> int:
-    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links}
+    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links, "library": library}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:
