@@ -61,9 +61,11 @@ def names_in(text):
 def cases_of(text, function):
     """Those that give values and end well, of the function itself."""
     found, defines, of = [], {}, function
-    words = re.finditer(r"^(?:function: (?P<function>\w+)|define:(?P<define>.*)|error:.*(?P<error>)|.*?(?P<random>random )?input \{(?P<values>[^}]*)\})", text, re.M)
+    words = re.finditer(r"^(?:(?P<begins>==)$|function: (?P<function>\w+)|define:(?P<define>.*)|error:.*(?P<error>)|.*?(?P<random>random )?input \{(?P<values>[^}]*)\})", text, re.M)
     for word in words:
-        if word["function"] is not None:
+        if word["begins"] is not None:
+            defines, of = {}, function
+        elif word["function"] is not None:
             of = word["function"]
         elif word["define"] is not None:
             defines = dict(part.strip().split("=", 1) for part in word["define"].split(",") if "=" in part)
