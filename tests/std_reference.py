@@ -135,19 +135,20 @@ MADE = ("ones:", "zeros:", "arange:", "random:")
 NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?")
 
 
-def form_of(value, declared, sizes):
-    """Of a value of a case, what a command that runs nothing takes: 2x2xf32. A whole number has none where it is a size."""
+def form_of(value, declared, whole):
+    """Of a value of a case, what a command that runs nothing takes: 2x2xf32. A whole number has none where it is a size, or the type `whole`."""
     if NUMBER.fullmatch(value):
-        return None if sizes and value.isdigit() else declared
+        return whole and (declared or whole) if value.isdigit() else declared or "f32"
+    declared = declared or "f32"
     value = value[value.index(":") + 1:] if value.startswith(MADE) else value
     value = re.split(r"[=:\[]", value)[0]
     return value + "x" + declared if value.isdigit() else value
 
 
-def forms(function, case, sizes):
-    """Words and options for commands that run nothing. `sizes`: whole numbers are sizes."""
-    declared = {names_in(each)[0]: (re.match(r"(bool|[uif]\d+|bf16) ", each) or [None, "f32"])[1] for each in function.inputs}
-    found = {name: form_of(value, declared[name], sizes) for name, value in case.values.items() if name in declared}
+def forms(function, case, whole):
+    """Words and options for commands that run nothing. `whole`: the type of whole numbers, None where they are sizes."""
+    declared = {names_in(each)[0]: (re.match(r"(bool|[uif]\d+|bf16) ", each) or [None, None])[1] for each in function.inputs}
+    found = {name: form_of(value, declared[name], whole) for name, value in case.values.items() if name in declared}
     numbers = ["%s=%s" % (name, case.values[name]) for name, form in found.items() if form is None]
     return ["%s=%s" % pair for pair in found.items() if pair[1] is not None] + (["--size", ",".join(numbers)] if numbers else []) + defined(case)
 
@@ -199,8 +200,8 @@ def example(function, word, asked, faults):
         faults.append("%s: its example fails:\n$ tilec %s\n%s" % (function.name, " ".join(map(quoted, command)), text))
     text = re.sub(r"^  .*\n(?:  .*\n)*", "  …\n", text, flags=re.M) if case.random or text.count("\n") > 24 else text
     lines = ["```console", "$ tilec " + " ".join(map(quoted, command)), text.rstrip("\n"), "```"]
-    for sizes in (True, False):
-        counted_for = forms(function, case, sizes)
+    for whole in (None, "f32", "i64"):
+        counted_for = forms(function, case, whole)
         forward, told = cost(asked, word, counted_for, [])
         if forward:
             break
