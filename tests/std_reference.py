@@ -37,11 +37,11 @@ class Case:
 
 
 class Function:
-    def __init__(self, name, heading, parameters, inputs, results, comment, text):
+    def __init__(self, name, heading, parameters, inputs, results, comment, owner, text):
         self.name, self.heading, self.results, self.text = name, " ".join(heading.split()), names_in(results), text
         self.inputs, self.parameters = pieces(inputs), pieces(parameters or "")
         prose, _, cases = comment.partition("\n==\n")
-        self.prose, self.cases = prose.strip(), cases_of(cases, name)
+        self.prose, self.cases = prose.strip(), cases_of(cases, name, owner)
 
     def case(self):
         """The example: with written values where there is one, and the usual parameters where that is possible."""
@@ -58,13 +58,13 @@ def names_in(text):
     return [re.findall(r"\w+", re.split(r"[\[=]", part)[0])[-1] for part in pieces(text)]
 
 
-def cases_of(text, function):
-    """Those that give values and end well, of the function itself."""
-    found, defines, of = [], {}, function
+def cases_of(text, function, owner):
+    """Those that give values and end well, of the function itself. `owner`: the function right below, whose cases need not name it."""
+    found, defines, of = [], {}, owner
     words = re.finditer(r"^(?:(?P<begins>==)$|function: (?P<function>\w+)|define:(?P<define>.*)|error:.*(?P<error>)|.*?(?P<random>random )?input \{(?P<values>[^}]*)\})", text, re.M)
     for word in words:
         if word["begins"] is not None:
-            defines, of = {}, function
+            defines, of = {}, owner
         elif word["function"] is not None:
             of = word["function"]
         elif word["define"] is not None:
@@ -108,7 +108,7 @@ def comment_above(text, at):
 
 def functions_of(text):
     """In their order. A function's text has the derivatives that it carries."""
-    found, shared = {}, ""
+    found, shared, owner = {}, "", ""
     for heading in HEADING.finditer(text):
         role, whole, name, parameters, inputs, results = heading.groups()
         body = text[heading.start():body_end(text, heading.end() - 1)]
@@ -116,8 +116,9 @@ def functions_of(text):
             if name in found:
                 found[name].text += "\n\n" + body
             continue
-        shared = comment_above(text, heading.start()) or shared
-        found[name] = Function(name, whole, parameters, inputs, results, shared, body)
+        comment = comment_above(text, heading.start())
+        shared, owner = (comment, name) if comment else (shared, owner)
+        found[name] = Function(name, whole, parameters, inputs, results, shared, owner, body)
     return list(found.values())
 
 
