@@ -12,6 +12,7 @@ directives  the head of codegen/rewrite/directive.h and docs/errors/E0562.md nam
 statements  a line of C++ has one statement, but for a case and what it does; a function that fits on a line may have several
 targets  what the table of targets has stands where users read of them
 reference  the pages of docs/reference are what tests/reference.py writes
+library  README.md says how many functions std/ has
 """
 import pathlib
 import re
@@ -230,9 +231,15 @@ def statements():
             for n, line in enumerate(NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), path.read_text()).splitlines(), 1) if ";" in line and is_crowded(line)]
 
 
+def library():
+    there = sum(len(re.findall(r"^function ", path.read_text(), re.M)) for path in (ROOT / "std").glob("*.tile"))
+    said = re.findall(r"`std/`, (\d+) functions", (ROOT / "README.md").read_text())
+    return [] if said == [str(there)] else ["README.md says that `std/` has %s functions; it has %d" % (" and ".join(said) or "no number of", there)]
+
+
 def main() -> int:
     rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links, "citations": citations, "rooms": rooms,
-             "directives": directives, "statements": statements}
+             "directives": directives, "statements": statements, "library": library}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:

@@ -11,6 +11,7 @@ counts for the example's shapes.
 """
 import argparse
 import concurrent.futures
+import itertools
 import os
 import pathlib
 import re
@@ -36,11 +37,11 @@ class Case:
 
 
 class Function:
-    def __init__(self, name, heading, parameters, inputs, results, comment, text):
+    def __init__(self, name, heading, parameters, inputs, results, comment, owner, text):
         self.name, self.heading, self.results, self.text = name, " ".join(heading.split()), names_in(results), text
         self.inputs, self.parameters = pieces(inputs), pieces(parameters or "")
         prose, _, cases = comment.partition("\n==\n")
-        self.prose, self.cases = prose.strip(), cases_of(cases, name)
+        self.prose, self.cases = prose.strip(), cases_of(cases, name, owner)
 
     def case(self):
         """The example: with written values where there is one, and the usual parameters where that is possible."""
@@ -57,12 +58,14 @@ def names_in(text):
     return [re.findall(r"\w+", re.split(r"[\[=]", part)[0])[-1] for part in pieces(text)]
 
 
-def cases_of(text, function):
-    """Those that give values and end well, of the function itself."""
-    found, defines, of = [], {}, function
-    words = re.finditer(r"^(?:function: (?P<function>\w+)|define:(?P<define>.*)|error:.*(?P<error>)|.*?(?P<random>random )?input \{(?P<values>[^}]*)\})", text, re.M)
+def cases_of(text, function, owner):
+    """Those that give values and end well, of the function itself. `owner`: the function right below, whose cases need not name it."""
+    found, defines, of = [], {}, owner
+    words = re.finditer(r"^(?:(?P<begins>==)$|function: (?P<function>\w+)|define:(?P<define>.*)|error:.*(?P<error>)|.*?(?P<random>random )?input \{(?P<values>[^}]*)\})", text, re.M)
     for word in words:
-        if word["function"] is not None:
+        if word["begins"] is not None:
+            defines, of = {}, owner
+        elif word["function"] is not None:
             of = word["function"]
         elif word["define"] is not None:
             defines = dict(part.strip().split("=", 1) for part in word["define"].split(",") if "=" in part)
@@ -93,8 +96,10 @@ def body_end(text, at):
 
 
 def comment_above(text, at):
+    """Between it and the heading attributes may stand."""
     lines = []
-    for line in reversed(text[:at].splitlines()):
+    above = reversed(text[:at].splitlines())
+    for line in itertools.dropwhile(lambda line: line.startswith("[["), above):
         if not line.startswith("//"):
             break
         lines.append(line[2:].removeprefix(" "))
@@ -103,7 +108,7 @@ def comment_above(text, at):
 
 def functions_of(text):
     """In their order. A function's text has the derivatives that it carries."""
-    found, shared = {}, ""
+    found, shared, owner = {}, "", ""
     for heading in HEADING.finditer(text):
         role, whole, name, parameters, inputs, results = heading.groups()
         body = text[heading.start():body_end(text, heading.end() - 1)]
@@ -111,8 +116,9 @@ def functions_of(text):
             if name in found:
                 found[name].text += "\n\n" + body
             continue
-        shared = comment_above(text, heading.start()) or shared
-        found[name] = Function(name, whole, parameters, inputs, results, shared, body)
+        comment = comment_above(text, heading.start())
+        shared, owner = (comment, name) if comment else (shared, owner)
+        found[name] = Function(name, whole, parameters, inputs, results, shared, owner, body)
     return list(found.values())
 
 
@@ -130,19 +136,20 @@ MADE = ("ones:", "zeros:", "arange:", "random:")
 NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?")
 
 
-def form_of(value, declared, sizes):
-    """Of a value of a case, what a command that runs nothing takes: 2x2xf32. A whole number has none where it is a size."""
+def form_of(value, declared, whole):
+    """Of a value of a case, what a command that runs nothing takes: 2x2xf32. A whole number has none where it is a size, or the type `whole`."""
     if NUMBER.fullmatch(value):
-        return None if sizes and value.isdigit() else declared
+        return whole and (declared or whole) if value.isdigit() else declared or "f32"
+    declared = declared or "f32"
     value = value[value.index(":") + 1:] if value.startswith(MADE) else value
     value = re.split(r"[=:\[]", value)[0]
     return value + "x" + declared if value.isdigit() else value
 
 
-def forms(function, case, sizes):
-    """Words and options for commands that run nothing. `sizes`: whole numbers are sizes."""
-    declared = {names_in(each)[0]: (re.match(r"(bool|[uif]\d+|bf16) ", each) or [None, "f32"])[1] for each in function.inputs}
-    found = {name: form_of(value, declared[name], sizes) for name, value in case.values.items() if name in declared}
+def forms(function, case, whole):
+    """Words and options for commands that run nothing. `whole`: the type of whole numbers, None where they are sizes."""
+    declared = {names_in(each)[0]: (re.match(r"(bool|[uif]\d+|bf16) ", each) or [None, None])[1] for each in function.inputs}
+    found = {name: form_of(value, declared[name], whole) for name, value in case.values.items() if name in declared}
     numbers = ["%s=%s" % (name, case.values[name]) for name, form in found.items() if form is None]
     return ["%s=%s" % pair for pair in found.items() if pair[1] is not None] + (["--size", ",".join(numbers)] if numbers else []) + defined(case)
 
@@ -194,8 +201,8 @@ def example(function, word, asked, faults):
         faults.append("%s: its example fails:\n$ tilec %s\n%s" % (function.name, " ".join(map(quoted, command)), text))
     text = re.sub(r"^  .*\n(?:  .*\n)*", "  …\n", text, flags=re.M) if case.random or text.count("\n") > 24 else text
     lines = ["```console", "$ tilec " + " ".join(map(quoted, command)), text.rstrip("\n"), "```"]
-    for sizes in (True, False):
-        counted_for = forms(function, case, sizes)
+    for whole in (None, "f32", "i64"):
+        counted_for = forms(function, case, whole)
         forward, told = cost(asked, word, counted_for, [])
         if forward:
             break
@@ -220,8 +227,7 @@ def shapes(function):
 def first_sentence(prose):
     """What a table has room for."""
     text = " ".join(prose.split())
-    named = LIBRARY.match(text)
-    if named:                                            # which another column has
+    while named := LIBRARY.match(text) or ONNX.match(text):  # which another column has
         text = text[named.end():].lstrip(":., ")
     end = re.search(r"(?<=[^.])[.:;](?= [A-Z]|$)", text)
     return (text[:end.start()] if end else text).replace("|", "\\|")

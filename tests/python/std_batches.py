@@ -13,7 +13,7 @@ import numpy as np
 STD = pathlib.Path(__file__).resolve().parents[2] / "std"
 TYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "bool": "?", **{"%s%d" % (k, b): "%s%d" % (k, b // 8) for k in "iu" for b in (8, 16, 32, 64)}}
 BLOCK = re.compile(r"^function (?P<of>\w+)|^// ==\n(?P<text>(?://.*\n)*)(?:(?:\[\[.*\]\]\n)*function (?P<next>\w+))?", re.MULTILINE)
-PART = re.compile(r"^ *define: *(?P<define>.*)$|^ *function: *(?P<function>\w+) *$|input \{(?P<input>[^}]*)\}|(?P<error>error:)", re.MULTILINE)
+PART = re.compile(r"^ *define: *(?P<define>.*)$|^ *function: *(?P<function>\w+) *$|input \{(?P<input>[^}]*)\}|(?P<error>error:)|^ *(?P<begins>==)$", re.MULTILINE)
 WORD = re.compile(r"(\w+)=((?:[^\s\[]+)?(?:\[[^\]]*\]\s*)*)")
 SHAPE = re.compile(r"(\d+(?:x\d+)*)(?:x([fiu]\d+|bool))?(?::(-?[\d.e-]+)\.\.(-?[\d.e-]+))?(?:=(.*))?$", re.DOTALL)
 
@@ -59,7 +59,7 @@ def array_of(name, text, seed):
 
 def defined(text):
     pairs = [pair.split("=") for pair in text.split(",")]
-    return {k.strip(): number(v.strip()) if re.fullmatch(r"-?\d[\d.e+-]*", v.strip()) else v.strip() for k, v in pairs}
+    return {k.strip(): number(v.strip()) if re.fullmatch(r"-?(\d[\d.e+-]*|inf)", v.strip()) else v.strip() for k, v in pairs}
 
 
 def calls(text):
@@ -68,7 +68,9 @@ def calls(text):
     for block in BLOCK.finditer(text):
         function, define, found = block["next"] or last, {}, []
         for part in PART.finditer(re.sub(r"^//", "", block["text"] or "", flags=re.MULTILINE)):
-            if part["error"] and found:
+            if part["begins"]:
+                function, define = block["next"] or last, {}
+            elif part["error"] and found:
                 found.pop()                                # it must not compile
             elif part["input"] is not None:
                 found.append((function, define, part["input"]))
