@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import std_batches
 import tilec
 
 STD = pathlib.Path(__file__).resolve().parents[2] / "std"
@@ -26,45 +27,35 @@ def value_of(text):
 
 @functools.lru_cache(maxsize=None)
 def functions(family):
-    """name: (values of the first case's inputs by name, its define, the names in order), for functions whose cases give all inputs."""
-    found, comment = {}, []
-    text = (STD / (family + ".tile")).read_text()
-    for line in text.split("\n"):
-        if line.startswith("//"):
-            comment.append(line[2:].strip())
+    """name: (values of the inputs that the function's first case gives, by name; its define; the inputs as declared; how many results)."""
+    found, text = {}, (STD / (family + ".tile")).read_text()
+    for name, define, given in std_batches.calls(text):
+        if name in found:
             continue
-        start = re.match(r"function (\w+)", line)
-        if start:
-            head = text[text.index(line):]
-            parameters = re.match(r"function \w+(?:<([^>]*)>)?\((.*?)\)\s*->", head, re.S)
-            names = [re.search(r"(\w+)\s*(?:\[.*)?$", part.strip(), re.S).group(1) for part in re.split(r",(?![^\[]*\])", parameters.group(2)) if part.strip()]
-            case = " ".join(comment)
-            given = re.search(r"input \{(.*?)\}", case)
-            define = re.search(r"define: (.*?)(?= (?:random )?input \{)", case)
-            values = dict(re.findall(r"(\w+)=(\S+?(?:\[[^\]]*\])*)(?=\s|$)", given.group(1))) if given else {}
-            if names and all(name in values for name in names):
-                found[start.group(1)] = ({name: value_of(values[name]) for name in names}, define.group(1) if define else "", parameters.group(2))
-        comment = []
+        head = re.search(r"^function %s\b(?:<(?:[^{}<>]|\{[^{}]*\})*>)?\s*\((.*?)\)\s*->\s*\((.*?)\)" % name, text, re.M | re.S)
+        values = {word: value_of(value.strip()) for word, value in std_batches.WORD.findall(given)}
+        names = {word: value for word, value in values.items() if re.search(r"\b%s\b" % word, head[1])}
+        if names:
+            found[name] = (names, define, head[1], head[2].count(",") + 1)
     return found
 
 
 def call(family, name, dtype):
     """A program that calls the function with tensors of `dtype`."""
-    values, define, declared = functions(family)[name]
+    values, define, declared, count = functions(family)[name]
     inputs, arguments = [], []
     for k, (argument, value) in enumerate(values.items()):
         written = re.search(r"(\w+)\s+%s\b" % argument, declared)
         if isinstance(value, str):
-            arguments.append(value)
+            arguments.append("%s=%s" % (argument, value))
             continue
         rank, kind = value
         kind = written.group(1) if written else kind if kind and INTEGERS.fullmatch(kind) else dtype
         inputs.append("%s V%d[%s]" % (kind, k, ", ".join("#n%d_%d" % (k, d) for d in range(rank))))
-        arguments.append("V%d" % k)
-    given = "<%s>" % ", ".join(re.findall(r"\w+=[\w.+-]+", define)) if define else ""
-    results = len(re.search(r"function %s\b.*?->\s*\((.*?)\)" % name, (STD / (family + ".tile")).read_text(), re.S).group(1).split(","))
-    names = ["R%d" % k for k in range(results)]
-    left = names[0] if results == 1 else "(%s)" % ", ".join(names)
+        arguments.append("%s=V%d" % (argument, k))
+    given = "<%s>" % ", ".join("%s=%s" % item for item in define.items()) if define else ""
+    names = ["R%d" % k for k in range(count)]
+    left = names[0] if count == 1 else "(%s)" % ", ".join(names)
     return 'import "%s";\nfunction call(%s) -> (%s) { %s = %s%s(%s); }' % (STD / (family + ".tile"), ", ".join(inputs), ", ".join(names), left, name, given, ", ".join(arguments))
 
 
