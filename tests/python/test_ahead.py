@@ -33,7 +33,7 @@ CASES = {  # a file or a text, sizes, and what else is asked for
     "matmul": ("samples/matmul.tile", "M=300,K=700,N=500"),
     "gather": (GATHER, "V=50,E=9,N=200"),
     "scatter": (GATHER, "V=50,E=9,N=200", "--grad"),
-    "cumsum": ("std/scan.tile", "N=100000", "--function", "cumsum"),
+    "cumsum": ("std/scan.tile", "N=100000", "--function", "cumsum", "--rank", "A=0"),
     "scan_gradient": ("std/scan.tile", "M=6,N=3000", "--function", "cumlogsumexp_rows", "--grad"),
     "sort": ("function sorted(X[M, N]) -> (Y, I) { Y = sort(X); I = argsort(X); }", "M=7,N=3000"),
     "top": ("function top(X[M, N]) -> (V, I) { (V, I) = top_k<3>(X); }", "M=7,N=100"),

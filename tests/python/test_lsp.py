@@ -259,7 +259,7 @@ def test_hover():
         assert "dimension 1 of `Q[L, D]`" in client.hover(uri, PROGRAM, "D], f16")
         assert "dimension 0 of `f16 K[M, D]`" in client.hover(uri, PROGRAM, "M] = +")
         about = client.hover(uri, PROGRAM, "softmax(S)")
-        assert "function softmax(X[B..., N]) -> (Y)" in about and "torch.softmax(X, dim=-1)" in about and "std/softmax.tile" in about and "gradcheck" not in about
+        assert "function softmax<dim=-1>(X[B..., N, C...]) -> (Y)" in about and "torch.softmax(X, dim=dim)" in about and "std/softmax.tile" in about and "gradcheck" not in about
         assert "Scores, then their softmax." in client.hover(uri, PROGRAM, "scores")
         assert "e to the power" in client.hover(uri, PROGRAM, "exp(X)")
         assert "max(x, 0)" in client.hover(uri, PROGRAM, "relu")
@@ -303,7 +303,7 @@ def test_definitions(tmp_path):
         assert goes("F(exp") == [(uri, spot(PROGRAM, PROGRAM.index("F=relu")))]
         assert goes("exp(X)") is None and goes("// Scores", 5) is None
         standard = (ROOT / "std/softmax.tile").read_text()
-        assert goes("softmax(S)") == [((ROOT / "std/softmax.tile").as_uri(), spot(standard, standard.index("function softmax(") + len("function ")))]
+        assert goes("softmax(S)") == [((ROOT / "std/softmax.tile").as_uri(), spot(standard, standard.index("function softmax<") + len("function ")))]
         assert goes('"std/', 3) == [((ROOT / "std/softmax.tile").as_uri(), {"line": 0, "character": 0})]
     with Client(tmp_path) as client:                      # no checkout around: std/ is in the binary alone
         uri = client.open(tmp_path / "scores.tile", PROGRAM)
@@ -442,7 +442,7 @@ def test_completion():
         assert {"Q", "K", "S", "P", "L", "D", "M", "twice", "softmax", "softmax_columns", "exp", "cumsum", "f32", "bf16", "conv2d", "inf"} <= set(names)
         assert "scores" not in names and len(names) == len(set(names))
         found = {i["label"]: i for i in client.at("completion", uri, text, "softmax(\n", 8)["items"]}
-        assert found["exp"]["documentation"]["value"] and "softmax(X[B..., N]) -> (Y)" in found["softmax"]["detail"] and "torch.softmax" in found["softmax"]["documentation"]["value"]
+        assert found["exp"]["documentation"]["value"] and "softmax<dim=-1>(X[B..., N, C...]) -> (Y)" in found["softmax"]["detail"] and "torch.softmax" in found["softmax"]["documentation"]["value"]
         assert found["matmul"]["additionalTextEdits"][0]["newText"] == 'import "std/linear.tile";\n'
         text = PROGRAM.replace("Q[i, d] * K[j, d]);", "Q[i, d] * K[j, ")
         client.change(uri, text)
