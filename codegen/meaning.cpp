@@ -12,6 +12,7 @@
 #include "codegen/accumulate.h"
 #include "codegen/asked_sizes.h"
 #include "codegen/clock.h"
+#include "codegen/model/thresholds.h"
 #include "lang/limit.h"
 #include "lang/messages.h"
 #include "poly/bind.h"
@@ -36,9 +37,8 @@ namespace {
 using poly::Program;
 using poly::Stage;
 
-// Of a GPU: what it adds up of f32 while its memory brings a byte. 132 multiprocessors of an H100 do 256 operations a cycle, and 1909 bytes come.
-constexpr std::int64_t operations_of_threads = 17;
-autodiff::Roofline roofline_of(const Target& target) { return has_threads(target) ? autodiff::Roofline{operations_of_threads} : autodiff::Roofline{}; }
+// The one thing asked of the target: what the halves of a pair compute again depends on how fast its memory is.
+autodiff::Roofline roofline_of(const Target& target) { return has_threads(target) ? autodiff::Roofline{model::threads::operations_of_a_byte} : autodiff::Roofline{}; }
 
 // Errors only: remarks and warnings are those of the Programs alone.
 std::optional<autodiff::Split> split_of(const Program& program, const Program& derivative, const Request& request, lang::Diagnostics& diagnostics) {

@@ -14,21 +14,14 @@ namespace tilec::codegen {
 
 namespace {
 
-// What a leaf touches in all its turns.
-model::Footprint of_whole(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
+std::vector<std::int64_t> extents_of(const Nest& nest) {
   std::vector<std::int64_t> extents;
   for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
-  return model::footprint(access, extents, bytes);
+  return extents;
 }
 
-// How often the leaf's blocks read the same: by blocks of m and by loops around the blocks.
-double readings(const Nest& nest, const Compute& leaf, const FlatAccess& read) {
-  const auto again = [&](const std::string& index) { return read.offset.coefficients[*nest.dim(index)] == 0; };
-  const auto extent = [&](const std::string& index) { return static_cast<double>(nest.dims[*nest.dim(index)].extent); };
-  double count = !leaf.m().empty() && again(leaf.m()) ? std::ceil(extent(leaf.m()) / static_cast<double>(leaf.rows)) : 1;
-  for (const std::string& index : leaf.outer) if (again(index)) count *= extent(index);
-  return count;
-}
+// What a leaf touches in all its turns.
+model::Footprint of_whole(const Nest& nest, const FlatAccess& access, std::int64_t bytes) { return model::footprint(access, extents_of(nest), bytes); }
 
 }  // namespace
 
@@ -36,8 +29,16 @@ bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int
   return static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::followed && leaves_cache(nest, read, bytes);
 }
 
+double readings(const Nest& nest, const Compute& leaf, const FlatAccess& read, const std::vector<std::int64_t>& extents) {
+  const auto again = [&](const std::string& index) { return read.offset.coefficients[*nest.dim(index)] == 0; };
+  const auto extent = [&](const std::string& index) { return static_cast<double>(extents[*nest.dim(index)]); };
+  double count = !leaf.m().empty() && again(leaf.m()) ? std::ceil(extent(leaf.m()) / static_cast<double>(leaf.rows)) : 1;
+  for (const std::string& index : leaf.outer) if (again(index)) count *= extent(index);
+  return count;
+}
+
 bool asks_for(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
-  return waits_for(nest, read, d, bytes) && readings(nest, leaf, read) <= model::ahead::ever_readings;
+  return waits_for(nest, read, d, bytes) && readings(nest, leaf, read, extents_of(nest)) <= model::ahead::ever_readings;
 }
 
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf) {
@@ -65,7 +66,7 @@ bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess
   const auto step = [&](const std::string& index) { return std::abs(read.offset.coefficients[*nest.dim(index)]); };
   const auto extent = [&](const std::string& index) { return nest.dims[*nest.dim(index)].extent; };
   if (step(leaf.n) != 1 || extent(leaf.n) >= leaf.lanes || step(leaf.k.back()) == 0 || static_cast<double>(step(leaf.k.back()) * bytes) >= model::ahead::followed) return false;
-  return readings(nest, leaf, read) <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
+  return readings(nest, leaf, read, extents_of(nest)) <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
 }
 
 bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {

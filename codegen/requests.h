@@ -20,7 +20,9 @@ namespace tilec::codegen {
 // Whether steps of dimension d wait for the read: it is of more than a second-level cache keeps, and what one step reads lies so far from what
 // the next one does that no core fetches it by itself.
 bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes);
-// The same of a read that the leaf's steps of d ask for: one that blocks read so often that nearly all would ask for what is there is left out.
+// How often the leaf's blocks read the same, of as many values of each dimension: by blocks of m and by loops around the blocks.
+double readings(const Nest& nest, const Compute& leaf, const FlatAccess& read, const std::vector<std::int64_t>& extents);
+// Whether steps of dimension d wait for the read and ask for it: one that blocks read so often that nearly all would ask for what is there is left out.
 bool asks_for(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t bytes);
 // Of the leaf's k, the last whose steps some read waits for: what the reductions inside it read, a core asks for then. None: no read waits.
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf);

@@ -127,13 +127,7 @@ class Steps {
     const double bytes = steps_ * lines_of(read, m_ < 0 ? 1 : extent(static_cast<std::size_t>(m_))) * model::line;
     return blocks(n_, columns_) > model::ahead::most_readings && bytes <= model::ahead::share_of_l2 * static_cast<double>(f_.l2);
   }
-  // By blocks of m and by loops around the blocks.
-  double readings(const FlatAccess& read) const {
-    double count = m_ >= 0 && coefficient(read, static_cast<std::size_t>(m_)) == 0 ? blocks(m_, leaf_.rows) : 1;
-    for (const std::string& index : leaf_.outer)
-      if (const std::size_t d = *f_.nest.dim(index); coefficient(read, d) == 0) count *= static_cast<double>(extent(d));
-    return count;
-  }
+  double readings(const FlatAccess& read) const { return codegen::readings(f_.nest, leaf_, read, f_.extent); }
   double lines_of(const FlatAccess& read) const { return lines_of(read, new_rows(read.offset, m_, leaf_.rows, asking_).count); }
   bool in_turn(const FlatAccess& read) const { return codegen::in_turn(f_.nest, leaf_, read, asking_, leaf_.rows, columns_, bytes_).has_value(); }
   double lines_of(const FlatAccess& read, std::int64_t rows) const { return static_cast<double>(lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_).size()); }
